@@ -1,0 +1,49 @@
+# Sourced by the scripts beside it: one virtual environment, installed once and reused.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+venv="$root/.venv"
+python="$venv/bin/python"
+pins="$root/requirements/test.txt"
+cd "$root"
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 python3.10 python; do
+        if [ -n "$candidate" ] && "$candidate" -c \
+            'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "skate needs Python 3.10 or newer; set PYTHON to its path" >&2
+    return 1
+}
+
+pip_install() {
+    # Every install obeys the test pins, so that no step can undo an earlier one.
+    "$python" -m pip install --quiet --disable-pip-version-check --constraint "$pins" "$@"
+}
+
+fingerprint() {
+    # The checkout's place is part of it, because an editable install points there.
+    { echo "$root"; "$python" -V; cat pyproject.toml "$@"; } | cksum
+}
+
+# ensure_env NAME [REQUIREMENTS-FILE...]: skate, editable, and what the files list, in .venv.
+ensure_env() {
+    local name="$1" stamp file wanted
+    shift
+    "$python" -c '' 2>/dev/null || "$(find_python)" -m venv --clear "$venv"
+    stamp="$venv/.installed-$name"
+    wanted="$(fingerprint "$pins" "$@")"
+    [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
+    echo "Preparing $name in .venv (once) ..."
+    for file in "$@"; do
+        # torch on its own, before anything that could ask for another build of it
+        if grep -q '^torch==' "$file"; then pip_install "$(grep '^torch==' "$file")"; fi
+        pip_install --requirement "$file"
+    done
+    pip_install --editable .
+    echo "$wanted" >"$stamp"
+}

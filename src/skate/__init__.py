@@ -1,0 +1,110 @@
+"""skate: Ray's tasks, actors and objects as an embedded library.
+
+import skate
+
+@skate.remote
+def square(x):
+    return x * x
+
+skate.get([square.remote(i) for i in range(4)])  # [0, 1, 4, 9]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._actor import ActorClass, ActorHandle, method
+from skate._api import (
+    ClientContext,
+    available_resources,
+    cancel,
+    cluster_resources,
+    get,
+    get_actor,
+    get_gpu_ids,
+    init,
+    is_initialized,
+    kill,
+    nodes,
+    put,
+    shutdown,
+    timeline,
+    wait,
+)
+from skate._ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
+from skate._refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
+from skate._remote import remote
+from skate.runtime_context import get_runtime_context
+
+__version__ = "0.1.0"
+
+ObjectID = ObjectRef  # its name until Ray 1.0
+
+__all__ = [
+    "ActorClass",
+    "ActorHandle",
+    "ActorID",
+    "ClientContext",
+    "DynamicObjectRefGenerator",
+    "JobID",
+    "NodeID",
+    "ObjectID",
+    "ObjectRef",
+    "ObjectRefGenerator",
+    "PlacementGroupID",
+    "TaskID",
+    "WorkerID",
+    "__version__",
+    "available_resources",
+    "cancel",
+    "cluster_resources",
+    "get",
+    "get_actor",
+    "get_gpu_ids",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "kill",
+    "method",
+    "nodes",
+    "put",
+    "remote",
+    "shutdown",
+    "timeline",
+    "wait",
+]
+
+_LAZY = frozenset(
+    (
+        "actor",
+        "air",
+        "compat",
+        "data",
+        "exceptions",
+        "experimental",
+        "predict",
+        "remote_function",
+        "runtime_env",
+        "serve",
+        "testing",
+        "train",
+        "tune",
+        "util",
+    )
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        try:
+            return import_module(f"skate.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"skate.{name}":
+                raise
+    raise AttributeError(f"module 'skate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,253 @@
+"""Remote classes, the handles to their instances, and the methods of those."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import types
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+import skate.engine as _engine
+from skate import _options
+from skate._ids import ActorID, actor_id_of
+from skate._refs import ObjectRef
+from skate._signature import ANYTHING, Arity, arity_of
+from skate.engine import current_engine
+from skate.engine.base import ActorMeta, CallOptions, ClassSpec, MethodMeta
+
+_METHOD_OPTIONS = "__skate_method__"
+
+# A class that comes back to this process inside a value is the one that left it, so that its
+# code is sent to each worker once.
+_specs: WeakValueDictionary[str, ClassSpec] = WeakValueDictionary()
+
+# Understood by every actor, without being written in its class.
+_BUILT_IN = {
+    "__ray_ready__": MethodMeta("__ray_ready__", signature=Arity(())),
+    "__ray_terminate__": MethodMeta("__ray_terminate__", signature=Arity(())),
+    "__ray_call__": MethodMeta(
+        "__ray_call__", signature=Arity((("fn", 0, False), *ANYTHING.parameters))
+    ),
+}
+
+
+class ActorClass:
+    """A class whose `.remote(...)` makes an instance elsewhere and returns a handle at once."""
+
+    def __init__(self, cls: type, given: _options.Given) -> None:
+        self._token = os.urandom(12).hex()
+        self._given = given
+        self._options = _options.actor_options(given)
+        self._arity = arity_of(cls)
+        self._attach(ClassSpec(cls, _meta_of(cls)))
+
+    def _attach(self, spec: ClassSpec) -> None:
+        self._spec = _specs.setdefault(self._token, spec)
+        self._cls = cls = self._spec.cls
+        self.__doc__ = cls.__doc__
+        self.__name__ = cls.__name__
+        self.__qualname__ = cls.__qualname__
+        self.__module__ = cls.__module__
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Start an actor; returns its handle at once."""
+        if kwargs or not self._arity.low <= len(args) <= self._arity.high:
+            self._arity.check(self._cls.__name__, args, kwargs)
+        return ActorHandle(*current_engine().create_actor(self._spec, args, kwargs, self._options))
+
+    def options(self, **actor_options: Any) -> ActorClass:
+        """The same class with some options changed."""
+        given = {**self._given, **_options.check_options(_options.ACTOR, actor_options)}
+        clone = object.__new__(ActorClass)
+        clone.__dict__.update(self.__dict__, _given=given)
+        clone._options = _options.actor_options(given)
+        return clone
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = self._cls.__name__
+        raise TypeError(
+            f"an actor class is not called directly: use {name}.remote(...) for an actor, "
+            f"or {name}._cls(...) for a plain object"
+        )
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        name = self._cls.__name__
+        raise TypeError(
+            f"a remote class cannot be inherited from: inherit from the plain class ({name}._cls, "
+            f"or do not decorate {name}) and make the subclass remote"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_cls" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._cls, name)
+
+    def __repr__(self) -> str:
+        return f"ActorClass({self._cls.__name__})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("_token", "_given", "_options", "_arity")
+        state = {key: self.__dict__[key] for key in kept}
+        return {**state, "cls": self._cls, "meta": self._spec.meta}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        spec = ClassSpec(state.pop("cls"), state.pop("meta"))
+        self.__dict__.update(state)
+        self._attach(spec)
+
+
+class ActorHandle:
+    """A reference to an actor: its methods are attributes with `.remote(...)`.
+
+    A handle can be passed to tasks and other actors. The actor lives until the last handle goes.
+    """
+
+    _ref: ObjectRef[Any]
+    _meta: ActorMeta
+
+    def __init__(self, ref: ObjectRef[Any], meta: ActorMeta) -> None:
+        self._ref = ref
+        self._meta = meta
+
+    def __getattr__(self, name: str) -> ActorMethod:
+        # Reached once per name: what is found is kept in __dict__. The method holds the
+        # reference rather than the handle, which would make a cycle of every handle in use.
+        if "_meta" not in self.__dict__:
+            raise AttributeError(name)
+        meta = self._meta.methods.get(name) or _BUILT_IN.get(name)
+        if meta is None:
+            raise self._no_method(name)
+        method = ActorMethod(self._ref, self._meta.class_name, meta)
+        self.__dict__[name] = method
+        return method
+
+    def _no_method(self, name: str) -> AttributeError:
+        near = difflib.get_close_matches(name, self._meta.methods, n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        return AttributeError(f"actor {self._meta.class_name} has no method {name!r}{hint}")
+
+    @property
+    def _actor_id(self) -> ActorID:
+        return actor_id_of(self._ref)
+
+    @property
+    def _ray_actor_id(self) -> ActorID:
+        return actor_id_of(self._ref)
+
+    def __dir__(self) -> list[str]:
+        return [*self._meta.methods, *_BUILT_IN]
+
+    def __repr__(self) -> str:
+        return f"Actor({self._meta.class_name}, {self._actor_id.hex()})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorHandle) and self._ref is other._ref
+
+    def __hash__(self) -> int:
+        return hash(self._ref)
+
+    def __reduce__(self) -> Any:
+        return ActorHandle, (self._ref, self._meta)
+
+
+class ActorMethod:
+    """A method of an actor; `.remote(...)` calls it and returns a reference at once."""
+
+    __slots__ = ("_arity", "_class_name", "_high", "_low", "_meta", "_name", "_options", "_ref")
+
+    def __init__(
+        self,
+        ref: ObjectRef[Any],
+        class_name: str,
+        meta: MethodMeta,
+        options: CallOptions | None = None,
+    ) -> None:
+        self._ref = ref
+        self._class_name = class_name
+        self._meta = meta
+        self._name = meta.name
+        self._options = options or meta.options
+        self._arity: Arity = meta.signature or ANYTHING
+        self._low, self._high = self._arity.low, self._arity.high
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method; returns a reference, or as many as `num_returns` says."""
+        if kwargs or not self._low <= len(args) <= self._high:
+            self._arity.check(f"{self._class_name}.{self._name}", args, kwargs)
+        engine = _engine._current or current_engine()
+        return engine.call_actor(self._ref, self._name, args, kwargs, self._options)
+
+    def options(self, **options: Any) -> ActorMethod:
+        """The same method with some options changed."""
+        changed = _options.check_options(_options.CALL, options)
+        given = {**_options.given_from(self._options), **changed}
+        call = _options.call_options(given, generator=self._meta.is_generator)
+        return ActorMethod(self._ref, self._class_name, self._meta, call)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"an actor method is not called directly: use handle.{self._name}.remote(...)"
+        )
+
+    def __repr__(self) -> str:
+        return f"ActorMethod({self._class_name}.{self._name})"
+
+    def __reduce__(self) -> Any:
+        return ActorMethod, (self._ref, self._class_name, self._meta, self._options)
+
+
+def method(*args: Any, **kwargs: Any) -> Any:
+    """Options of one method of a remote class, as in `@method(num_returns=2)`."""
+    if len(args) == 1 and callable(args[0]) and not kwargs:
+        return args[0]
+    if args or not kwargs:
+        raise TypeError(
+            "method() takes options by keyword, as in @method(num_returns=2); "
+            f"got {args!r}, {kwargs!r}"
+        )
+    given = _options.check_options(_options.CALL, kwargs)
+
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(function, _METHOD_OPTIONS, given)
+        return function
+
+    return mark
+
+
+def exit_actor() -> None:
+    """End the actor that runs this code; the call is answered with None."""
+    engine = current_engine()
+    if engine.context().actor is None:
+        raise TypeError("exit_actor() ends the actor that calls it; this code runs in no actor")
+    engine.exit_actor()
+
+
+# -- what handles know of a class ---------------------------------------------------------------
+
+
+def _meta_of(cls: type) -> ActorMeta:
+    methods = {}
+    for name in dir(cls):
+        raw = inspect.getattr_static(cls, name)
+        function = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
+        if isinstance(function, types.FunctionType):
+            methods[name] = _method_meta(name, function, isinstance(raw, staticmethod))
+    is_async = any(meta.is_async for meta in methods.values())
+    return ActorMeta(cls.__name__, cls.__module__, methods, is_async)
+
+
+def _method_meta(name: str, function: Callable[..., Any], static: bool) -> MethodMeta:
+    inner = inspect.unwrap(function)
+    is_async_generator = inspect.isasyncgenfunction(inner)
+    is_generator = inspect.isgeneratorfunction(inner) or is_async_generator
+    given = getattr(function, _METHOD_OPTIONS, {})
+    return MethodMeta(
+        name,
+        _options.call_options(given, generator=is_generator),
+        is_async=inspect.iscoroutinefunction(inner) or is_async_generator,
+        is_generator=is_generator,
+        signature=arity_of(function, skip_first=not static),
+    )

@@ -1,0 +1,164 @@
+"""Identifiers: fixed-size bytes with names for their kinds."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from skate._refs import ObjectRef
+
+
+class BaseID:
+    """An identifier; equal to another of the same kind with the same bytes."""
+
+    __slots__ = ("_bytes",)
+    SIZE: ClassVar[int] = 28
+
+    def __init__(self, id_bytes: bytes) -> None:
+        if len(id_bytes) != self.SIZE:
+            raise ValueError(f"a {type(self).__name__} has {self.SIZE} bytes; got {len(id_bytes)}")
+        self._bytes = bytes(id_bytes)
+
+    @classmethod
+    def from_binary(cls, id_bytes: bytes) -> Self:
+        return cls(id_bytes)
+
+    @classmethod
+    def from_hex(cls, hex_id: str | bytes) -> Self:
+        return cls(bytes.fromhex(hex_id if isinstance(hex_id, str) else hex_id.decode()))
+
+    @classmethod
+    def from_random(cls) -> Self:
+        return cls(os.urandom(cls.SIZE))
+
+    @classmethod
+    def nil(cls) -> Self:
+        return cls(b"\xff" * cls.SIZE)
+
+    @classmethod
+    def size(cls) -> int:
+        return cls.SIZE
+
+    def binary(self) -> bytes:
+        return self._bytes
+
+    def hex(self) -> str:
+        return self._bytes.hex()
+
+    def is_nil(self) -> bool:
+        return self._bytes == b"\xff" * self.SIZE
+
+    def redis_shard_hash(self) -> int:
+        """A number that spreads ids evenly over shards."""
+        return int.from_bytes(self._bytes[-8:], "big")
+
+    def __bytes__(self) -> bytes:
+        return self._bytes
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._bytes == other._bytes
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.hex()})"
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._bytes,)
+
+
+class JobID(BaseID):
+    SIZE = 4
+
+    @classmethod
+    def from_int(cls, value: int) -> JobID:
+        return cls(value.to_bytes(cls.SIZE, "big"))
+
+    def int(self) -> int:
+        return int.from_bytes(self._bytes, "big")
+
+
+class NodeID(BaseID):
+    SIZE = 28
+
+
+class WorkerID(BaseID):
+    SIZE = 28
+
+
+class PlacementGroupID(BaseID):
+    """Ends with the job it belongs to."""
+
+    SIZE = 18
+
+    @classmethod
+    def of(cls, job_id: JobID) -> PlacementGroupID:
+        return cls(os.urandom(cls.SIZE - JobID.SIZE) + job_id.binary())
+
+
+class ActorID(BaseID):
+    """Ends with the job it belongs to."""
+
+    SIZE = 16
+
+    @classmethod
+    def of(cls, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int) -> ActorID:
+        unique = _digest(cls.SIZE - JobID.SIZE, parent_task_id, parent_task_counter)
+        return cls(unique + job_id.binary())
+
+    @property
+    def job_id(self) -> JobID:
+        return JobID(self._bytes[-JobID.SIZE :])
+
+
+class TaskID(BaseID):
+    """Ends with the actor it runs on (a nil one for plain tasks), and so with its job."""
+
+    SIZE = 24
+
+    @classmethod
+    def for_driver_task(cls, job_id: JobID) -> TaskID:
+        return cls(b"\xff" * (cls.SIZE - JobID.SIZE) + job_id.binary())
+
+    @classmethod
+    def for_fake_task(cls, job_id: JobID) -> TaskID:
+        return cls(os.urandom(cls.SIZE - JobID.SIZE) + job_id.binary())
+
+    @classmethod
+    def for_normal_task(
+        cls, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int
+    ) -> TaskID:
+        actor = b"\xff" * (ActorID.SIZE - JobID.SIZE) + job_id.binary()
+        return cls(_digest(cls.SIZE - ActorID.SIZE, parent_task_id, parent_task_counter) + actor)
+
+    @classmethod
+    def for_actor_creation_task(cls, actor_id: ActorID) -> TaskID:
+        return cls(b"\x00" * (cls.SIZE - ActorID.SIZE) + actor_id.binary())
+
+    @classmethod
+    def for_actor_task(
+        cls, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int, actor_id: ActorID
+    ) -> TaskID:
+        unique = _digest(cls.SIZE - ActorID.SIZE, job_id, parent_task_id, parent_task_counter)
+        return cls(unique + actor_id.binary())
+
+    def actor_id(self) -> ActorID:
+        return ActorID(self._bytes[-ActorID.SIZE :])
+
+    def job_id(self) -> JobID:
+        return JobID(self._bytes[-JobID.SIZE :])
+
+
+def _digest(size: int, *parts: BaseID | int) -> bytes:
+    import hashlib
+
+    return hashlib.blake2b(repr(parts).encode(), digest_size=size).digest()
+
+
+def actor_id_of(ref: ObjectRef[Any]) -> ActorID:
+    """The actor that a reference made by `create_actor` stands for."""
+    return ActorID(ref.binary()[-ActorID.SIZE :])

@@ -1,0 +1,28 @@
+"""Optional dependencies: imported when first needed, with an error that names our extra."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def try_import(name: str, extra: str) -> Any:
+    """The module `name`; without it, an ImportError that says which extra brings it."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        package = name.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != package:
+            raise  # it is there, and misses something of its own
+        raise ImportError(
+            f"this needs the package {package!r}, which is not installed: "
+            f'pip install "skate[{extra}]"',
+            name=error.name,
+        ) from error
+
+
+def is_installed(name: str) -> bool:
+    """Whether the top-level module `name` could be imported; does not import it."""
+    from importlib.util import find_spec
+
+    return find_spec(name) is not None

@@ -1,0 +1,263 @@
+"""`init`: which engine, with what, and what a second call means."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from skate import _options
+from skate.engine import install_engine, installed_engine
+from skate.engine.base import Engine
+
+ENGINES = ("local", "inline", "ray")
+
+# Parameters about the services of a cluster, which do not exist here, with the values that ask
+# for nothing. `...` stands for any value.
+_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    "labels": (None, {}),
+    "include_dashboard": (None, False),
+    "dashboard_host": (...,),
+    "dashboard_port": (...,),
+    "job_config": (None,),
+    "configure_logging": (True, False),
+    "logging_config": (None,),
+    "enable_resource_isolation": (False,),
+    "cgroup_path": (None,),
+    "system_reserved_cpu": (None,),
+    "system_reserved_memory": (None,),
+    "proxy_server_url": (None,),
+    "_redis_password": (...,),
+    "_redis_username": (...,),
+    "_node_ip_address": (...,),
+    "_node_name": (...,),
+    "_metrics_export_port": (...,),
+    "_enable_object_reconstruction": (...,),
+    "_driver_object_store_memory": (None,),
+    "_plasma_directory": (None,),
+    "_object_spilling_directory": (None,),
+    "_system_config": (None, {}),
+    "_tracing_startup_hook": (None,),
+    "_skip_env_hook": (...,),
+    "webui_host": (...,),
+    "include_webui": (None, False),
+    "redis_password": (...,),
+    "lru_evict": (False,),
+}
+
+_running: dict[str, Any] = {}  # what the engine of this process was started with
+
+
+class ClientContext(Mapping[str, Any]):
+    """What `init` returns: facts about the session; as a context manager it ends it."""
+
+    dashboard_url = ""
+
+    def __init__(self, engine: Engine) -> None:
+        place = engine.context()
+        self.python_version = ".".join(map(str, sys.version_info[:3]))
+        self.address_info: dict[str, Any] = {
+            "address": engine.name,
+            "node_ip_address": "127.0.0.1",
+            "node_id": place.node_id,
+            "session_dir": place.temp_dir,
+            "session_name": place.session_name,
+            "webui_url": "",
+        }
+
+    @property
+    def skate_version(self) -> str:
+        import skate
+
+        return skate.__version__
+
+    @property
+    def ray_version(self) -> str:
+        return self.skate_version
+
+    def __getitem__(self, key: str) -> Any:
+        return self.address_info[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.address_info)
+
+    def __len__(self) -> int:
+        return len(self.address_info)
+
+    def __enter__(self) -> ClientContext:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """End the session."""
+        from skate._api import shutdown
+
+        shutdown()
+
+    def __repr__(self) -> str:
+        return f"ClientContext({self.address_info['address']!r})"
+
+
+def init(
+    address: str | None = None,
+    *,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: dict[str, float] | None = None,
+    labels: dict[str, str] | None = None,
+    object_store_memory: int | None = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    include_dashboard: bool | None = None,
+    dashboard_host: str = "127.0.0.1",
+    dashboard_port: int | None = None,
+    job_config: Any = None,
+    configure_logging: bool = True,
+    logging_level: int | str | None = None,
+    logging_format: str | None = None,
+    logging_config: Any = None,
+    log_to_driver: bool = True,
+    namespace: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    enable_resource_isolation: bool = False,
+    cgroup_path: str | None = None,
+    system_reserved_cpu: float | None = None,
+    system_reserved_memory: int | None = None,
+    proxy_server_url: str | None = None,
+    engine: str | None = None,
+    preload: list[str] | None = None,
+    spill_dir: str | None = None,
+    **kwargs: Any,
+) -> ClientContext:
+    """Start the engine of this process; without it, the first use starts the default one.
+
+    `engine` is "local" (processes on this machine, the default), "inline" (everything in this
+    process and thread, for debuggers and unit tests; also `local_mode=True`) or "ray" (the
+    cluster at `address`). The environment variables SKATE_ENGINE and SKATE_ADDRESS set both.
+
+    `num_cpus`, `num_gpus`, `resources` and `object_store_memory` (bytes) say what the machine
+    has, where that is not to be found out. `preload` names modules that workers start with;
+    `spill_dir` is where objects go that do not fit into memory; `log_to_driver=False` silences
+    what workers print. `namespace` is where named actors live, `runtime_env` the surroundings of
+    all tasks and actors.
+
+    A second call with nothing new returns the same context. One that asks for something else is
+    an error, unless `ignore_reinit_error` says to keep what runs.
+    """
+    harmless = {name: value for name, value in locals().items() if name in _WITHOUT_EFFECT}
+    memory, spill_dir = _from_private(kwargs, spill_dir)
+    _check_without_effect({**harmless, **kwargs})
+    _configure_logging(logging_level, logging_format)
+    wanted = {
+        "address": address,
+        "engine": "inline" if local_mode else engine,
+        "num_cpus": _options._quantity("num_cpus", num_cpus),
+        "num_gpus": _options._quantity("num_gpus", num_gpus),
+        "memory": memory,
+        "resources": _options._resources("resources", resources),
+        "object_store_memory": _options._bytes("object_store_memory", object_store_memory),
+        "namespace": namespace,
+        "runtime_env": _options._runtime_env("runtime_env", runtime_env),
+        "log_to_driver": None if log_to_driver else False,
+        "preload": preload,
+        "spill_dir": spill_dir,
+    }
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    if local_mode and engine not in (None, "inline"):
+        raise ValueError(f"local_mode=True means engine='inline'; got engine={engine!r}")
+    return _start(wanted, ignore_reinit_error)
+
+
+def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:
+    running = installed_engine()
+    if running is not None:
+        if not keep_running:
+            _check_same(wanted)
+        return ClientContext(running)
+    engine = _make_engine(dict(wanted))
+    install_engine(engine)
+    _running.clear()
+    _running.update(wanted)
+    return ClientContext(engine)
+
+
+def _check_same(wanted: dict[str, Any]) -> None:
+    changed = [name for name, value in wanted.items() if _running.get(name) != value]
+    if changed:
+        asked = ", ".join(f"{name}={wanted[name]!r}" for name in changed)
+        raise RuntimeError(
+            f"init({asked}) was called, but skate runs already, with other settings: call "
+            "init() before anything else, or shutdown() first to start anew, or pass "
+            "ignore_reinit_error=True to keep what runs"
+        )
+
+
+def _make_engine(settings: dict[str, Any]) -> Engine:
+    address = settings.pop("address", None) or os.environ.get("SKATE_ADDRESS") or None
+    name = settings.pop("engine", None) or os.environ.get("SKATE_ENGINE") or None
+    if name is None:
+        name = "local" if address in (None, "local") else "ray"
+    if name not in ENGINES:
+        near = difflib.get_close_matches(str(name), ENGINES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"engine takes one of {', '.join(ENGINES)}; got {name!r}{hint}")
+    if name == "ray":
+        return _connect(address)
+    if address not in (None, "local"):
+        raise ValueError(f"address={address!r} is for engine='ray'; got engine={name!r}")
+    if name == "inline":
+        from skate.engine.inline import InlineEngine
+
+        # These concern worker processes, and there are none.
+        for about_workers in ("log_to_driver", "preload", "spill_dir"):
+            settings.pop(about_workers, None)
+        return InlineEngine(**settings)
+    from skate.engine.local.engine import LocalEngine
+
+    return LocalEngine(**settings)
+
+
+def _connect(address: str | None) -> Engine:
+    raise ValueError(
+        f"address={address!r} asks for a Ray cluster, which this version of skate cannot join: "
+        "leave the address (and SKATE_ADDRESS) out to run on this machine, with engine='local' "
+        "or engine='inline'"
+    )
+
+
+def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | None, str | None]:
+    memory = _options._bytes("_memory", kwargs.pop("_memory", None))
+    return memory, spill_dir or kwargs.pop("_temp_dir", None)
+
+
+def _check_without_effect(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if name not in _WITHOUT_EFFECT:
+            known = [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT]
+            near = difflib.get_close_matches(name, known, n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise TypeError(f"init() has no parameter {name!r}{hint}")
+        allowed = _WITHOUT_EFFECT[name]
+        if ... not in allowed and value not in allowed:
+            raise ValueError(
+                f"init({name}={value!r}) asks for a service of a cluster that does not exist on "
+                f"one machine; leave it out, or give {' or '.join(map(repr, allowed))}"
+            )
+
+
+def _configure_logging(level: int | str | None, format: str | None) -> None:
+    if level is None and format is None:
+        return
+    import logging
+
+    logger = logging.getLogger("skate")
+    if level is not None:
+        logger.setLevel(level.upper() if isinstance(level, str) else level)
+    if format is not None:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(format))
+        logger.handlers[:] = [handler]

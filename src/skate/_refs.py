@@ -1,0 +1,199 @@
+"""References to values that may not exist yet.
+
+A process holds at most one `ObjectRef` per object: whoever meets the same id again gets the same
+Python object. Equality and hashing are therefore identity, which is what makes `wait` over many
+references and references as dictionary keys cheap; and the process's hold on an object is simply
+the life of that one Python object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+
+    from skate.engine.base import Engine
+
+T = TypeVar("T")
+
+_ID_BYTES = 28
+
+
+class Home(Protocol):
+    """The engine session a reference belongs to, as far as the reference is concerned."""
+
+    engine: Engine
+
+    def dropped(self, ref: ObjectRef[Any]) -> None:
+        """The reference is being destroyed. May run inside garbage collection: no locks, no I/O."""
+
+
+class ObjectRef(Generic[T]):
+    """A value that some task, actor call or `put` has produced or will produce.
+
+    Pass it to other tasks, keep it in any structure, `skate.get(ref)` or `await ref` its value.
+    References are made by skate; there is no need to construct one.
+    """
+
+    __slots__ = ("__weakref__", "_entry", "_home", "_id")
+
+    def __init__(self, id: int, home: Home, entry: Any = None) -> None:
+        self._id = id
+        self._home = home
+        self._entry = entry  # the engine's own record; nobody else looks inside
+
+    def __del__(self) -> None:
+        self._home.dropped(self)
+
+    def __repr__(self) -> str:
+        return f"ObjectRef({self.hex()})"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        # Reached only outside skate's own serialiser (which records references it meets):
+        # nobody can tell how long such bytes live, so the object is kept until shutdown.
+        self._home.engine.pin(self)
+        return _adopt, (self._id,)
+
+    def __copy__(self) -> ObjectRef[T]:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ObjectRef[T]:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(
+            "an ObjectRef cannot be iterated; get its value first with skate.get(ref), "
+            "or ask the task for several references with num_returns=n"
+        )
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.as_future().__await__()
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """A `concurrent.futures.Future` of the value."""
+        from skate._futures import concurrent_future
+
+        return concurrent_future(self)
+
+    def as_future(self, _internal: bool = False) -> asyncio.Future[T]:
+        """An asyncio future of the value, on the running loop."""
+        from skate._futures import asyncio_future
+
+        return asyncio_future(self)
+
+    def binary(self) -> bytes:
+        return self._id.to_bytes(_ID_BYTES, "big")
+
+    def hex(self) -> str:
+        return self.binary().hex()
+
+    def is_nil(self) -> bool:
+        return False
+
+    def size(self) -> int:
+        return _ID_BYTES
+
+    @classmethod
+    def from_binary(cls, id_bytes: bytes) -> ObjectRef[Any]:
+        if len(id_bytes) != _ID_BYTES:
+            raise ValueError(f"an object id has {_ID_BYTES} bytes; got {len(id_bytes)}")
+        return _adopt(int.from_bytes(id_bytes, "big"))
+
+    @classmethod
+    def from_hex(cls, hex_id: str) -> ObjectRef[Any]:
+        return cls.from_binary(bytes.fromhex(hex_id))
+
+
+def _adopt(id: int) -> ObjectRef[Any]:
+    from skate.engine import current_engine
+
+    return current_engine().adopt(id)
+
+
+class ObjectRefGenerator:
+    """The references that a streaming task yields, each as soon as it is there.
+
+    Iterate with `for` or `async for`; an exception in the task appears as the last reference.
+    """
+
+    def __init__(self, generator_ref: ObjectRef[Any], worker: Any = None) -> None:
+        self._generator_ref = generator_ref
+        self._index = 0
+        self._engine = generator_ref._home.engine
+        self._closed = False
+
+    def __iter__(self) -> ObjectRefGenerator:
+        return self
+
+    def __next__(self) -> ObjectRef[Any]:
+        return self._next_sync(None)
+
+    def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[Any]:
+        """The next reference; after `timeout_s` without one, raise GetTimeoutError."""
+        if self._closed:
+            raise StopIteration
+        ref = self._engine.stream_next(self._generator_ref, self._index, timeout_s)
+        if ref is None:
+            raise StopIteration
+        self._index += 1
+        return ref
+
+    def __aiter__(self) -> AsyncIterator[ObjectRef[Any]]:
+        return self
+
+    async def __anext__(self) -> ObjectRef[Any]:
+        from skate._futures import stream_item_ready
+
+        await stream_item_ready(self._engine, self._generator_ref, self._index)
+        try:
+            return self._next_sync(None)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    def completed(self) -> ObjectRef[Any]:
+        """A reference that is ready when the task has ended (its value is None, or the error)."""
+        return self._generator_ref
+
+    def next_ready(self) -> bool:
+        """Whether `next()` would return at once."""
+        return self._engine.stream_ready(self._generator_ref, self._index)
+
+    def is_finished(self) -> bool:
+        """Whether every item has been taken and the task has ended."""
+        return self._engine.stream_finished(self._generator_ref, self._index)
+
+    def close(self) -> None:
+        """Take no more items; the task is told to stop."""
+        if not self._closed:
+            self._closed = True
+            self._engine.stream_close(self._generator_ref, self._index)
+
+    def __del__(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._engine.stream_abandoned(self._generator_ref, self._index)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an ObjectRefGenerator belongs to the process that made the call and cannot be sent "
+            "elsewhere; send the references that it yields instead"
+        )
+
+    def __repr__(self) -> str:
+        return f"ObjectRefGenerator({self._generator_ref.hex()})"
+
+
+class DynamicObjectRefGenerator:
+    """The value of a `num_returns="dynamic"` task: its references, already complete."""
+
+    def __init__(self, refs: list[ObjectRef[Any]]) -> None:
+        self._refs = refs
+
+    def __iter__(self) -> Iterator[ObjectRef[Any]]:
+        return iter(self._refs)
+
+    def __len__(self) -> int:
+        return len(self._refs)

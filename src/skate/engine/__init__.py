@@ -1,0 +1,31 @@
+"""Which engine runs this process's work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skate.engine.base import Engine
+
+_current: Engine | None = None
+
+
+def current_engine() -> Engine:
+    """The engine of this process; the first use starts the default one."""
+    if _current is None:
+        from skate._api import init
+
+        init()
+        assert _current is not None
+    return _current
+
+
+def installed_engine() -> Engine | None:
+    """The engine of this process, or None before `init`."""
+    return _current
+
+
+def install_engine(engine: Engine | None) -> None:
+    """Make `engine` the one that the façade uses."""
+    global _current
+    _current = engine

@@ -1,0 +1,351 @@
+"""The contract between the façade and whatever runs the work.
+
+The façade (`skate._api`, `_remote`, `_actor`) validates what the user wrote and calls exactly one
+method here; the libraries call only the façade. Three implementations: `engine.inline` (this
+process and thread), `engine.local` (processes and shared memory), `engine.ray` (a Ray cluster).
+
+Promises that hold for every method, on every engine:
+
+* Thread-safe, and usable from inside tasks and actors, where the same façade finds the worker's
+  own engine.
+* Values are passed by serialisation: the callee never sees later changes of the caller.
+* A method that takes references keeps them alive until its work is done; a returned reference
+  is owned by the caller, and the object lives until no reference, pending call or containing
+  object mentions it.
+* Errors of user code are never raised at submission: they are the value of the reference.
+* When a worker dies, the work it ran is retried as the options say, or its references hold
+  `WorkerCrashedError` / `ActorDiedError` within a second. Nothing waits for ever on the dead.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate._refs import ObjectRef, ObjectRefGenerator
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """Validated options of a task. `None` for a number of CPUs means "the default"."""
+
+    num_returns: int | str = 1  # n, "dynamic" or "streaming"
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: int | None = None
+    resources: Mapping[str, float] | None = None
+    max_retries: int = 3  # -1: for ever
+    retry_exceptions: bool | tuple[type[BaseException], ...] = False
+    max_calls: int | None = None  # None: 1 with GPUs, otherwise no limit
+    name: str | None = None
+    runtime_env: Mapping[str, Any] | None = None
+    placement_group: Any = None  # PlacementGroup, or None
+    bundle_index: int = -1
+    capture_child_tasks: bool = False
+    backpressure: int | None = None  # unconsumed items after which a streaming task pauses
+
+
+@dataclass(frozen=True)
+class ActorOptions:
+    """Validated options of an actor. Without num_cpus an actor takes no CPU once it runs."""
+
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: int | None = None
+    resources: Mapping[str, float] | None = None
+    max_restarts: int = 0  # -1: for ever
+    max_task_retries: int = 0  # -1: for ever
+    max_pending_calls: int = -1
+    max_concurrency: int | None = None  # None: 1, or 1000 for a class with async methods
+    concurrency_groups: Mapping[str, int] = field(default_factory=dict)
+    name: str | None = None
+    namespace: str | None = None
+    get_if_exists: bool = False
+    detached: bool = False
+    runtime_env: Mapping[str, Any] | None = None
+    placement_group: Any = None
+    bundle_index: int = -1
+    capture_child_tasks: bool = False
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """Validated options of one actor method call."""
+
+    num_returns: int | str = 1
+    max_task_retries: int | None = None  # None: the actor's
+    retry_exceptions: bool | tuple[type[BaseException], ...] = False
+    concurrency_group: str | None = None
+    name: str | None = None
+    backpressure: int | None = None
+
+
+class FunctionSpec:
+    """A remote function as engines see it: made once per `@remote`, exported once per worker."""
+
+    __slots__ = ("__weakref__", "exported", "function", "name")
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function = function
+        self.name = name
+        self.exported: Any = None  # the engine's own record of what it has sent
+
+
+@dataclass(frozen=True)
+class MethodMeta:
+    """What a handle must know of one method without having the class."""
+
+    name: str
+    options: CallOptions = CallOptions()
+    is_async: bool = False
+    is_generator: bool = False
+    signature: Any = None  # inspect.Signature without self, for errors at the call site
+
+
+@dataclass(frozen=True)
+class ActorMeta:
+    """Travels with every handle, so that a handle works where the class is not importable."""
+
+    class_name: str
+    module: str
+    methods: Mapping[str, MethodMeta]
+    is_async: bool = False
+
+
+class ClassSpec:
+    """A remote class as engines see it."""
+
+    __slots__ = ("__weakref__", "cls", "exported", "meta")
+
+    def __init__(self, cls: type, meta: ActorMeta) -> None:
+        self.cls = cls
+        self.meta = meta
+        self.exported: Any = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where the calling code runs; the source of `get_runtime_context()`. Ids are hex strings."""
+
+    job_id: str
+    node_id: str
+    worker_id: str
+    namespace: str
+    task_id: str | None = None
+    task_name: str | None = None
+    function_name: str | None = None
+    actor_id: str | None = None
+    actor_name: str | None = None
+    actor: tuple[ObjectRef[Any], ActorMeta] | None = None  # the actor that runs this code
+    actor_restarted: bool = False
+    placement_group: Any = None
+    capture_child_tasks: bool = False
+    resources: Mapping[str, float] = field(default_factory=dict)
+    gpu_ids: tuple[int, ...] = ()
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    cancelled: bool = False
+    session_name: str = ""
+    temp_dir: str = ""
+
+
+Returned = "ObjectRef[Any] | list[ObjectRef[Any]] | ObjectRefGenerator | None"
+
+
+class Engine(ABC):
+    """Runs tasks and actors and keeps their values. See the module docstring for the promises."""
+
+    name: str
+
+    # -- objects -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def put(self, value: Any) -> ObjectRef[Any]:
+        """Store a value. Raises ObjectStoreFullError or OutOfDiskError; stores nothing then."""
+
+    @abstractmethod
+    def get(
+        self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
+    ) -> list[Any]:
+        """The values, in order; blocks until all are there.
+
+        Raises the first error among the values, as an instance of the user's own exception
+        type too; GetTimeoutError after `timeout` seconds (0: do not wait). Arrays are read-only
+        views on shared memory, writable copies with `copy`. Inside a task it gives the task's
+        CPUs back while it waits.
+        """
+
+    @abstractmethod
+    def wait(
+        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+    ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
+        """(ready, not ready), both in the order given; at most `num_returns` ready ones.
+
+        Errors count as ready. The caller has checked types, duplicates and `num_returns`.
+        """
+
+    @abstractmethod
+    def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        """Call once when the object is ready, now if it is. On any thread; must not block."""
+
+    @abstractmethod
+    def adopt(self, id: int) -> ObjectRef[Any]:
+        """This process's reference for an id that arrived inside a value."""
+
+    @abstractmethod
+    def pin(self, ref: ObjectRef[Any]) -> None:
+        """Keep the object until shutdown: its reference was pickled by someone else's pickler."""
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def submit(
+        self,
+        function: FunctionSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        """Run a function; returns at once.
+
+        One reference for num_returns=1 and "dynamic", a list for n > 1, None for 0, an
+        ObjectRefGenerator for "streaming". A top-level reference among the arguments is replaced
+        by its value before the function runs (an error there becomes this task's error); nested
+        ones stay references. Raises TypeError for what cannot be serialised, with its path.
+        """
+
+    @abstractmethod
+    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+        """Cancel the task or actor call behind `ref`; get() then raises TaskCancelledError.
+
+        Not started: it never runs. Running: KeyboardInterrupt in a task, asyncio cancellation in
+        an async method; `force` kills the worker (not allowed for actors). Finished: no effect.
+        """
+
+    @abstractmethod
+    def stream_next(
+        self, generator: ObjectRef[Any], index: int, timeout: float | None
+    ) -> ObjectRef[Any] | None:
+        """Item `index` of a streaming task, or None when there are no more. Blocks."""
+
+    @abstractmethod
+    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+        """Whether `stream_next` would not block."""
+
+    @abstractmethod
+    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+        """Whether the task has ended and has no item `index`."""
+
+    @abstractmethod
+    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+        """The consumer wants nothing from `index` on: stop the task, free the items."""
+
+    @abstractmethod
+    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+        """As stream_close, but from a destructor: no locks, no I/O."""
+
+    @abstractmethod
+    def add_stream_callback(
+        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+    ) -> None:
+        """Call once when `stream_next` for this index would not block."""
+
+    # -- actors --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def create_actor(
+        self,
+        cls: ClassSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: ActorOptions,
+    ) -> tuple[ObjectRef[Any], ActorMeta]:
+        """Start an actor; returns at once with the reference that stands for it.
+
+        The reference is ready (with None) when the constructor is done; it holds the
+        constructor's error otherwise. The actor lives until the last copy of it goes, also those
+        inside handles elsewhere. Raises ValueError for a taken name, except with
+        `get_if_exists`, which returns the existing actor.
+        """
+
+    @abstractmethod
+    def call_actor(
+        self,
+        actor: ObjectRef[Any],
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+    ) -> Any:
+        """Call a method; returns like `submit`.
+
+        Calls from one caller start in the order they were made (unless the actor runs several at
+        a time); a call waits for its arguments without holding up other callers.
+        """
+
+    @abstractmethod
+    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+        """End the actor now. Calls under way fail with ActorDiedError; restarts if allowed."""
+
+    @abstractmethod
+    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
+        """The live actor of that name. Raises ValueError, naming those that exist."""
+
+    @abstractmethod
+    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
+        """(namespace, name) of the live named actors."""
+
+    @abstractmethod
+    def exit_actor(self) -> None:
+        """Inside an actor: finish this call, answer it with None, and end."""
+
+    # -- resources and surroundings ----------------------------------------------------------------
+
+    @abstractmethod
+    def cluster_resources(self) -> dict[str, float]:
+        """What there is in total."""
+
+    @abstractmethod
+    def available_resources(self) -> dict[str, float]:
+        """What is not in use now; names with nothing left are absent."""
+
+    @abstractmethod
+    def nodes(self) -> list[dict[str, Any]]:
+        """One dictionary per machine, with Ray's keys."""
+
+    @abstractmethod
+    def context(self) -> Context:
+        """Where the calling code runs."""
+
+    @abstractmethod
+    def timeline(self) -> list[dict[str, Any]]:
+        """What ran where and when, as Chrome trace events."""
+
+    # -- placement groups ----------------------------------------------------------------------
+
+    @abstractmethod
+    def create_placement_group(
+        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+    ) -> ObjectRef[Any]:
+        """Reserve bundles of resources together. The reference stands for the group and is ready
+        (with None) when all bundles are reserved."""
+
+    @abstractmethod
+    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+        """Give the reservation back; what runs in it is ended."""
+
+    @abstractmethod
+    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
+        """The group of that name and its bundles. Raises ValueError."""
+
+    @abstractmethod
+    def placement_group_table(self) -> dict[str, dict[str, Any]]:
+        """id -> Ray's description of each group."""
+
+    # -- life ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def shutdown(self) -> None:
+        """End everything; afterwards no process, file or segment is left. Can be called twice."""

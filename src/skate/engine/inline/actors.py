@@ -1,0 +1,200 @@
+"""Actors: an object, its lane or event loop, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any
+
+from skate._futures import asyncio_future
+from skate.engine.base import ActorOptions, ClassSpec
+from skate.engine.inline.calls import ActorExit, Arguments, Call, KnownError
+from skate.engine.inline.lanes import Lane
+from skate.engine.inline.loops import LoopThread
+from skate.exceptions import ActorDiedError, SkateError, TaskCancelledError
+
+if TYPE_CHECKING:
+    from skate.engine.inline.objects import Objects
+    from skate.engine.inline.resources import Holding, Resources
+    from skate.engine.inline.streams import Stream
+
+_ASYNC_CONCURRENCY = 1000
+_PLAIN_REPRS = (object.__repr__, type(None).__repr__)
+
+
+class Actor:
+    """One actor. Belongs to its reference: when that goes, `release` ends it."""
+
+    def __init__(
+        self,
+        cls: ClassSpec,
+        options: ActorOptions,
+        arguments: Arguments,
+        objects: Objects,
+        resources: Resources,
+        holding: Holding,
+        group: Any,
+        runtime_env: dict[str, Any],
+        actor_id: str,
+    ) -> None:
+        self.cls = cls
+        self.options = options
+        self.arguments = arguments
+        self.actor_id = actor_id
+        self.holding = holding
+        self.group = group
+        self.runtime_env = runtime_env
+        self.instance: Any = None
+        self.death: SkateError | None = None
+        self.restarts = 0
+        self.streams: list[Stream] = []
+        self._resources = resources
+        self._lane = Lane(objects)
+        self._loop = LoopThread(cls.meta.class_name) if cls.meta.is_async else None
+        self._limits: dict[str | None, asyncio.Semaphore] = {}
+        if group is None:
+            resources.hold(holding)
+
+    # -- running -------------------------------------------------------------------------------
+
+    def start(self, call: MethodCall, group: str | None) -> None:
+        """Run the call now, or on the actor's loop, or when its arguments are there."""
+        if self._loop is None:
+            call.start(self._lane)
+            return
+        cancel = self._loop.start_call(lambda: self._run_async(call, group))
+        if cancel is None:
+            call.results.fail(self.death or ActorDiedError(None, self.actor_id))
+            return
+        for ref in call.results.refs:
+            if not ref._entry.done:
+                ref._entry.cancel = cancel
+
+    def finish_streams(self) -> None:
+        """Earlier calls end before a later one starts."""
+        for stream in self.streams:
+            stream.drain()
+        self.streams.clear()
+
+    def repr(self) -> str:
+        """What the user made `repr` say, for errors."""
+        if type(self.instance).__repr__ in _PLAIN_REPRS:
+            return ""
+        try:
+            return repr(self.instance)
+        except Exception:
+            return ""
+
+    async def _run_async(self, call: MethodCall, group: str | None) -> None:
+        try:
+            async with self._limit(group):
+                await self._gather(call.arguments)
+                await self._finish(call)
+        except asyncio.CancelledError:
+            call.results.fail(self.death or TaskCancelledError(call.context.task_id))
+        except ActorExit:
+            call.results.answer_none()
+            self.exited()
+        except BaseException as error:
+            call.results.fail(call.failed(error))
+
+    async def _gather(self, arguments: Arguments) -> None:
+        pending = [asyncio_future(ref) for ref in arguments.awaited if not ref._entry.done]
+        if pending:
+            await asyncio.wait(pending)
+            for future in pending:
+                future.exception()  # it is read again, and raised, with the arguments
+
+    async def _finish(self, call: MethodCall) -> None:
+        with call.surroundings():
+            value = call.invoke()
+            stream = call.results.stream
+            if stream is not None and inspect.isasyncgen(value):
+                async for item in value:
+                    stream.push(item)
+                stream.end()
+                return
+            if inspect.isawaitable(value):
+                value = await value
+            call.finish(value)
+
+    def exited(self) -> None:
+        self.end(ActorDiedError("It ended itself with exit_actor().", self.actor_id))
+
+    def _limit(self, group: str | None) -> asyncio.Semaphore:
+        if group not in self._limits:
+            groups = self.options.concurrency_groups
+            size = groups[group] if group else self.options.max_concurrency or _ASYNC_CONCURRENCY
+            self._limits[group] = asyncio.Semaphore(size)
+        return self._limits[group]
+
+    # -- ending --------------------------------------------------------------------------------
+
+    def end(self, death: SkateError) -> None:
+        """Every later call fails with `death`."""
+        if self.death is None:
+            self.death = death
+        self.instance = None
+        self.release()
+
+    def release(self) -> None:
+        """Give back what the actor holds. Runs in destructors too."""
+        self._resources.free(self.holding)
+        if self._loop is not None:
+            self._loop.stop()
+
+    def join(self) -> None:
+        if self._loop is not None and self._loop is not threading.current_thread():
+            self._loop.join(timeout=1)  # a method that blocks its loop is left to the daemon
+
+
+class MethodCall(Call):
+    """A call of a method of an actor."""
+
+    actor: Actor
+    method: str
+
+    def run(self) -> None:
+        self.actor.finish_streams()
+        try:
+            super().run()
+        except ActorExit:
+            self.actor.exited()
+        if self.results.stream is not None:
+            self.actor.streams.append(self.results.stream)
+
+    def invoke(self) -> Any:
+        if self.actor.death is not None:
+            raise KnownError(self.actor.death)
+        args, kwargs = self.arguments.load()
+        instance = self.actor.instance
+        if self.method == "__ray_ready__":
+            return True
+        if self.method == "__ray_terminate__":
+            raise ActorExit
+        if self.method == "__ray_call__":
+            function, *rest = args
+            return function(instance, *rest, **kwargs)
+        return getattr(instance, self.method)(*args, **kwargs)
+
+    def failed(self, error: BaseException) -> SkateError:
+        if isinstance(error, SystemExit):
+            death = ActorDiedError(str(super().failed(error)), self.actor.actor_id)
+            self.actor.end(death)
+            return death
+        self.actor_repr = self.actor.repr()
+        return super().failed(error)
+
+
+class Construction(MethodCall):
+    """The call of a constructor: an error in it is the death of the actor."""
+
+    def invoke(self) -> None:
+        args, kwargs = self.arguments.load()
+        self.actor.instance = self.actor.cls.cls(*args, **kwargs)
+
+    def failed(self, error: BaseException) -> SkateError:
+        death = ActorDiedError(super().failed(error), self.actor.actor_id)
+        self.actor.end(death)
+        return death

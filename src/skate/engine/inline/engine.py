@@ -1,0 +1,478 @@
+"""The inline engine: same process, same thread, real references.
+
+    f.remote(x) ── arguments pickled ── f runs now ── result pickled ──► reference, done
+    get(ref)    ── unpickled, or the error raised
+
+A call runs while it is submitted, in the order of submission, so programs are deterministic and
+breakpoints, mocks and profilers work. Exceptions, which are the exception: streaming generators
+run item by item as they are consumed; async actors run on a thread each, because their calls
+overlap; and a call whose arguments such an actor still owes runs on a thread when they are there.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from skate._errors import user_traceback
+from skate._ids import NodeID, TaskID, WorkerID, actor_id_of
+from skate._refs import ObjectRef
+from skate.engine.base import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    Engine,
+    FunctionSpec,
+    TaskOptions,
+)
+from skate.engine.inline.actors import Actor, Construction, MethodCall
+from skate.engine.inline.calls import ActorExit, Arguments, Call, Results, current
+from skate.engine.inline.lanes import Lane
+from skate.engine.inline.names import Names
+from skate.engine.inline.objects import Objects
+from skate.engine.inline.placement import Placement
+from skate.engine.inline.resources import Holding, Resources, request
+from skate.engine.inline.surroundings import merged
+from skate.exceptions import (
+    ActorDiedError,
+    ActorPlacementGroupRemoved,
+    ActorUnschedulableError,
+    GetTimeoutError,
+    SkateError,
+    TaskError,
+    TaskPlacementGroupRemoved,
+    TaskUnschedulableError,
+)
+
+C = TypeVar("C", bound=Call)
+
+_EVENTS = 100_000  # kept for timeline()
+
+
+class InlineEngine(Engine):
+    """Runs everything in the caller's thread."""
+
+    name = "inline"
+
+    def __init__(
+        self,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: int | None = None,
+        resources: Mapping[str, float] | None = None,
+        object_store_memory: int | None = None,
+        namespace: str | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._objects = Objects(self)
+        self._resources = Resources(num_cpus, num_gpus, memory, object_store_memory, resources)
+        self._placement = Placement(self._objects, self._resources)
+        self._names = Names()
+        self._actors: WeakSet[Actor] = WeakSet()
+        self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
+        self._driver = Context(
+            job_id="01000000",
+            node_id=NodeID.from_random().hex(),
+            worker_id=WorkerID.from_random().hex(),
+            namespace=namespace or "default",
+            gpu_ids=tuple(range(int(num_gpus or 0))),
+            runtime_env=dict(runtime_env or {}),
+            session_name=f"inline-{os.getpid()}",
+            temp_dir=tempfile.gettempdir(),
+        )
+
+    # -- objects -------------------------------------------------------------------------------
+
+    def put(self, value: Any) -> ObjectRef[Any]:
+        return self._objects.put(value)
+
+    def get(
+        self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
+    ) -> list[Any]:
+        pending = [ref for ref in refs if not self._objects.ready(ref)]
+        if pending and not self._objects.wait_for(
+            lambda: all(ref._entry.done for ref in pending), timeout
+        ):
+            missing = sum(not ref._entry.done for ref in pending)
+            raise GetTimeoutError(f"{missing} of {len(refs)} values not there after {timeout} s")
+        for ref in refs:
+            if ref._entry.error is not None:
+                raise _raised(ref._entry.error)
+        return [self._objects.value(ref, copy) for ref in refs]
+
+    def wait(
+        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+    ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
+        count = sum(self._objects.ready(ref) for ref in refs)
+        if count < num_returns:
+            self._objects.wait_for(
+                lambda: sum(ref._entry.done for ref in refs) >= num_returns, timeout
+            )
+        ready: list[ObjectRef[Any]] = []
+        others: list[ObjectRef[Any]] = []
+        for ref in refs:
+            (ready if ref._entry.done and len(ready) < num_returns else others).append(ref)
+        return ready, others
+
+    def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        self._objects.when_done(ref, callback)
+
+    def adopt(self, id: int) -> ObjectRef[Any]:
+        return self._objects.adopt(id)
+
+    def pin(self, ref: ObjectRef[Any]) -> None:
+        self._objects.pin(ref)
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        function: FunctionSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        arguments = Arguments(self._objects, args, kwargs)
+        results = Results(self._objects, options.num_returns)
+        name = options.name or function.name
+        try:
+            holding, group = self._reserve(options, 1.0, f"task {name}")
+        except SkateError as error:
+            results.fail(error)
+            return results.returned()
+        around = self.context()
+        context = self._context(
+            holding,
+            group,
+            options.capture_child_tasks or around.capture_child_tasks,
+            merged(around.runtime_env, options.runtime_env),
+            task_name=name,
+            function_name=_full_name(function.function),
+        )
+        call = self._call(Call, function.name, arguments, results, context)
+        call.function = function.function
+        call.holding = None if group is not None else holding
+        call.retries, call.retry_exceptions = options.max_retries, options.retry_exceptions
+        call.start(Lane(self._objects))
+        return results.returned()
+
+    def _call(
+        self,
+        kind: type[C],
+        name: str,
+        arguments: Arguments,
+        results: Results,
+        context: Context,
+    ) -> C:
+        return kind(
+            name=name,
+            arguments=arguments,
+            results=results,
+            context=context,
+            variables=self._resources.visible_gpus(context.gpu_ids),
+            objects=self._objects,
+            resources=self._resources,
+            events=self._events,
+        )
+
+    def _reserve(
+        self, options: TaskOptions | ActorOptions, default_cpus: float, what: str
+    ) -> tuple[Holding, Any]:
+        """(what it gets, its placement group). Raises what says that it can never run."""
+        amounts = request(options, default_cpus)
+        group, index = options.placement_group, options.bundle_index
+        around = self.context()
+        if group is None and around.capture_child_tasks:
+            group, index = around.placement_group, -1
+        if group is None:
+            self._resources.check(amounts, what)
+        else:
+            self._placement.check(group, index, amounts, what)
+        return Holding(amounts, self._resources.choose_gpus(amounts.get("GPU", 0.0))), group
+
+    def _context(
+        self,
+        holding: Holding,
+        group: Any,
+        capture: bool,
+        runtime_env: dict[str, Any],
+        **fields: Any,
+    ) -> Context:
+        driver = self._driver
+        return Context(
+            job_id=driver.job_id,
+            node_id=driver.node_id,
+            worker_id=driver.worker_id,
+            namespace=driver.namespace,
+            session_name=driver.session_name,
+            temp_dir=driver.temp_dir,
+            task_id=TaskID.from_random().hex(),
+            placement_group=group,
+            capture_child_tasks=capture,
+            resources=holding.amounts,
+            gpu_ids=holding.gpus,
+            runtime_env=runtime_env,
+            **fields,
+        )
+
+    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+        entry = self._objects.entry(ref)
+        if force and entry.by_actor:
+            raise ValueError("force=True would end the whole actor: use kill() for that")
+        if entry.cancel is not None:
+            entry.cancel()
+        elif entry.stream is not None and not entry.done:
+            entry.stream.cancel()
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def stream_next(
+        self, generator: ObjectRef[Any], index: int, timeout: float | None
+    ) -> ObjectRef[Any] | None:
+        there, ref = self._objects.stream(generator).take(index, timeout)
+        if not there:
+            raise GetTimeoutError(f"item {index} is not there after {timeout} s")
+        return ref
+
+    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+        return self._objects.stream(generator).ready(index)
+
+    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+        return self._objects.stream(generator).finished(index)
+
+    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+        self._objects.stream(generator).close()
+
+    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+        generator._entry.stream.abandon()
+
+    def add_stream_callback(
+        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+    ) -> None:
+        self._objects.stream(generator).when_ready(index, callback)
+
+    # -- actors --------------------------------------------------------------------------------
+
+    def create_actor(
+        self,
+        cls: ClassSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: ActorOptions,
+    ) -> tuple[ObjectRef[Any], ActorMeta]:
+        key = (options.namespace or self._driver.namespace, options.name)
+        existing = self._names.find(key) if options.name else None
+        if existing is not None and options.get_if_exists:
+            return existing, existing._entry.actor.cls.meta
+        self._names.check_free(key)
+        arguments = Arguments(self._objects, args, kwargs)
+        results = Results(self._objects, 1)
+        ref = results.refs[0]
+        try:
+            holding, group = self._reserve(options, 0.0, f"actor {cls.meta.class_name}")
+        except SkateError as error:
+            return self._stillborn(ref, cls, options, arguments, _for_actor(error))
+        actor = self._new_actor(ref, cls, options, arguments, holding, group)
+        self._names.add(key, ref, options.detached)
+        self._construct(ref, actor, results)
+        return ref, cls.meta
+
+    def _new_actor(
+        self,
+        ref: ObjectRef[Any],
+        cls: ClassSpec,
+        options: ActorOptions,
+        arguments: Arguments,
+        holding: Holding,
+        group: Any,
+    ) -> Actor:
+        actor = Actor(
+            cls,
+            options,
+            arguments,
+            self._objects,
+            self._resources,
+            holding,
+            group,
+            merged(self.context().runtime_env, options.runtime_env),
+            actor_id_of(ref).hex(),
+        )
+        ref._entry.actor = actor
+        self._actors.add(actor)
+        if group is not None:
+            self._placement.enter(group, actor)
+        return actor
+
+    def _stillborn(
+        self,
+        ref: ObjectRef[Any],
+        cls: ClassSpec,
+        options: ActorOptions,
+        arguments: Arguments,
+        error: SkateError,
+    ) -> tuple[ObjectRef[Any], ActorMeta]:
+        """An actor that can never run: its reference and all its calls hold the error."""
+        actor = self._new_actor(ref, cls, options, arguments, Holding({}), None)
+        actor.end(error)
+        self._objects.fail(ref, error)
+        return ref, cls.meta
+
+    def _construct(self, ref: ObjectRef[Any], actor: Actor, results: Results) -> None:
+        name = f"{actor.cls.meta.class_name}.__init__"
+        context = self._actor_context(ref, actor, name, name)
+        call = self._call(Construction, name, actor.arguments, results, context)
+        call.actor = actor
+        actor.start(call, None)
+
+    def _actor_context(
+        self, ref: ObjectRef[Any], actor: Actor, name: str, function_name: str
+    ) -> Context:
+        return self._context(
+            actor.holding,
+            actor.group,
+            actor.options.capture_child_tasks,
+            actor.runtime_env,
+            task_name=name,
+            function_name=function_name,
+            actor_id=actor.actor_id,
+            actor_name=actor.options.name,
+            actor=(ref, actor.cls.meta),
+            actor_restarted=actor.restarts > 0,
+        )
+
+    def call_actor(
+        self,
+        actor: ObjectRef[Any],
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+    ) -> Any:
+        target = self._actor(actor)
+        arguments = Arguments(self._objects, args, kwargs)
+        results = Results(self._objects, options.num_returns, by_actor=True)
+        if target.death is not None:
+            results.fail(target.death)
+            return results.returned()
+        name = f"{target.cls.meta.class_name}.{method}"
+        full_name = f"{target.cls.meta.module}.{name}"
+        context = self._actor_context(actor, target, options.name or name, full_name)
+        call = self._call(MethodCall, name, arguments, results, context)
+        call.actor, call.method = target, method
+        retries = options.max_task_retries
+        call.retries = target.options.max_task_retries if retries is None else retries
+        call.retry_exceptions = options.retry_exceptions
+        target.start(call, options.concurrency_group)
+        return results.returned()
+
+    def _actor(self, ref: ObjectRef[Any]) -> Actor:
+        actor = self._objects.entry(ref).actor
+        assert actor is not None
+        return actor
+
+    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+        target = self._actor(actor)
+        limit = target.options.max_restarts
+        if target.death is not None:
+            return
+        if no_restart or (limit != -1 and target.restarts >= limit):
+            target.end(ActorDiedError("It was killed with kill().", target.actor_id))
+            return
+        target.restarts += 1
+        results = Results(self._objects, 1)
+        self._construct(actor, target, results)
+
+    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
+        key = (namespace or self.context().namespace, name)
+        ref = self._names.get(key)
+        return ref, self._actor(ref).cls.meta
+
+    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
+        here = self.context().namespace
+        return [key for key in self._names.all() if all_namespaces or key[0] == here]
+
+    def exit_actor(self) -> None:
+        raise ActorExit
+
+    # -- resources and surroundings ------------------------------------------------------------
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {name: amount for name, amount in self._resources.total.items() if amount}
+
+    def available_resources(self) -> dict[str, float]:
+        return self._resources.available()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "NodeID": self._driver.node_id,
+                "Alive": not self._objects.closed,
+                "alive": not self._objects.closed,
+                "NodeManagerAddress": "127.0.0.1",
+                "NodeManagerHostname": os.uname().nodename,
+                "NodeName": "127.0.0.1",
+                "Resources": self.cluster_resources(),
+                "Labels": {},
+            }
+        ]
+
+    def context(self) -> Context:
+        return current.get() or self._driver
+
+    def timeline(self) -> list[dict[str, Any]]:
+        return list(self._events)
+
+    # -- placement groups ----------------------------------------------------------------------
+
+    def create_placement_group(
+        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+    ) -> ObjectRef[Any]:
+        return self._placement.create(bundles, strategy, name)
+
+    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+        self._placement.remove(group)
+
+    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
+        return self._placement.find(name)
+
+    def placement_group_table(self) -> dict[str, dict[str, Any]]:
+        return self._placement.table(self._driver.node_id)
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        if self._objects.closed:
+            return
+        self._objects.close()
+        for actor in list(self._actors):
+            actor.end(ActorDiedError("skate was shut down.", actor.actor_id))
+            actor.join()
+        self._names.clear()
+        self._placement.clear()
+
+
+def _full_name(function: Any) -> str:
+    inner = getattr(function, "func", function)  # of a functools.partial
+    return f"{inner.__module__}.{inner.__qualname__}"
+
+
+def _raised(error: SkateError) -> BaseException:
+    """The error to raise; its traceback leads a debugger to the line in the task."""
+    if not isinstance(error, TaskError):
+        return copy.copy(error)
+    return error.as_instanceof_cause().with_traceback(user_traceback(error.cause))
+
+
+def _for_actor(error: SkateError) -> SkateError:
+    if isinstance(error, TaskUnschedulableError):
+        return ActorUnschedulableError(error.error_message)
+    if isinstance(error, TaskPlacementGroupRemoved):
+        return ActorPlacementGroupRemoved()
+    return error

@@ -1,0 +1,156 @@
+"""Values and their references. Python's own reference counting frees them: an entry belongs to
+its reference, and holds the references that occur inside its value."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from skate._refs import ObjectRef
+from skate._serialization import Serialized, dumps, loads
+from skate.exceptions import ObjectLostError, SkateError
+
+if TYPE_CHECKING:
+    from skate.engine.base import Engine
+    from skate.engine.inline.actors import Actor
+    from skate.engine.inline.resources import Group
+    from skate.engine.inline.streams import Stream
+
+
+class Entry:
+    """The value of one reference, once it is there: packed bytes or an error."""
+
+    __slots__ = (
+        "actor",
+        "by_actor",
+        "callbacks",
+        "cancel",
+        "done",
+        "error",
+        "group",
+        "packed",
+        "refs",
+        "stream",
+    )
+
+    def __init__(self) -> None:
+        self.done = False
+        self.by_actor = False  # whether it is the result of an actor call
+        self.packed: Any = None
+        self.refs: list[ObjectRef[Any]] = []
+        self.error: SkateError | None = None
+        self.callbacks: list[Callable[[], None]] = []
+        self.cancel: Callable[[], None] | None = None
+        self.actor: Actor | None = None
+        self.stream: Stream | None = None
+        self.group: Group | None = None
+
+
+class Objects:
+    """All references of a session. Also their `Home`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.changed = threading.Condition()  # notified whenever an entry is done
+        self._ids = itertools.count(1)
+        self._refs: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
+        self._pinned: set[ObjectRef[Any]] = set()
+        self.closed = False
+
+    # -- references ----------------------------------------------------------------------------
+
+    def new(self) -> ObjectRef[Any]:
+        ref: ObjectRef[Any] = ObjectRef(next(self._ids), self, Entry())
+        self._refs[ref._id] = ref
+        return ref
+
+    def adopt(self, id: int) -> ObjectRef[Any]:
+        ref = self._refs.get(id)
+        if ref is None:
+            raise _gone(f"{id:056x}")
+        return ref
+
+    def pin(self, ref: ObjectRef[Any]) -> None:
+        self._pinned.add(ref)
+
+    def close(self) -> None:
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        self._pinned.clear()
+
+    def dropped(self, ref: ObjectRef[Any]) -> None:
+        actor = ref._entry.actor
+        if actor is not None:
+            actor.release()
+
+    def entry(self, ref: ObjectRef[Any]) -> Entry:
+        if ref._home is not self:
+            raise _gone(ref.hex())
+        entry: Entry = ref._entry
+        return entry
+
+    def stream(self, generator: ObjectRef[Any]) -> Stream:
+        stream = self.entry(generator).stream
+        assert stream is not None
+        return stream
+
+    # -- values --------------------------------------------------------------------------------
+
+    def store(self, ref: ObjectRef[Any], serialized: Serialized) -> None:
+        ref._entry.packed, ref._entry.refs = serialized.packed(), serialized.refs
+        self._finish(ref._entry)
+
+    def fail(self, ref: ObjectRef[Any], error: SkateError) -> None:
+        if not ref._entry.done:
+            ref._entry.error = error
+            self._finish(ref._entry)
+
+    def _finish(self, entry: Entry) -> None:
+        with self.changed:
+            entry.done, entry.cancel = True, None
+            callbacks, entry.callbacks = entry.callbacks, []
+            self.changed.notify_all()
+        for callback in callbacks:
+            callback()
+
+    def ready(self, ref: ObjectRef[Any]) -> bool:
+        """Whether the value is there; a generator is run to its end for that."""
+        entry = self.entry(ref)
+        if not entry.done and entry.stream is not None:
+            entry.stream.drain()
+        return entry.done
+
+    def when_done(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        self.ready(ref)
+        with self.changed:
+            if not ref._entry.done:
+                ref._entry.callbacks.append(callback)
+                return
+        callback()
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
+        with self.changed:
+            return self.changed.wait_for(lambda: self.closed or predicate(), timeout)
+
+    def value(self, ref: ObjectRef[Any], copy: bool = False) -> Any:
+        """The value of a reference that is done; raises its error."""
+        entry = self.entry(ref)
+        if entry.error is not None:
+            raise entry.error
+        return loads(entry.packed, copy)
+
+    def put(self, value: Any) -> ObjectRef[Any]:
+        serialized = dumps(value)
+        ref = self.new()
+        self.store(ref, serialized)
+        return ref
+
+
+def _gone(hex_id: str) -> ObjectLostError:
+    error = ObjectLostError(hex_id)
+    error.reason = "it was freed, or belongs to a session that was ended by shutdown()"
+    return error

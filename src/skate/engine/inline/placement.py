@@ -1,0 +1,103 @@
+"""Placement groups: reserved at once or never."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from skate._refs import ObjectRef
+from skate._serialization import dumps
+from skate.engine.inline.resources import Amounts, Group, Holding, Resources, group_id
+from skate.exceptions import (
+    ActorDiedError,
+    SkateError,
+    TaskPlacementGroupRemoved,
+)
+
+if TYPE_CHECKING:
+    from skate.engine.inline.actors import Actor
+    from skate.engine.inline.objects import Objects
+
+
+class Placement:
+    """The groups of a session. They live until they are removed."""
+
+    def __init__(self, objects: Objects, resources: Resources) -> None:
+        self._objects = objects
+        self._resources = resources
+        self._groups: dict[ObjectRef[Any], tuple[Group, Holding]] = {}
+        self._inside: dict[ObjectRef[Any], WeakSet[Actor]] = {}
+
+    def create(
+        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str
+    ) -> ObjectRef[Any]:
+        group = Group([dict(bundle) for bundle in bundles], strategy, name)
+        ref = self._objects.new()
+        ref._entry.group = group
+        holding = Holding(group.total())
+        self._groups[ref] = (group, holding)
+        try:
+            self._resources.check(holding.amounts, "the placement group")
+        except SkateError as error:
+            self._objects.fail(ref, error)
+            return ref
+        self._resources.hold(holding)
+        self._objects.store(ref, dumps(None))
+        return ref
+
+    def check(self, group: Any, index: int, amounts: Amounts, what: str) -> None:
+        """Raise if `what` cannot run in that bundle."""
+        record = self._objects.entry(group._ref).group
+        assert record is not None
+        if record.removed:
+            raise TaskPlacementGroupRemoved
+        if not -1 <= index < len(record.bundles):
+            raise ValueError(
+                f"placement_group_bundle_index={index}, but the group has "
+                f"{len(record.bundles)} bundles"
+            )
+        if not record.fits(amounts, index):
+            raise ValueError(
+                f"{what} asks for {amounts}, which fits into none of the bundles "
+                f"{record.bundles if index < 0 else record.bundles[index]}"
+            )
+
+    def enter(self, group: Any, actor: Actor) -> None:
+        self._inside.setdefault(group._ref, WeakSet()).add(actor)
+
+    def remove(self, ref: ObjectRef[Any]) -> None:
+        group, holding = self._groups[ref]
+        group.removed = True
+        self._resources.free(holding)
+        for actor in list(self._inside.pop(ref, ())):
+            actor.end(ActorDiedError("Its placement group was removed.", actor.actor_id))
+
+    def find(self, name: str) -> tuple[ObjectRef[Any], list[Amounts]]:
+        for ref, (group, _) in self._groups.items():
+            if name and group.name == name and not group.removed:
+                return ref, [dict(bundle) for bundle in group.bundles]
+        raise ValueError(f"there is no placement group named {name!r}")
+
+    def table(self, node_id: str) -> dict[str, dict[str, Any]]:
+        groups = self._groups.items()
+        return {group_id(ref): _described(ref, group, node_id) for ref, (group, _) in groups}
+
+    def clear(self) -> None:
+        self._groups.clear()
+        self._inside.clear()
+
+
+def _described(ref: ObjectRef[Any], group: Group, node_id: str) -> dict[str, Any]:
+    reserved = ref._entry.error is None
+    return {
+        "placement_group_id": group_id(ref),
+        "name": group.name,
+        "bundles": dict(enumerate(group.bundles)),
+        "bundles_to_node_id": dict.fromkeys(
+            range(len(group.bundles)), node_id if reserved else ""
+        ),
+        "strategy": group.strategy,
+        "state": "REMOVED" if group.removed else "CREATED" if reserved else "INFEASIBLE",
+        "stats": {"scheduling_state": "FINISHED" if reserved else "INFEASIBLE"},
+    }

@@ -1,0 +1,138 @@
+"""Bookkeeping of resources. Nothing ever waits here: one thread runs one thing after the other,
+so a request is either possible on this machine or an error."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate.exceptions import TaskUnschedulableError
+
+if TYPE_CHECKING:
+    from skate._refs import ObjectRef
+    from skate.engine.base import ActorOptions, TaskOptions
+
+Amounts = dict[str, float]
+
+
+class Holding:
+    """What one running task or living actor has."""
+
+    __slots__ = ("amounts", "gpus")
+
+    def __init__(self, amounts: Amounts, gpus: tuple[int, ...] = ()) -> None:
+        self.amounts = amounts
+        self.gpus = gpus
+
+
+class Group:
+    """A placement group."""
+
+    def __init__(self, bundles: list[Amounts], strategy: str, name: str) -> None:
+        self.bundles = bundles
+        self.strategy = strategy
+        self.name = name
+        self.removed = False
+
+    def total(self) -> Amounts:
+        total: Amounts = {}
+        for bundle in self.bundles:
+            for name, amount in bundle.items():
+                total[name] = total.get(name, 0.0) + amount
+        return total
+
+    def fits(self, amounts: Amounts, index: int) -> bool:
+        bundles = self.bundles if index < 0 else self.bundles[index : index + 1]
+        return any(not _lacking(amounts, bundle) for bundle in bundles)
+
+
+class Resources:
+    """What this machine has, as far as the program is told, and who has which part of it."""
+
+    def __init__(
+        self,
+        num_cpus: float | None,
+        num_gpus: float | None,
+        memory: int | None,
+        object_store_memory: int | None,
+        custom: Mapping[str, float] | None,
+    ) -> None:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self.total: Amounts = {
+            "CPU": float(os.cpu_count() or 1) if num_cpus is None else float(num_cpus),
+            "GPU": float(num_gpus or 0),
+            "memory": float(memory or int(physical * 0.7)),
+            "object_store_memory": float(object_store_memory or int(physical * 0.3)),
+            "node:127.0.0.1": 1.0,
+            **(custom or {}),
+        }
+        # Changed from destructors, so by single dictionary operations instead of under a lock.
+        self._held: dict[int, Holding] = {}
+
+    def hold(self, holding: Holding) -> None:
+        self._held[id(holding)] = holding
+
+    def free(self, holding: Holding) -> None:
+        self._held.pop(id(holding), None)
+
+    def available(self) -> Amounts:
+        left = dict(self.total)
+        for holding in list(self._held.values()):
+            for name, amount in holding.amounts.items():
+                left[name] = left.get(name, 0.0) - amount
+        return {name: amount for name, amount in left.items() if amount > 0}
+
+    def choose_gpus(self, amount: float) -> tuple[int, ...]:
+        """The GPUs that the fewest others use."""
+        users = dict.fromkeys(range(int(self.total["GPU"])), 0)
+        for holding in list(self._held.values()):
+            for gpu in holding.gpus:
+                users[gpu] += 1
+        wanted = max(1, int(amount)) if amount else 0
+        return tuple(sorted(sorted(users, key=lambda gpu: (users[gpu], gpu))[:wanted]))
+
+    def visible_gpus(self, gpus: Sequence[int]) -> dict[str, str]:
+        if not self.total["GPU"]:
+            return {}
+        return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+
+    def check(self, amounts: Amounts, what: str) -> None:
+        """Raise TaskUnschedulableError for what this machine can never give."""
+        lacking = _lacking(amounts, self.total)
+        if lacking:
+            asked = ", ".join(f"{name}: {amounts[name]:g}" for name in lacking)
+            there = ", ".join(f"{name}: {self.total.get(name, 0):g}" for name in lacking)
+            raise TaskUnschedulableError(
+                f"{what} asks for {{{asked}}}, but this machine has {{{there}}}. Ask for less, "
+                f"or declare more: {_declaration(amounts, lacking)}"
+            )
+
+
+def _lacking(amounts: Amounts, total: Amounts) -> list[str]:
+    return [name for name, amount in amounts.items() if amount > total.get(name, 0.0)]
+
+
+def _declaration(amounts: Amounts, lacking: list[str]) -> str:
+    by_option = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "_memory"}
+    first = lacking[0]
+    if first in by_option:
+        return f"skate.init({by_option[first]}={amounts[first]:g})"
+    return f"skate.init(resources={{{first!r}: {amounts[first]:g}}})"
+
+
+def request(options: TaskOptions | ActorOptions, default_cpus: float) -> Amounts:
+    """The resources that the options ask for."""
+    amounts: Amounts = {
+        "CPU": default_cpus if options.num_cpus is None else options.num_cpus,
+        "GPU": options.num_gpus or 0.0,
+        "memory": float(options.memory or 0),
+        **(options.resources or {}),
+    }
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def group_id(ref: ObjectRef[Any]) -> str:
+    from skate._ids import PlacementGroupID
+
+    return ref.binary()[-PlacementGroupID.SIZE :].hex()

@@ -1,0 +1,53 @@
+"""What a worker process of its own would have: environment variables, directory, GPUs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def merged(outer: Mapping[str, Any], inner: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The runtime environment of something started inside `outer`."""
+    if not inner:
+        return dict(outer)
+    env_vars = {**outer.get("env_vars", {}), **inner.get("env_vars", {})}
+    return {**outer, **inner, **({"env_vars": env_vars} if env_vars else {})}
+
+
+@contextmanager
+def applied(runtime_env: Mapping[str, Any], variables: Mapping[str, str]) -> Iterator[None]:
+    """Inside the block, the process looks as `runtime_env` and `variables` say."""
+    wanted = {**variables, **runtime_env.get("env_vars", {})}
+    directory = runtime_env.get("working_dir")
+    modules = [_import_root(module) for module in runtime_env.get("py_modules", ())]
+    if not (wanted or directory or modules):
+        yield
+        return
+    before = {name: os.environ.get(name) for name in wanted}
+    path, here = sys.path[:], os.getcwd()
+    os.environ.update(wanted)
+    sys.path[:0] = [*([str(Path(directory).resolve())] if directory else []), *modules]
+    if directory:
+        os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(here)
+        sys.path[:] = path
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _import_root(module: Any) -> str:
+    """The directory from which a module, or the package in a directory, can be imported."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return str(Path(module).resolve().parent)
+    return str(Path(file).resolve().parents[1 if hasattr(module, "__path__") else 0])

@@ -1,0 +1,222 @@
+"""Answers of a worker: values, errors, items of streams."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from skate import _serialization, exceptions
+from skate._refs import DynamicObjectRefGenerator
+from skate.engine.local import messages as m
+from skate.engine.local.objects import FAILED, INLINE, INLINE_LIMIT
+from skate.engine.local.reactor import Waiter
+
+if TYPE_CHECKING:
+    from skate.engine.local.execution import Work
+    from skate.engine.local.worker import WorkerEngine
+
+Value = tuple[int, Any, tuple[int, ...]]  # kind, data, contained ids
+
+
+class Answers:
+    def __init__(self, engine: WorkerEngine) -> None:
+        self._engine = engine
+        self._credits: dict[int, int] = {}  # of streams: items that the consumer has taken
+        self._credit_came: dict[int, Waiter] = {}
+
+    # -- values --------------------------------------------------------------------------------
+
+    def give(self, work: Work, value: Any, start: float) -> None:
+        """Answer with what the function returned."""
+        message = work[0]
+        id, extra = message[1], message[-1]
+        count = message[6] if message[0] != m.CREATE else 1
+        if extra and message[0] != m.CREATE:
+            if "streaming" in extra:
+                self._stream(work, value, start)
+                return
+            if "dynamic" in extra:
+                value = DynamicObjectRefGenerator([self._engine.put(item) for item in value])
+        if count == 1:
+            packed = self.pack(value)
+            self._send(work, (m.RESULT, id, *packed, _micros(start)))
+        elif count == 0:
+            self._send(work, (m.RESULT, id, *self.pack(None), _micros(start)))
+        else:
+            values = [self.pack(item) for item in _exactly(value, count)]
+            self._send(work, (m.RESULTS, id, values, _micros(start)))
+
+    def pack(self, value: Any) -> Value:
+        if _serialization.is_plain((value,)):
+            data = pickle.dumps(value, 5)
+            if len(data) <= INLINE_LIMIT:
+                return INLINE, data, ()
+        serialized = _serialization.dumps(value, "result")
+        kind, stored = self._engine.keep(serialized)
+        if serialized.refs:
+            with self._engine.lock:
+                return kind, stored, self._engine.published(serialized.refs)
+        return kind, stored, ()
+
+    def _send(self, work: Work, message: tuple[Any, ...]) -> None:
+        engine = self._engine
+        if work[1] is not None:
+            engine.peers.reply(work[1], message)
+            return
+        with engine.lock:
+            engine.send(message)
+
+    # -- errors --------------------------------------------------------------------------------
+
+    def fail(self, work: Work, error: BaseException, start: float) -> None:
+        """Answer with what the function raised."""
+        message = work[0]
+        id = message[1]
+        execution = self._engine.execution
+        if id in execution.cancelled and isinstance(error, _INTERRUPTS):
+            execution.cancelled.discard(id)
+            self.cancelled(work)
+            return
+        name = execution.name_of(message)
+        packed = execution.remote_error(error, name)
+        if message[0] != m.CREATE and self._may_retry(message[-1], error):
+            self._send(work, (m.RETRY, id, FAILED, packed, _micros(start)))
+        else:
+            self._send_error(work, packed, _micros(start))
+
+    def _send_error(self, work: Work, packed: Any, micros: int) -> None:
+        message = work[0]
+        count = message[6] if message[0] != m.CREATE else 1
+        if count <= 1:
+            self._send(work, (m.RESULT, message[1], FAILED, packed, (), micros))
+        else:
+            self._send(work, (m.RESULTS, message[1], [(FAILED, packed, ())] * count, micros))
+
+    def cancelled(self, work: Work) -> None:
+        error = exceptions.TaskCancelledError(
+            work[0][1].to_bytes(16, "big").hex(), self._engine.execution.name_of(work[0])
+        )
+        self._send_error(work, _serialization.dumps(error).packed(), 0)
+
+    @staticmethod
+    def _may_retry(extra: Any, error: BaseException) -> bool:
+        if not extra or "retry_exceptions" not in extra:
+            return False
+        return isinstance(error, _serialization.loads(extra["retry_exceptions"]))
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def _stream(self, work: Work, items: Any, start: float) -> None:
+        message = work[0]
+        id = message[1]
+        try:
+            for index, item in enumerate(_iterate(items)):
+                self.item(id, index, item)
+                if not self._may_go_on(id, index + 1, message[-1].get("backpressure")):
+                    _close(items)
+                    break
+        except BaseException:
+            self._credits.pop(id, None)
+            raise
+        self.finish_stream(work, start)
+
+    def finish_stream(self, work: Work, start: float) -> None:
+        id = work[0][1]
+        self._credits.pop(id, None)
+        self._send(work, (m.RESULT, id, *self.pack(None), _micros(start)))
+
+    async def credit(self, task_id: int) -> None:
+        """Wait until the consumer has taken something, or wants no more."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        came = loop.create_future()
+        waiter = _CallingWaiter(lambda: loop.call_soon_threadsafe(_resolve, came))
+        self._credit_came[task_id] = waiter
+        await came
+
+    def item(self, task_id: int, index: int, value: Any) -> None:
+        engine = self._engine
+        item_id = engine.next_id()
+        packed = self.pack(value)
+        with engine.lock:
+            engine.send((m.ITEM, task_id, index, item_id, *packed))
+        engine.reactor.flush()
+
+    def on_credit(self, task_id: int, taken: int) -> None:
+        self._credits[task_id] = taken
+        waiter = self._credit_came.get(task_id)
+        if waiter is not None:
+            waiter.finish()
+
+    def wanted(self, task_id: int) -> bool:
+        return self._credits.get(task_id) != -1
+
+    def _may_go_on(self, task_id: int, produced: int, limit: int | None) -> bool:
+        """Whether to produce more; waits while the consumer is `limit` items behind."""
+        while limit and self.wanted(task_id) and self.behind(task_id, produced) >= limit:
+            waiter = self._credit_came[task_id] = Waiter()
+            if self.behind(task_id, produced) >= limit and self.wanted(task_id):
+                self._engine.execution.wait(waiter, None)
+        self._credit_came.pop(task_id, None)
+        return self.wanted(task_id)
+
+    def behind(self, task_id: int, produced: int) -> int:
+        return produced - self._credits.get(task_id, 0)
+
+
+class _CallingWaiter(Waiter):
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__()
+        self._call = call
+
+    def finish(self) -> None:
+        if not self.done:
+            self.done = True
+            self._call()
+
+
+def _resolve(future: Any) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+_INTERRUPTS = (KeyboardInterrupt, exceptions.TaskCancelledError)
+
+
+def _micros(start: float) -> int:
+    return int((time.perf_counter() - start) * 1e6)
+
+
+def _exactly(value: Any, count: int) -> list[Any]:
+    try:
+        items = list(value)
+    except TypeError:
+        raise ValueError(
+            f"the function has num_returns={count} and must return that many values; "
+            f"it returned {type(value).__name__}"
+        ) from None
+    if len(items) != count:
+        raise ValueError(
+            f"the function has num_returns={count} and returned {len(items)} values"
+        )
+    return items
+
+
+def _iterate(items: Any) -> Iterator[Any]:
+    try:
+        return iter(items)
+    except TypeError:
+        raise ValueError(
+            'the function has num_returns="streaming" and must be a generator; '
+            f"it returned {type(items).__name__}"
+        ) from None
+
+
+def _close(items: Any) -> None:
+    if isinstance(items, Generator):
+        items.close()

@@ -1,0 +1,146 @@
+"""Arguments and functions on their way to a worker."""
+
+from __future__ import annotations
+
+import pickle
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from skate import _serialization
+from skate._refs import ObjectRef
+from skate._serialization import NO_ARGUMENTS, Serialized
+from skate.engine.local.objects import INLINE, INLINE_LIMIT, STORED
+
+LARGE_CAPTURE = 10 << 20  # bytes; a function that carries more is worth a warning
+
+Dependencies = list[tuple[int | str, ObjectRef[Any]]]
+Put = Callable[[Serialized], ObjectRef[Any]]
+
+
+class Arguments:
+    """Packed arguments, the references among them, and those nested inside."""
+
+    __slots__ = ("data", "dependencies", "kind", "nested")
+
+    def __init__(
+        self, kind: int, data: Any, dependencies: Dependencies, nested: list[ObjectRef[Any]]
+    ) -> None:
+        self.kind = kind
+        self.data = data
+        self.dependencies = dependencies
+        self.nested = nested
+
+
+_NOTHING = Arguments(INLINE, NO_ARGUMENTS, [], [])
+
+
+def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> Arguments:
+    """Serialise; references at the top level are left out, to be filled in with their values.
+
+    Large arguments become an object of their own: the callee may keep views on them.
+    """
+    if not kwargs:
+        if not args:
+            return _NOTHING
+        if _serialization.is_plain(args):
+            data = pickle.dumps((args, kwargs), 5)
+            if len(data) <= INLINE_LIMIT:
+                return Arguments(INLINE, data, [], [])
+    dependencies: Dependencies = []
+    if any(type(value) is ObjectRef for value in args):
+        dependencies += [(i, value) for i, value in enumerate(args) if type(value) is ObjectRef]
+        args = tuple(None if type(value) is ObjectRef else value for value in args)
+    if any(type(value) is ObjectRef for value in kwargs.values()):
+        dependencies += [(k, value) for k, value in kwargs.items() if type(value) is ObjectRef]
+        kwargs = {k: v for k, v in kwargs.items() if type(v) is not ObjectRef}
+    serialized = _dumps(args, kwargs)
+    if serialized.size <= INLINE_LIMIT:
+        return Arguments(INLINE, serialized.packed(), dependencies, serialized.refs)
+    ref = put(serialized)
+    return Arguments(STORED, (ref._entry.data, ref._id), dependencies, [ref])
+
+
+def _dumps(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Serialized:
+    try:
+        return _serialization.dumps((args, kwargs), "arguments")
+    except TypeError:
+        for name, value in _named(args, kwargs):  # the same again, to name the argument
+            _serialization.dumps(value, name)
+        raise
+
+
+def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for position, value in enumerate(args):
+        yield f"argument {position}", value
+    yield from kwargs.items()
+
+
+def unpack(value: Any, dependencies: Sequence[tuple[int | str, Any]]) -> tuple[Any, Any]:
+    """(args, kwargs) with the values of the dependencies in their places."""
+    args, kwargs = value
+    if dependencies:
+        args = list(args)
+        for slot, dependency in dependencies:
+            if isinstance(slot, int):
+                args[slot] = dependency
+            else:
+                kwargs[slot] = dependency
+    return args, kwargs
+
+
+def dump_function(function: Any, name: str) -> Serialized:
+    """Serialise a function or class; warn once if it carries something large."""
+    serialized = _serialization.dumps(function, name)
+    if serialized.size > LARGE_CAPTURE:
+        captured = ", ".join(
+            f"{variable} ({size / 1e6:,.0f} MB)" for variable, size in _captured(function)
+        )
+        warnings.warn(
+            f"{name} is large ({serialized.size / 1e6:,.0f} MB) because it uses "
+            f"{captured or 'a large object'} from outside. It is kept once in shared memory; "
+            "pass it as an argument, after skate.put(), to share it between functions too.",
+            stacklevel=4,
+        )
+    return serialized
+
+
+def _captured(function: Any) -> list[tuple[str, int]]:
+    """Variables from outside that make a function (or the methods of a class) large."""
+    found: dict[str, int] = {}
+    members = vars(function).values() if isinstance(function, type) else [function]
+    for member in members:
+        if isinstance(member, types.FunctionType):
+            for variable, value in _outer_variables(member):
+                found[variable] = _size(value)
+        elif isinstance(function, type) and not callable(member):
+            names = [n for n, v in vars(function).items() if v is member]
+            found[names[0]] = _size(member)
+    large = [(variable, size) for variable, size in found.items() if size > LARGE_CAPTURE // 10]
+    return sorted(large, key=lambda item: -item[1])
+
+
+def _outer_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for variable, cell in zip(
+        function.__code__.co_freevars, function.__closure__ or (), strict=True
+    ):
+        try:
+            yield variable, cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    for variable in function.__code__.co_names:
+        if variable in function.__globals__:
+            value = function.__globals__[variable]
+            if not isinstance(value, types.ModuleType):
+                yield variable, value
+    defaults = function.__defaults__ or ()
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    yield from zip(names[len(names) - len(defaults) :], defaults, strict=True)
+
+
+def _size(value: Any) -> int:
+    try:
+        return _serialization.dumps(value).size
+    except TypeError:
+        return 0

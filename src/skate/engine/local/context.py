@@ -1,0 +1,65 @@
+"""What `get_runtime_context()` says inside a worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate import _serialization
+from skate.engine.base import Context
+
+if TYPE_CHECKING:
+    from skate.engine.local.execution import Execution, Running
+
+
+def build_context(execution: Execution, running: Running | None) -> Context:
+    engine = execution.engine
+    settings = engine.settings
+    actor = execution.actor_settings
+    extra: dict[str, Any] = {**actor, **(running.extra if running else {})}
+    actor_id = execution.actor_id
+    return Context(
+        job_id=settings["job_id"],
+        node_id=settings["node_id"],
+        worker_id=engine.process.to_bytes(28, "big").hex(),
+        namespace=actor.get("namespace") or settings["namespace"],
+        task_id=_hex(running.id, 24) if running else None,
+        task_name=_task_name(execution, running),
+        function_name=running.function_name if running else None,
+        actor_id=_hex(actor_id, 16) if actor_id else None,
+        actor_name=actor.get("name"),
+        actor=_own_handle(execution),
+        actor_restarted=bool(actor.get("restarted")),
+        placement_group=_loaded(actor.get("group") or extra.get("group")),
+        capture_child_tasks=bool(extra.get("capture")),
+        resources=extra.get("resources", {} if actor_id else {"CPU": 1.0}),
+        gpu_ids=tuple(extra.get("gpu_ids", ())),
+        runtime_env=_loaded(extra.get("runtime_env")) or {},
+        cancelled=bool(running and running.id in execution.cancelled),
+        session_name=settings["session_name"],
+        temp_dir=settings["session_dir"],
+    )
+
+
+def _task_name(execution: Execution, running: Running | None) -> str | None:
+    if running is None:
+        return None
+    if running.extra.get("name") and running.id != execution.actor_id:
+        return str(running.extra["name"])
+    if execution.actor_id and running.id != execution.actor_id:
+        return f"{execution.actor_label}.{running.function_name}"
+    return running.function_name
+
+
+def _own_handle(execution: Execution) -> Any:
+    if not execution.actor_id:
+        return None
+    ref = execution.engine.adopt(execution.actor_id)
+    return ref, _serialization.loads(execution.actor_settings["meta"])
+
+
+def _loaded(packed: Any) -> Any:
+    return None if packed is None or isinstance(packed, str) else _serialization.loads(packed)
+
+
+def _hex(id: int, size: int) -> str:
+    return id.to_bytes(size, "big").hex()

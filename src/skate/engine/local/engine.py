@@ -1,0 +1,496 @@
+"""The local engine as the driver sees it: the façade's calls, turned into work for the hub."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from skate import _serialization, exceptions
+from skate._refs import ObjectRef, ObjectRefGenerator
+from skate._serialization import Serialized
+from skate.engine.base import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    Engine,
+    FunctionSpec,
+    TaskOptions,
+)
+from skate.engine.local import machine
+from skate.engine.local.arguments import Arguments, dump_function, pack
+from skate.engine.local.hub.actors import Actor
+from skate.engine.local.hub.desk import Desk
+from skate.engine.local.hub.hub import Hub
+from skate.engine.local.hub.plans import Planner
+from skate.engine.local.hub.processes import Processes
+from skate.engine.local.hub.requests import Requests
+from skate.engine.local.hub.resources import Pool, to_units
+from skate.engine.local.hub.scheduler import Scheduler
+from skate.engine.local.hub.spilling import Spilling
+from skate.engine.local.hub.work import Function, Plan, Task
+from skate.engine.local.interrupts import Interrupts
+from skate.engine.local.objects import DRIVER, INLINE, INLINE_LIMIT, STORED, Entry, Objects
+from skate.engine.local.output import Output
+from skate.engine.local.reactor import Reactor, Waiter
+from skate.engine.local.session import Session
+from skate.engine.local.store import Store
+
+_TOGETHER = 32  # messages that may be collected before they are written
+
+
+class LocalEngine(Objects, Engine):
+    """Processes and shared memory on this machine; the scheduler lives in this process."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: int | None = None,
+        resources: Mapping[str, float] | None = None,
+        object_store_memory: int | None = None,
+        namespace: str | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
+        log_to_driver: bool = True,
+        preload: Sequence[str] = (),
+        spill_dir: str | None = None,
+    ) -> None:
+        super().__init__(DRIVER)
+        self.namespace = namespace or os.urandom(8).hex()
+        self.job_id = "01000000"
+        self.node_id = os.urandom(28).hex()
+        self.runtime_env = dict(runtime_env or {})
+        self.session = Session(spill_dir)
+        self.reactor = Reactor()
+        self.reactor.on_turn = self._tidy
+        capacity = object_store_memory or machine.store_capacity(self.session.shm_dir)
+        self.store = Store(self.session.shm_dir, self.session.disk_dir, DRIVER, capacity)
+        self.spilling = Spilling(self.store)
+        total = self._resources(num_cpus, num_gpus, memory, resources, capacity)
+        self.interrupts = Interrupts(self.reactor)
+        self.output = Output(self.reactor, log_to_driver)
+        self.processes = Processes(
+            self, self._worker_settings(capacity, total), list(preload), self.output.descriptors
+        )
+        scheduler = Scheduler(Pool(total), max(1, int(total.get("CPU", 0)) // 10_000), self)
+        self.hub = Hub(self, scheduler, self.processes)
+        self.requests = Requests(self)
+        Desk(self, self.requests)
+        self.planner = Planner(self)
+        self._collected = 0  # messages since the last flush
+        self._owner_pid = os.getpid()
+        self.closed = False
+        self.reactor.start_courier()
+        self.processes.warm_up()
+        atexit.register(self.shutdown)
+
+    def _resources(
+        self,
+        num_cpus: float | None,
+        num_gpus: float | None,
+        memory: int | None,
+        resources: Mapping[str, float] | None,
+        capacity: int,
+    ) -> dict[str, int]:
+        amounts = {
+            "CPU": machine.cpus() if num_cpus is None else num_cpus,
+            "GPU": machine.gpus() if num_gpus is None else num_gpus,
+            "memory": memory or max(0, machine.memory() - capacity),
+            "object_store_memory": capacity,
+            "node:127.0.0.1": 1.0,
+            "node:__internal_head__": 1.0,
+            **(resources or {}),
+        }
+        return to_units(amounts)
+
+    def _worker_settings(self, capacity: int, total: Mapping[str, int]) -> dict[str, Any]:
+        return {
+            "session_dir": self.session.dir,
+            "session_name": self.session.name,
+            "shm_dir": self.session.shm_dir,
+            "disk_dir": self.session.disk_dir,
+            "capacity": capacity,
+            "namespace": self.namespace,
+            "job_id": self.job_id,
+            "node_id": self.node_id,
+            "hide_gpus": "GPU" in total,
+        }
+
+    # -- what the scheduler asks for -----------------------------------------------------------------
+
+    def start(self, environment: Any, task: Task) -> Any:
+        return self.processes.start(environment, task)
+
+    def send(self, worker: Any, task: Task) -> None:
+        self.hub.send(worker, task)
+
+    def steal(self, worker: Any) -> None:
+        self.processes.steal(worker)
+
+    def retire(self, worker: Any) -> None:
+        self.processes.retire(worker)
+
+    def group_ready(self, group: Any) -> None:
+        self.hub.group_ready(group)
+
+    # -- objects -------------------------------------------------------------------------------
+
+    def put(self, value: Any) -> ObjectRef[Any]:
+        return self._put(_serialization.dumps(value))
+
+    def _put(self, serialized: Serialized) -> ObjectRef[Any]:
+        kind, data = self._keep(serialized)
+        entry = Entry(self.next_id())
+        with self.lock:
+            self._own(entry)
+            if serialized.refs:
+                entry.contained = tuple(ref._id for ref in serialized.refs)
+                self.hub.counts.add(entry.contained)
+            self._store_entry(entry, kind, data)
+            self.complete(entry, kind, data)
+        if self.dropped:
+            self.collect()
+        return self.new_ref(entry)
+
+    def _keep(self, serialized: Serialized) -> tuple[int, Any]:
+        """Small values stay in the message; large ones go to the store."""
+        if serialized.size <= INLINE_LIMIT:
+            return INLINE, serialized.packed()
+        self.collect()
+        with self.lock:
+            self.spilling.make_room(serialized.size)
+        return STORED, self.store.write(serialized, self._make_room)
+
+    def _make_room(self, size: int) -> bool:
+        with self.lock:
+            return self.spilling.free_memory(size)
+
+    def _store_entry(self, entry: Entry, kind: int, data: Any) -> None:
+        if kind == STORED:
+            self.spilling.added(entry, data)
+
+    def stored(self, entry: Entry, location: Any) -> None:
+        """A worker has stored a value."""
+        self.spilling.added(entry, location)
+
+    def forget_stored(self, entry: Entry) -> None:
+        self.spilling.removed(entry)
+
+    def _own(self, entry: Entry) -> None:
+        """The driver holds a new entry by the reference that it is about to make."""
+        self.entries[entry.id] = entry
+        entry.held = True
+        entry.count = 1
+
+    def _hold(self, entry: Entry) -> None:
+        entry.count += 1
+
+    def _release(self, entry: Entry) -> None:
+        self.hub.counts.drop_entry(entry)
+
+    def _refetch(self, entry: Entry) -> None:
+        with self.lock:
+            if not os.path.exists(self.store.path(entry.data[0])):
+                raise exceptions.ObjectLostError(entry.id.to_bytes(28, "big").hex())
+
+    def pin(self, ref: ObjectRef[Any]) -> None:
+        with self.lock:
+            self.entry_of(ref).count += 1
+
+    def _tidy(self) -> None:
+        if self.dropped:
+            self.collect()
+        self.processes.tidy_later()
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        function: FunctionSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        exported = function.exported
+        if exported is None or exported[0] is not self:
+            exported = self._export(function, function.function, function.name)
+        plan = self.planner.task_plan(options)
+        packed = pack(args, kwargs, self._put)
+        task = self._task(exported[1], packed, plan)
+        refs = self._return_refs(task)
+        with self.lock:
+            self.hub.submit(task)
+        self._write()
+        return self._returned(plan, refs)
+
+    def _task(self, function: Function | None, packed: Arguments, plan: Plan) -> Task:
+        dependencies = (
+            [(slot, self.entry_of(ref)) for slot, ref in packed.dependencies]
+            if packed.dependencies
+            else ()
+        )
+        nested = [ref._id for ref in packed.nested] if packed.nested else ()
+        args = (packed.kind, packed.data)
+        return Task(self.next_id(), function, args, dependencies, nested, plan, None)
+
+    def _return_refs(self, task: Task) -> list[ObjectRef[Any]]:
+        refs = []
+        for id in task.return_ids:
+            entry = Entry(id)
+            self._own(entry)
+            refs.append(self.new_ref(entry))
+        return refs
+
+    def _returned(self, plan: Plan, refs: list[ObjectRef[Any]]) -> Any:
+        if plan.streaming:
+            return ObjectRefGenerator(refs[0])
+        if plan.num_returns == 1:
+            return refs[0]
+        return refs if plan.num_returns else None
+
+    def _export(self, spec: Any, function: Any, name: str) -> Any:
+        serialized = dump_function(function, name)
+        kind, data = self._keep(serialized)
+        key = self.next_id()
+        if serialized.refs:  # references in closures live as long as the function
+            with self.lock:
+                self.hub.counts.add([ref._id for ref in serialized.refs])
+        record = Function(key, kind, data, name, _modules_used(function, serialized.payload))
+        self.hub.functions[key] = record
+        spec.exported = (self, record)
+        return spec.exported
+
+    def _write(self) -> None:
+        """Write what a submission has collected: at once if a worker waits for it, otherwise
+        together with what follows, at the latest at the courier's next tick."""
+        if self.processes.urgent:
+            self.processes.urgent = False
+            self._collected = 0
+            self.reactor.flush()
+        elif self.reactor.dirty:
+            self._collected += 1
+            if self._collected >= _TOGETHER:
+                self._collected = 0
+                self.reactor.help()
+            else:
+                self.reactor.touch()
+        if self.interrupts.pending:
+            self.interrupts.deliver()
+
+    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+        entry = self.entry_of(ref)
+        with self.lock:
+            self.requests.cancel(entry.id, force, recursive)
+        self.reactor.flush()
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def stream_next(
+        self, generator: ObjectRef[Any], index: int, timeout: float | None
+    ) -> ObjectRef[Any] | None:
+        entry = self.entry_of(generator)
+        waiter = Waiter()
+        with self.lock:
+            entry.stream.when_ready(index, waiter.finish)
+        if not waiter.done and not self._run_until(waiter, timeout):
+            raise exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
+        with self.lock:
+            id = self.hub.take_item(entry, index)
+            if id is None:
+                return None
+            ref = self.adopt(id)
+            self.hub.counts.drop((id,))  # the stream's own hold
+        self._write()
+        return ref
+
+    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+        self.reactor.help()
+        return bool(self.entry_of(generator).stream.ready(index))
+
+    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+        self.reactor.help()
+        return bool(self.entry_of(generator).stream.ended(index))
+
+    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+        with self.lock:
+            self.hub.close_stream(self.entry_of(generator))
+        self.reactor.flush()
+
+    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+        """Nothing to do: the generator's reference goes with it, and the stream with that."""
+
+    def add_stream_callback(
+        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+    ) -> None:
+        entry = self.entry_of(generator)
+        with self.lock:
+            entry.stream.when_ready(index, lambda: self.reactor.after.append(callback))
+        self.reactor.interrupt()
+
+    # -- actors --------------------------------------------------------------------------------
+
+    def create_actor(
+        self,
+        cls: ClassSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: ActorOptions,
+    ) -> tuple[ObjectRef[Any], ActorMeta]:
+        if options.name is not None:
+            with self.lock:
+                existing = self.requests.claim_name(options)
+            if existing is not None:
+                return self._handle(existing)
+        exported = cls.exported
+        if exported is None or exported[0] is not self:
+            exported = self._export(cls, cls.cls, cls.meta.class_name)
+        plan = self.planner.actor_plan(options, cls.meta)
+        task = self._task(exported[1], pack(args, kwargs, self._put), plan)
+        meta = _serialization.dumps(cls.meta).packed()
+        (ref,) = self._return_refs(task)
+        with self.lock:
+            self.requests.new_actor(task, options, cls.meta.class_name, meta)
+        self._write()
+        return ref, cls.meta
+
+    def _handle(self, actor: Actor) -> tuple[ObjectRef[Any], ActorMeta]:
+        return self.adopt(actor.id), _serialization.loads(actor.meta)
+
+    def call_actor(
+        self,
+        actor: ObjectRef[Any],
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+    ) -> Any:
+        plan = self.planner.call_plan(self.entry_of(actor).id, options)
+        task = self._task(None, pack(args, kwargs, self._put), plan)
+        task.method = method
+        refs = self._return_refs(task)
+        with self.lock:
+            self.requests.check_pending_calls(actor._id)
+            self.hub.call_actor(actor._id, task)
+        self._write()
+        return self._returned(plan, refs)
+
+    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+        with self.lock:
+            self.requests.kill(self.entry_of(actor).id, no_restart)
+        self.reactor.flush()
+
+    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
+        with self.lock:
+            return self._handle(self.requests.find_actor(name, namespace))
+
+    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
+        with self.lock:
+            return self.requests.list_named_actors(all_namespaces)
+
+    def exit_actor(self) -> None:
+        raise TypeError("exit_actor() is for the methods of an actor; this is the driver")
+
+    # -- surroundings --------------------------------------------------------------------------
+
+    def cluster_resources(self) -> dict[str, float]:
+        return self.requests.cluster_resources()
+
+    def available_resources(self) -> dict[str, float]:
+        self.collect()
+        self.reactor.help()
+        with self.lock:
+            return self.requests.available_resources()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self.requests.nodes()
+
+    def timeline(self) -> list[dict[str, Any]]:
+        with self.lock:
+            return self.requests.timeline()
+
+    def context(self) -> Context:
+        return Context(
+            job_id=self.job_id,
+            node_id=self.node_id,
+            worker_id="0" * 56,
+            namespace=self.namespace,
+            runtime_env=self.runtime_env,
+            session_name=self.session.name,
+            temp_dir=self.session.dir,
+        )
+
+    # -- placement groups ----------------------------------------------------------------------
+
+    def create_placement_group(
+        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+    ) -> ObjectRef[Any]:
+        entry = Entry(self.next_id())
+        self._own(entry)
+        ref = self.new_ref(entry)
+        with self.lock:
+            self.requests.create_group(entry.id, [dict(b) for b in bundles], strategy, name)
+        self.reactor.flush()
+        return ref
+
+    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+        with self.lock:
+            self.requests.remove_group(group._id)
+        self.reactor.flush()
+
+    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
+        with self.lock:
+            id, bundles = self.requests.find_group(name)
+            return self.adopt(id), bundles
+
+    def placement_group_table(self) -> dict[str, dict[str, Any]]:
+        with self.lock:
+            return self.requests.group_table()
+
+    # -- waiting and life ----------------------------------------------------------------------
+
+    def _while_blocked(self, needs: Any, timeout: float | None) -> bool:
+        return self._run_until(needs, timeout)
+
+    def _run_until(self, waiter: Waiter, timeout: float | None) -> bool:
+        return self.interrupts.wait(waiter, timeout)
+
+    def shutdown(self) -> None:
+        if self.closed or os.getpid() != self._owner_pid:
+            return
+        self.closed = True
+        atexit.unregister(self.shutdown)
+        self.interrupts.close()
+        self.reactor.close()
+        with self.lock:
+            self.processes.shutdown()
+            self.store.close()
+            self.output.close()
+            self.session.remove()
+            self._fail_waiters()
+
+    def _fail_waiters(self) -> None:
+        """Threads that still wait would wait for ever."""
+        error = _serialization.dumps(exceptions.ObjectLostError("", None, "shut down")).packed()
+        for entry in list(self.entries.values()):
+            if entry.kind is None:
+                self.complete(entry, 2, error)
+
+
+def _modules_used(function: Any, payload: bytes) -> bytes:
+    """Where to look for names of modules: the pickle, and the globals of what is by reference."""
+    scope = getattr(function, "__globals__", None)
+    if scope is None:
+        import sys
+
+        scope = vars(sys.modules.get(getattr(function, "__module__", ""), object))
+    names = {getattr(value, "__name__", "") for value in scope.values() if _is_module(value)}
+    return payload[:65536] + " ".join(names).encode()
+
+
+def _is_module(value: Any) -> bool:
+    return type(value).__name__ == "module"

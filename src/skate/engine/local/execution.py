@@ -1,0 +1,373 @@
+"""What a worker does: takes work from its queue, runs it, answers.
+
+    FUNCTION, TASK, CREATE, CALL ─► queue ─► (sync | threads | event loop) ─► RESULT
+
+Tasks and ordinary actors run on the main thread, which reads the socket itself whenever it has
+nothing to do (`_run_in_order`). An actor with max_concurrency or concurrency groups hands calls
+to threads (`threads`), one with async methods to an event loop (`event_loop`).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import dataclasses
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from skate import _serialization
+from skate._errors import task_error
+from skate.engine.base import ActorOptions, Context, TaskOptions
+from skate.engine.local import messages as m
+from skate.engine.local import surroundings
+from skate.engine.local.answers import Answers
+from skate.engine.local.arguments import unpack
+from skate.engine.local.interrupts import Interrupts
+from skate.engine.local.objects import INLINE, Needs
+from skate.engine.local.reactor import Waiter
+
+if TYPE_CHECKING:
+    from skate.engine.local.wire import Connection, Message
+    from skate.engine.local.worker import WorkerEngine
+
+Work = tuple["Message", "Connection | None"]  # what to do, and who wants to know (None: the hub)
+Options = TypeVar("Options", TaskOptions, ActorOptions)
+
+_SHORT = 200e-6  # seconds; answers may wait for the end of a run this short
+_TOGETHER = 64
+
+
+class ActorExit(SystemExit):
+    """Raised by exit_actor(): ends the actor after this call."""
+
+
+class Running:
+    """The piece of work that a thread or coroutine is busy with."""
+
+    __slots__ = ("extra", "function_name", "id", "label")
+
+    def __init__(self, id: int, function_name: str, label: str, extra: Any) -> None:
+        self.id = id
+        self.function_name = function_name
+        self.label = label
+        self.extra = extra or {}
+
+
+_running: contextvars.ContextVar[Running | None] = contextvars.ContextVar("running", default=None)
+
+
+class Execution:
+    """The work of one worker process."""
+
+    def __init__(self, engine: WorkerEngine) -> None:
+        self.engine = engine
+        self.answers = Answers(engine)
+        self.interrupts = Interrupts(engine.reactor, self._is_cancelled)
+        self.queue: deque[Work] = deque()
+        self.arrived = Waiter()  # done when there is work
+        self.cancelled: set[int] = set()
+        self.exiting = False
+        self.actor: Any = None
+        self.actor_id = 0
+        self.actor_label = ""
+        self.actor_settings: dict[str, Any] = {}
+        self.cancel_running: Callable[[int], None] = self._interrupt_main
+        self.deliver: Callable[[Work], None] = self._enqueue
+        self._functions: dict[int, Any] = {}
+        self._durations: dict[Any, float] = {}
+        self._main = threading.get_ident()
+        self._current: Running | None = None  # on the main thread
+        self._waiting = 0  # the main thread is inside get or wait
+        self.handlers: dict[int, Callable[..., None]] = {
+            m.FUNCTION: self._on_function,
+            m.TASK: self._on_task,
+            m.CREATE: lambda *rest: self._enqueue(((m.CREATE, *rest), None)),
+            m.CALL: lambda *rest: self.deliver(((m.CALL, *rest), None)),
+            m.CANCEL: self._on_cancel,
+            m.STEAL: self._on_steal,
+            m.CREDIT: self.answers.on_credit,
+            m.EXIT: self._on_exit,
+        }
+
+    # -- messages ------------------------------------------------------------------------------
+
+    def _on_function(self, key: int, kind: int, data: Any, name: str) -> None:
+        self._functions[key] = (kind, data, name)
+
+    def _on_task(self, *task: Any) -> None:
+        if self._waiting:
+            self.engine.send((m.GAVE_BACK, [task[0]]))
+        else:
+            self._enqueue(((m.TASK, *task), None))
+
+    def _enqueue(self, work: Work) -> None:
+        self.queue.append(work)
+        self.arrived.finish()
+
+    def _on_cancel(self, id: int) -> None:
+        for work in self.queue:
+            if work[0][1] == id:
+                self.queue.remove(work)
+                self.answers.cancelled(work)
+                return
+        self.cancelled.add(id)
+        self.cancel_running(id)
+
+    def _interrupt_main(self, id: int) -> None:
+        current = self._current
+        if current is not None and current.id == id:
+            self.interrupts.trigger(self._main)
+
+    def _is_cancelled(self) -> bool:
+        return self._current is not None and self._current.id in self.cancelled
+
+    def _on_steal(self) -> None:
+        waiting = [work[0][1] for work in self.queue]
+        self._give_back(waiting[len(waiting) // 2 :])
+
+    def _on_exit(self) -> None:
+        self.exiting = True
+        self.arrived.finish()
+
+    def give_back(self) -> None:
+        """This worker is going to wait: what it has not started is for others. Lock held."""
+        if self.queue and self.actor is None:
+            self._give_back([work[0][1] for work in self.queue])
+
+    def _give_back(self, ids: list[int]) -> None:
+        if ids:
+            self.queue = deque(work for work in self.queue if work[0][1] not in set(ids))
+        self.engine.send((m.GAVE_BACK, ids))
+
+    # -- running, in order ---------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Work until told to exit; the exit code."""
+        self.engine.reactor.start_courier()
+        reactor = self.engine.reactor
+        while not self.exiting:
+            if not self.queue:
+                self.arrived.done = False
+                if not self.queue and not self.exiting:
+                    reactor.run_until(self.arrived)
+                continue
+            with self.engine.lock:
+                if not self.queue:
+                    continue
+                work = self.queue.popleft()
+            if work[0][0] == m.CREATE and not self._is_sequential(work):
+                return self._run_concurrently(work)
+            self._perform(work)
+        return 0
+
+    @staticmethod
+    def _is_sequential(work: Work) -> bool:
+        extra = work[0][6]
+        return not extra["is_async"] and extra["concurrency"] == 1 and not extra["groups"]
+
+    def _run_concurrently(self, creation: Work) -> int:
+        if creation[0][6]["is_async"]:
+            from skate.engine.local.event_loop import run_event_loop
+
+            return run_event_loop(self, creation)
+        from skate.engine.local.threads import run_threads
+
+        return run_threads(self, creation)
+
+    def _perform(self, work: Work) -> None:
+        message, origin = work
+        key = message[2]
+        self._flush_unless_short(key)
+        start = time.perf_counter()
+        call = self.begin(work)
+        if call is None:
+            return
+        function, args, kwargs, running = call
+        self._current = running
+        token = _running.set(running)
+        try:
+            if self.interrupts.pending:
+                self.interrupts.deliver()
+            value = function(*args, **kwargs)
+            del args, kwargs
+            self.answers.give(work, value, start)
+        except BaseException as error:
+            args = kwargs = None
+            self._failed(work, error, start)
+        finally:
+            self._current = None
+            self.interrupts.pending = False
+            self.cancelled.discard(running.id)
+            _running.reset(token)
+            elapsed = time.perf_counter() - start
+            self._durations[key] = (self._durations.get(key, elapsed) * 7 + elapsed) / 8
+
+    def _failed(self, work: Work, error: BaseException, start: float) -> None:
+        if isinstance(error, SystemExit):
+            self.stop(work, error)
+        else:
+            self.answers.fail(work, error, start)
+
+    def stop(self, work: Work, exit: SystemExit) -> None:
+        """exit_actor(), sys.exit(): the process ends, and the hub sees the call unanswered."""
+        if self.actor is not None:
+            self.engine.send((m.EXITING,))
+            self.exiting = True
+            self.arrived.finish()
+        else:
+            raise exit
+
+    def _flush_unless_short(self, key: Any) -> None:
+        """Answers wait for the next run only if that is known to be short."""
+        outbox = self.engine.hub.outbox
+        if outbox and (
+            len(outbox) >= _TOGETHER or self._durations.get(key, 1.0) > _SHORT
+        ):
+            self.engine.reactor.flush()
+
+    # -- preparing a call ----------------------------------------------------------------------
+
+    def begin(self, work: Work) -> tuple[Callable[..., Any], Any, Any, Running] | None:
+        """The function, its arguments and the context; None if it has been answered already."""
+        message = work[0]
+        try:
+            if message[0] == m.TASK:
+                return self._begin_task(message)
+            if message[0] == m.CALL:
+                return self._begin_call(message)
+            return self._begin_creation(message)
+        except BaseException as error:
+            if isinstance(error, SystemExit):
+                raise
+            self.answers.fail(work, error, time.perf_counter())
+            return None
+
+    def _begin_task(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
+        _, id, key, kind, data, dependencies, _, extra = message
+        function, name = self._function(key)
+        args, kwargs = self._arguments(kind, data, dependencies)
+        if extra and "gpu_ids" in extra:
+            surroundings.set_gpus(extra["gpu_ids"])
+        return function, args, kwargs, Running(id, name, _short(name), extra)
+
+    def _begin_call(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
+        _, id, method, kind, data, dependencies, _, extra = message
+        args, kwargs = self._arguments(kind, data, dependencies)
+        function = self._method(method)
+        return function, args, kwargs, Running(id, method, self.actor_label, extra)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__ray_"):
+            if name == "__ray_ready__":
+                return lambda: True
+            if name == "__ray_terminate__":
+                return self.exit_actor
+            if name == "__ray_call__":
+                return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
+        return getattr(self.actor, name)  # type: ignore[no-any-return]
+
+    def _begin_creation(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
+        _, id, key, kind, data, dependencies, extra = message
+        cls, name = self._function(key)
+        self.actor_id = id
+        self.actor_label = name
+        self.actor_settings = extra
+        if "gpu_ids" in extra:
+            surroundings.set_gpus(extra["gpu_ids"])
+        args, kwargs = self._arguments(kind, data, dependencies)
+        return lambda *a, **k: self._construct(cls, a, k), args, kwargs, Running(
+            id, f"{name}.__init__", name, extra
+        )
+
+    def _construct(self, cls: Any, args: Any, kwargs: Any) -> None:
+        # The instance is in place before __init__ runs, which may already ask who it is.
+        self.actor = cls.__new__(cls, *args, **kwargs) if _has_own_new(cls) else cls.__new__(cls)
+        self.actor.__init__(*args, **kwargs)
+
+    def _function(self, key: int) -> tuple[Callable[..., Any], str]:
+        known = self._functions[key]
+        if len(known) == 3:
+            kind, data, name = known
+            if kind == INLINE:
+                function = _serialization.loads(data)
+            else:
+                function = _serialization.loads(self.engine.store.open(data).packed())
+            known = self._functions[key] = (function, name)
+        return known  # type: ignore[no-any-return]
+
+    def _arguments(self, kind: int, data: Any, dependencies: Any) -> tuple[Any, Any]:
+        if kind == INLINE:
+            value = _serialization.loads(data)
+        else:
+            value = self.engine.load_argument(kind, *data)
+        if not dependencies:
+            return value  # type: ignore[no-any-return]
+        load = self.engine.load_argument
+        return unpack(value, [(slot, load(k, d, id)) for slot, k, d, id in dependencies])
+
+    # -- inside user code ----------------------------------------------------------------------
+
+    def wait(self, needs: Needs, timeout: float | None) -> bool:
+        """Wait inside get, wait or next; ended early by cancellation."""
+        if threading.get_ident() != self._main:
+            return self.engine.reactor.run_until(needs, timeout)
+        self._waiting += 1
+        try:
+            return self.interrupts.wait(needs, timeout)
+        finally:
+            self._waiting -= 1
+
+    def exit_actor(self) -> None:
+        if self.actor_id == 0:
+            raise TypeError("exit_actor() is for the methods of an actor; this is a task")
+        raise ActorExit(0)
+
+    def current_task_id(self) -> int:
+        running = _running.get()
+        return running.id if running is not None else self.actor_id
+
+    def label(self) -> str:
+        running = _running.get()
+        return running.label if running is not None else self.actor_label or "worker"
+
+    def captured(self, options: Options) -> Options:
+        """Options of a child, in the parent's placement group if that captures its children."""
+        running = _running.get()
+        settings = {**self.actor_settings, **(running.extra if running else {})}
+        if options.placement_group is None and settings.get("capture"):
+            return dataclasses.replace(
+                options,
+                placement_group=_serialization.loads(settings["group"]),
+                capture_child_tasks=True,
+            )
+        return options
+
+    def context(self) -> Context:
+        from skate.engine.local.context import build_context
+
+        return build_context(self, _running.get())
+
+    def name_of(self, message: Message) -> str:
+        """What the work is called, in errors."""
+        if message[0] == m.CALL:
+            return f"{self.actor_label}.{message[2]}"
+        known = self._functions[message[2]]
+        return f"{known[-1]}.__init__" if message[0] == m.CREATE else str(known[-1])
+
+    def remote_error(self, error: BaseException, name: str) -> Any:
+        """Packed error of user code."""
+        actor_id = self.actor_id.to_bytes(16, "big").hex() if self.actor_id else None
+        label = repr(self.actor) if self.actor is not None else ""
+        return _serialization.dumps(
+            task_error(error, name, actor_repr=label, actor_id=actor_id)
+        ).packed()
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _has_own_new(cls: type) -> bool:
+    return cls.__new__ is not object.__new__

@@ -1,0 +1,180 @@
+"""A fresh, single-threaded interpreter that does nothing but fork workers.
+
+    driver ── SEQPACKET socket ──► fork server ── fork ──► worker (own process group)
+              FORK + descriptors                            its socket to the hub was made by
+              ◄── FORKED, EXITED                            the driver and passed through
+
+Forking from here is safe whatever the driver is: a notebook, threaded, using CUDA. Workers start
+with everything that this process has imported: only skate in the "light" server, also what the
+driver uses (torch, NumPy, …) in the "warm" one.
+
+When the driver goes away, by whatever end, the socket closes: the server kills its workers'
+process groups, removes the session's files and exits.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from skate.engine.local.session import remove_tree
+
+# driver -> server
+FORK = 0  # worker number, settings; with descriptors: hub socket, stdout, stderr
+KILL = 1  # worker number
+# server -> driver
+READY = 0  # module names that could not be imported
+FORKED = 1  # worker number, pid
+EXITED = 2  # worker number, status as from waitpid
+
+_PACKET = 1 << 20
+
+
+def main(fd: int, session_dirs: list[str], preload: list[str]) -> None:
+    """Serve until the driver is gone. Returns only in a worker, when its work is over."""
+    control = socket.socket(fileno=fd)
+    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import skate.engine.local.worker  # noqa: F401  # so that workers have it without importing
+
+    failed = _preload(preload)
+    gc.collect()
+    gc.freeze()  # later collections must not touch, and so copy, the shared pages
+    server = _Server(control, session_dirs)
+    control.send(marshal.dumps((READY, failed)))
+    server.serve()
+
+
+def _preload(names: list[str]) -> list[str]:
+    failed = []
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception:  # a worker that needs it will show the user why
+            failed.append(name)
+    return failed
+
+
+class _Server:
+    def __init__(self, control: socket.socket, session_dirs: list[str]) -> None:
+        self._control = control
+        self._session_dirs = session_dirs
+        self._workers: dict[int, int] = {}  # number -> pid
+        read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._child_signal = read_end
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        self._wakeup_write = write_end
+
+    def serve(self) -> None:
+        poller = select.poll()
+        poller.register(self._control, select.POLLIN)
+        poller.register(self._child_signal, select.POLLIN)
+        while True:
+            for fd, _ in poller.poll():
+                if fd == self._child_signal:
+                    os.read(fd, 4096)
+                    self._reap()
+                elif not self._handle():
+                    self._end()
+
+    def _handle(self) -> bool:
+        data, fds, _, _ = socket.recv_fds(self._control, _PACKET, 3)
+        if not data:
+            return False
+        operation, number, *rest = marshal.loads(data)
+        if operation == FORK:
+            self._fork(number, rest[0], fds)
+        elif operation == KILL and number in self._workers:
+            _kill_group(self._workers[number])
+        return True
+
+    def _fork(self, number: int, settings: dict[str, Any], fds: list[int]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:  # no memory or no process to be had
+            pid = -(error.errno or 1)
+        if pid == 0:
+            self._become_worker(number, settings, fds)
+        for fd in fds:
+            os.close(fd)
+        if pid > 0:
+            self._workers[number] = pid
+        self._tell((FORKED, number, pid))
+
+    def _become_worker(self, number: int, settings: dict[str, Any], fds: list[int]) -> None:
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            signal.set_wakeup_fd(-1)
+            for sig, default in (
+                (signal.SIGCHLD, signal.SIG_DFL),
+                (signal.SIGINT, signal.default_int_handler),
+            ):
+                signal.signal(sig, default)
+            for fd in (self._child_signal, self._wakeup_write):
+                os.close(fd)
+            self._control.close()
+            gc.unfreeze()
+            from skate.engine.local.worker import run_worker
+
+            code = run_worker(number, settings, fds)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _reap(self) -> None:
+        numbers = {pid: number for number, pid in self._workers.items()}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            number = numbers.get(pid)
+            if number is not None:
+                del self._workers[number]
+                _kill_group(pid)  # what it has started itself goes with it
+                self._tell((EXITED, number, status))
+
+    def _tell(self, message: tuple[Any, ...]) -> None:
+        try:
+            self._control.send(marshal.dumps(message))
+        except OSError:  # the driver is gone
+            self._end()
+
+    def _end(self) -> None:
+        for pid in self._workers.values():
+            _kill_group(pid)
+        for path in self._session_dirs:
+            remove_tree(path)
+        os._exit(0)
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def command(fd: int, session_dirs: list[str], preload: list[str]) -> list[str]:
+    """The command line of a fork server that sees the same modules as this process."""
+    program = (
+        "import sys\n"
+        f"sys.path[:] = {sys.path!r}\n"
+        "from skate.engine.local.forkserver import main\n"
+        f"main({fd}, {session_dirs!r}, {preload!r})"
+    )
+    return [sys.executable, "-c", program]

@@ -1,0 +1,124 @@
+"""The life of an actor, and the order of its calls.
+
+    PENDING ──► STARTING ──► ALIVE ──► DEAD
+       ▲            │           │
+       └─ RESTARTING ◄──────────┘   while restarts are left
+
+Calls are sent as soon as a process is there (STARTING): the socket keeps them behind the
+constructor. Until then they wait. Calls from one caller keep their order: one whose arguments are
+not there holds up the later ones of the same caller (its *lane*), and nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from skate.engine.base import ActorOptions
+from skate.engine.local.hub.work import Task
+from skate.engine.local.hub.workers import Worker
+
+PENDING, STARTING, ALIVE, RESTARTING, DEAD = "PENDING STARTING ALIVE RESTARTING DEAD".split()
+
+
+class Actor:
+    def __init__(
+        self, creation: Task, options: ActorOptions, class_name: str, meta: Any, concurrent: bool
+    ) -> None:
+        self.id = creation.id
+        self.creation = creation
+        self.options = options
+        self.class_name = class_name
+        self.meta = meta  # packed ActorMeta, for get_actor
+        self.concurrent = concurrent  # several calls at a time: no order to keep
+        self.key = ("", "")  # namespace and name
+        self.state = PENDING
+        self.worker: Worker | None = None
+        self.restarts = 0
+        self.unfinished = 0  # calls made and not answered
+        self.error: bytes = b""  # packed, why it is dead
+        self.stop_reason = ""  # set when it must not be restarted
+        self._waiting: deque[Task] = deque()
+        self._lanes: dict[int, deque[Task]] = {}
+
+    @property
+    def name(self) -> str | None:
+        return self.options.name
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def add_call(self, task: Task) -> list[Task]:
+        """A new call; those that can be sent now, in order."""
+        self.unfinished += 1
+        if self.concurrent:
+            return self._sendable([] if task.missing else [task])
+        caller = task.owner.number if task.owner else 0
+        lane = self._lanes.get(caller)
+        if lane is None and not task.missing:
+            return self._sendable([task])
+        if lane is None:
+            lane = self._lanes[caller] = deque()
+        lane.append(task)
+        return self._advance(caller)
+
+    def arguments_ready(self, task: Task) -> list[Task]:
+        """The last argument of a call has come; the calls that can be sent now, in order."""
+        if self.concurrent:
+            return self._sendable([task])
+        return self._advance(task.owner.number if task.owner else 0)
+
+    def _advance(self, caller: int) -> list[Task]:
+        lane = self._lanes.get(caller)
+        ready: list[Task] = []
+        while lane and (lane[0].cancelled or not lane[0].missing):
+            task = lane.popleft()
+            if not task.cancelled:
+                ready.append(task)
+        if lane is not None and not lane:
+            del self._lanes[caller]
+        return self._sendable(ready)
+
+    def _sendable(self, tasks: list[Task]) -> list[Task]:
+        if self.worker is not None and self.state in (STARTING, ALIVE):
+            return tasks
+        self._waiting.extend(tasks)
+        return []
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def placed(self, worker: Worker) -> list[Task]:
+        """A process is there and has the constructor; the calls that waited for it."""
+        self.worker = worker
+        self.state = STARTING
+        waiting = [task for task in self._waiting if not task.cancelled]
+        self._waiting.clear()
+        return waiting
+
+    def may_restart(self) -> bool:
+        limit = self.options.max_restarts
+        return not self.stop_reason and (limit < 0 or self.restarts < limit)
+
+    def restarting(self, in_flight: list[Task]) -> list[Task]:
+        """The process has died and another is to come; the calls that are lost."""
+        self.state = RESTARTING
+        self.worker = None
+        self.restarts += 1
+        lost: list[Task] = []
+        again: list[Task] = []
+        for task in in_flight:
+            (again if task.may_retry() and not task.cancelled else lost).append(task)
+        for task in reversed(again):
+            task.attempt += 1
+            self._waiting.appendleft(task)
+        return lost
+
+    def died(self, error: bytes) -> list[Task]:
+        """The end; all calls that were not sent."""
+        self.state = DEAD
+        self.worker = None
+        self.error = error
+        lanes = [task for lane in self._lanes.values() for task in lane]
+        rest = [task for task in (*self._waiting, *lanes) if not task.cancelled]
+        self._waiting.clear()
+        self._lanes.clear()
+        return rest

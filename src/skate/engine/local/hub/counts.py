@@ -1,0 +1,83 @@
+"""Reference counts of all objects, kept in the driver.
+
+An object's count is the number of processes that hold it (a reference or a view on its segment),
+of pending tasks that have it among their arguments, and of objects whose value contains a
+reference to it. At zero it is freed, with what only it kept alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from skate.engine.local.objects import STORED, Entry
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.workers import Worker
+
+
+class Counts:
+    """Counts on the driver's entries. `free_segment` and `ended` are the hub's reactions."""
+
+    def __init__(
+        self,
+        entries: dict[int, Entry],
+        free_segment: Callable[[Any], None],
+        ended: Callable[[Entry], None],
+    ) -> None:
+        self._entries = entries
+        self._free_segment = free_segment
+        self._ended = ended
+
+    def entry(self, id: int) -> Entry:
+        """The entry of an id that someone has heard of; a new one is pending."""
+        entry = self._entries.get(id)
+        if entry is None:
+            entry = self._entries[id] = Entry(id)
+        return entry
+
+    def add(self, ids: Iterable[int]) -> None:
+        for id in ids:
+            self.entry(id).count += 1
+
+    def drop(self, ids: Iterable[int]) -> None:
+        for id in ids:
+            entry = self._entries.get(id)
+            if entry is not None:
+                self.drop_entry(entry)
+
+    def drop_entry(self, entry: Entry) -> None:
+        entry.count -= 1
+        if entry.count <= 0:
+            self._free(entry)
+
+    def hold(self, worker: Worker, ids: Iterable[int]) -> None:
+        """A worker has a reference or a view."""
+        for id in ids:
+            if id not in worker.holds:
+                worker.holds.add(id)
+                self.entry(id).count += 1
+
+    def release(self, worker: Worker, ids: Iterable[int]) -> None:
+        for id in ids:
+            if id in worker.holds:
+                worker.holds.discard(id)
+                self.drop((id,))
+
+    def _free(self, entry: Entry) -> None:
+        # A loop, not recursion: a chain of objects that contain each other may be long.
+        doomed = [entry]
+        while doomed:
+            entry = doomed.pop()
+            self._entries.pop(entry.id, None)
+            if entry.kind == STORED:
+                self._free_segment(entry)
+            for id in entry.contained:
+                inner = self._entries.get(id)
+                if inner is not None:
+                    inner.count -= 1
+                    if inner.count <= 0:
+                        doomed.append(inner)
+            entry.contained = ()
+            if entry.task is not None or entry.stream is not None:
+                self._ended(entry)

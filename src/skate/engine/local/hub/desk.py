@@ -1,0 +1,277 @@
+"""What workers ask of the hub: to run tasks and actors for them, and everything in `requests`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate import _serialization, exceptions
+from skate.engine.local import messages as m
+from skate.engine.local.hub import errors
+from skate.engine.local.hub.requests import Requests
+from skate.engine.local.hub.work import Function, Task
+from skate.engine.local.hub.workers import Worker
+from skate.engine.local.objects import FAILED, INLINE
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+
+_LATER = object()  # the answer will be sent when there is one
+
+
+class Desk:
+    """Handles messages of workers that are about others, not about their own work."""
+
+    def __init__(self, engine: LocalEngine, requests: Requests) -> None:
+        self._engine = engine
+        self._hub = engine.hub
+        self._requests = requests
+        engine.hub.handlers.update(
+            {
+                m.SUBMIT: self.on_submit,
+                m.CREATE_ACTOR: self.on_create_actor,
+                m.CALL_ACTOR: self.on_call_actor,
+                m.EXPORT: self.on_export,
+                m.OPTIONS: self.on_options,
+                m.REQUEST: self.on_request,
+                m.LOG: self.on_log,
+                m.CONNECT: self.on_connect,
+                m.LISTENING: self.on_listening,
+                m.LOST_CALL: self.on_lost_call,
+            }
+        )
+
+    # -- work ----------------------------------------------------------------------------------
+
+    def on_export(
+        self, worker: Worker, key: int, kind: int, data: Any, name: str, nested: Sequence[int]
+    ) -> None:
+        self._hub.counts.add(nested)
+        uses = data[:65536] if isinstance(data, bytes) else b""
+        self._hub.functions[key] = Function(key, kind, data, name, uses)
+
+    def on_options(self, worker: Worker, key: int, packed: Any, nested: Sequence[int]) -> None:
+        self._hub.counts.add(nested)
+        worker.options[key] = _serialization.loads(packed)
+
+    def on_submit(
+        self,
+        worker: Worker,
+        id: int,
+        key: int,
+        kind: int,
+        data: Any,
+        dependencies: Any,
+        nested: Sequence[int],
+        options: int,
+        parent: int,
+    ) -> None:
+        try:
+            plan = self._engine.planner.task_plan(worker.options[options])
+        except ValueError as error:
+            self._refuse(worker, id, error)
+            return
+        self._hub.submit(
+            Task(
+                id, self._hub.functions[key], (kind, data), self._entries(dependencies), nested,
+                plan, worker, parent,
+            )  # fmt: skip
+        )
+
+    def on_create_actor(
+        self,
+        worker: Worker,
+        id: int,
+        key: int,
+        kind: int,
+        data: Any,
+        dependencies: Any,
+        nested: Sequence[int],
+        options_key: int,
+        meta: Any,
+    ) -> None:
+        options = worker.options[options_key]
+        function = self._hub.functions[key]
+        try:
+            plan = self._engine.planner.actor_plan(options, _serialization.loads(meta))
+        except ValueError as error:
+            self._refuse(worker, id, error)
+            return
+        task = Task(
+            id, function, (kind, data), self._entries(dependencies), nested, plan, worker
+        )  # fmt: skip
+        self._requests.new_actor(task, options, function.name, meta)
+
+    def on_call_actor(
+        self,
+        worker: Worker,
+        id: int,
+        actor_id: int,
+        method: str,
+        kind: int,
+        data: Any,
+        dependencies: Any,
+        nested: Sequence[int],
+        options: int,
+        parent: int,
+    ) -> None:
+        plan = self._engine.planner.call_plan(actor_id, worker.options[options])
+        task = Task(
+            id, None, (kind, data), self._entries(dependencies), nested, plan, worker, parent
+        )  # fmt: skip
+        task.method = method
+        try:
+            self._requests.check_pending_calls(actor_id)
+        except exceptions.PendingCallsLimitExceeded as error:
+            self._refuse(worker, id, error)
+            return
+        self._hub.call_actor(actor_id, task)
+
+    def on_lost_call(self, worker: Worker, id: int, actor_id: int, *rest: Any) -> None:
+        """A call that the worker had sent directly to an actor whose process is gone."""
+        *_, options, parent = rest
+        self._hub.when_actor_settled(
+            actor_id,
+            lambda: self._lost_call(worker, id, actor_id, *rest),
+        )
+
+    def _lost_call(self, worker: Worker, id: int, actor_id: int, *rest: Any) -> None:
+        plan = self._engine.planner.call_plan(actor_id, worker.options[rest[-2]])
+        if plan.retries:
+            self.on_call_actor(worker, id, actor_id, *rest)
+            return
+        self._hub.counts.hold(worker, (id,))
+        entry = self._hub.counts.entry(id)
+        self._engine.complete(entry, FAILED, self._hub.why_call_lost(actor_id))
+
+    def _entries(self, dependencies: Any) -> list[Any]:
+        return [(slot, self._hub.counts.entry(id)) for slot, id in dependencies]
+
+    def _refuse(self, worker: Worker, id: int, error: Exception) -> None:
+        self._hub.counts.hold(worker, (id,))
+        self._engine.complete(self._hub.counts.entry(id), FAILED, errors.packed(error))
+
+    # -- direct connections ----------------------------------------------------------------------
+
+    def on_connect(self, worker: Worker, actor_id: int) -> None:
+        """The worker wants to talk to an actor directly."""
+        actor = self._hub.actors.get(actor_id)
+        target = actor.worker if actor is not None else None
+        if target is None:
+            self._engine.processes.send(worker, (m.PEER, actor_id, "", False))
+        elif target.listening:
+            self._tell_path(worker, target)
+        else:
+            if not target.wants_peer:
+                self._engine.processes.send(target, (m.LISTEN,))
+            target.wants_peer.append(worker)
+
+    def on_listening(self, worker: Worker, path: str) -> None:
+        worker.listening = path
+        for asking in worker.wants_peer:
+            self._tell_path(asking, worker)
+        worker.wants_peer.clear()
+
+    def _tell_path(self, asking: Worker, target: Worker) -> None:
+        actor = target.actor
+        self._engine.processes.send(
+            asking, (m.PEER, actor.id, target.listening, actor.concurrent)
+        )
+
+    # -- output --------------------------------------------------------------------------------
+
+    def on_log(self, worker: Worker, stream: int, label: str, text: str) -> None:
+        self._engine.output.log(worker.pid, stream, label, text)
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def on_request(self, worker: Worker, answer: int, method: str, packed: Any) -> None:
+        args = _serialization.loads(packed)
+        try:
+            special = getattr(self, f"_request_{method}", None)
+            if special is not None:
+                value = special(worker, answer, *args)
+            else:
+                value = getattr(self._requests, method)(*args)
+        except Exception as error:
+            self._answer(worker, answer, FAILED, errors.packed(error))
+            return
+        if value is not _LATER:
+            self._answer(worker, answer, INLINE, _serialization.dumps(value).packed())
+
+    def _answer(self, worker: Worker, answer: int, kind: int, data: Any) -> None:
+        self._engine.processes.send(worker, (m.VALUE, answer, kind, data))
+
+    def _request_sync(self, worker: Worker, answer: int) -> None:
+        """All that was subscribed to and is ready has been sent before this answer."""
+
+    def _request_pin(self, worker: Worker, answer: int, id: int) -> None:
+        self._hub.counts.add((id,))
+
+    def _request_claim_name_for(self, worker: Worker, answer: int, packed: Any) -> Any:
+        actor = self._requests.claim_name(_serialization.loads(packed))
+        return None if actor is None else self._lend(worker, actor.id, actor.meta)
+
+    def _request_get_actor_for(
+        self, worker: Worker, answer: int, name: str, namespace: str | None
+    ) -> Any:
+        return self._lend(worker, *self._requests.get_actor(name, namespace))
+
+    def _request_create_group_for(self, worker: Worker, answer: int, id: int, *rest: Any) -> None:
+        self._hub.counts.hold(worker, (id,))
+        self._requests.create_group(id, *rest)
+
+    def _request_find_group_for(self, worker: Worker, answer: int, name: str) -> Any:
+        return self._lend(worker, *self._requests.find_group(name))
+
+    def _lend(self, worker: Worker, id: int, value: Any) -> tuple[int, Any]:
+        """An id that the worker holds from now on."""
+        self._hub.counts.hold(worker, (id,))
+        return id, value
+
+    # -- streams of workers ----------------------------------------------------------------------
+
+    def _request_stream_next(
+        self, worker: Worker, answer: int, id: int, index: int, timeout: float | None
+    ) -> Any:
+        entry = self._hub.counts.entry(id)
+        done = False
+
+        def ready() -> None:
+            nonlocal done
+            if not done:
+                done = True
+                item = self._hub.take_item(entry, index)
+                if item is not None:
+                    self._hub.counts.hold(worker, (item,))
+                    self._hub.counts.drop((item,))
+                self._answer(worker, answer, INLINE, _serialization.dumps(item).packed())
+
+        def late() -> None:
+            nonlocal done
+            with self._engine.lock:
+                if not done:
+                    done = True
+                    error = exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
+                    self._answer(worker, answer, FAILED, errors.packed(error))
+
+        entry.stream.when_ready(index, ready)
+        if timeout is not None and not done:
+            self._engine.reactor.call_later(timeout, late)
+        return _LATER
+
+    def _request_stream_wait(self, worker: Worker, answer: int, id: int, index: int) -> Any:
+        nothing = _serialization.dumps(None).packed()
+        self._hub.counts.entry(id).stream.when_ready(
+            index, lambda: self._answer(worker, answer, INLINE, nothing)
+        )
+        return _LATER
+
+    def _request_stream_ready(self, worker: Worker, answer: int, id: int, index: int) -> bool:
+        return bool(self._hub.counts.entry(id).stream.ready(index))
+
+    def _request_stream_finished(self, worker: Worker, answer: int, id: int, index: int) -> bool:
+        return bool(self._hub.counts.entry(id).stream.ended(index))
+
+    def _request_stream_close(self, worker: Worker, answer: int, id: int) -> None:
+        self._hub.close_stream(self._hub.counts.entry(id))

@@ -1,0 +1,88 @@
+"""The errors that the hub gives to tasks, with what it knows."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+from skate import _serialization, exceptions
+from skate.engine.local.hub.resources import from_units
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.scheduler import Scheduler
+    from skate.engine.local.hub.work import Task
+    from skate.engine.local.hub.workers import Worker
+
+
+def packed(error: BaseException) -> Any:
+    return _serialization.dumps(error).packed()
+
+
+def hex_id(id: int) -> str:
+    return id.to_bytes(16, "big").hex()
+
+
+def cancelled(task: Task) -> exceptions.TaskCancelledError:
+    return exceptions.TaskCancelledError(hex_id(task.id), f"It ran {task.name}.")
+
+
+def crashed(worker: Worker, task: Task) -> exceptions.WorkerCrashedError:
+    tries = f" It was tried {task.attempt + 1} times." if task.attempt else ""
+    text = f"{how_it_ended(worker)} while it ran {task.name}.{tries}"
+    return exceptions.WorkerCrashedError(text, pid=worker.pid, exitcode=exitcode(worker))
+
+
+def how_it_ended(worker: Worker) -> str:
+    """A sentence without its full stop."""
+    code = exitcode(worker)
+    who = f"the worker (pid={worker.pid})"
+    if code is None:
+        return f"{who} died"
+    if code < 0:
+        return f"{who} was killed by {_signal_name(-code)}"
+    return f"{who} exited with code {code}"
+
+
+def exitcode(worker: Worker) -> int | None:
+    return None if worker.status is None else os.waitstatus_to_exitcode(worker.status)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def actor_died(actor: Actor, reason: Any) -> exceptions.ActorDiedError:
+    return exceptions.ActorDiedError(
+        f"Actor {actor.class_name} is dead: {reason}", actor_id=hex_id(actor.id)
+    )
+
+
+def actor_unavailable(actor: Actor, reason: Any) -> exceptions.ActorUnavailableError:
+    return exceptions.ActorUnavailableError(
+        f"{actor.class_name} is being restarted, because {reason}", hex_id(actor.id)
+    )
+
+
+def group_removed(task: Task) -> exceptions.SkateError:
+    text = f"the placement group of {task.name} was removed"
+    if task.actor is not None:
+        return exceptions.ActorPlacementGroupRemoved(text)
+    return exceptions.TaskPlacementGroupRemoved(text)
+
+
+def unschedulable(task: Task, problem: str, scheduler: Scheduler) -> exceptions.SkateError:
+    shape = task.plan.shape
+    assert shape is not None
+    text = (
+        f"{task.name} asks for {from_units(shape.demand)}, and {problem}. "
+        f"There is {from_units(scheduler.machine.total)} in total. Ask for less, or say that "
+        "there is more, for example skate.init(num_cpus=8, num_gpus=1, resources={'disk': 1})"
+    )
+    if task.actor is not None:
+        return exceptions.ActorUnschedulableError(text)
+    return exceptions.TaskUnschedulableError(text)

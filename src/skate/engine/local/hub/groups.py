@@ -1,0 +1,93 @@
+"""Placement groups: bundles of resources, reserved together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from skate.engine.local.hub.resources import Allocation, Demand, Pool, to_units
+
+
+class Group:
+    """A placement group. Each bundle, once reserved, is a pool of its own."""
+
+    def __init__(
+        self,
+        id: int,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+    ) -> None:
+        self.id = id
+        self.bundles = [dict(bundle) for bundle in bundles]
+        self.demands: list[Demand] = [to_units(bundle) for bundle in bundles]
+        self.strategy = strategy
+        self.name = name
+        self.detached = detached
+        self.state = "PENDING"
+        self.pools: list[Pool] = []
+        self._allocations: list[Allocation] = []
+
+    def whole_demand(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for demand in self.demands:
+            for name, amount in demand.items():
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    def why_impossible(self, machine: Pool) -> str | None:
+        """Why this machine can never hold the group, or None."""
+        if self.strategy == "STRICT_SPREAD" and len(self.demands) > 1:
+            return (
+                f"STRICT_SPREAD wants {len(self.demands)} machines and the local engine is one; "
+                "use SPREAD, or the ray engine"
+            )
+        if not machine.could_ever_fit(self.whole_demand()):
+            return f"the bundles {self.bundles} are more than this machine has"
+        return None
+
+    def reserve(self, machine: Pool) -> bool:
+        """Take all bundles, or none."""
+        taken: list[Allocation] = []
+        for demand in self.demands:
+            allocation = machine.take(demand)
+            if allocation is None:
+                for earlier in taken:
+                    machine.give_back(earlier)
+                return False
+            taken.append(allocation)
+        self._allocations = taken
+        self.pools = [Pool(a.demand, a.gpus) for a in taken]
+        self.state = "CREATED"
+        return True
+
+    def give_back(self, machine: Pool) -> None:
+        for allocation in self._allocations:
+            machine.give_back(allocation)
+        self._allocations = []
+        self.pools = []
+        self.state = "REMOVED"
+
+    def take(self, demand: Demand, bundle_index: int) -> Allocation | None:
+        pools = self.pools if bundle_index < 0 else self.pools[bundle_index : bundle_index + 1]
+        for pool in pools:
+            allocation = pool.take(demand)
+            if allocation is not None:
+                return allocation
+        return None
+
+    def could_ever_fit(self, demand: Demand, bundle_index: int) -> bool:
+        demands = self.demands if bundle_index < 0 else [self.demands[bundle_index]]
+        return any(
+            all(bundle.get(name, 0) >= amount for name, amount in demand.items())
+            for bundle in demands
+        )
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "placement_group_id": self.id.to_bytes(18, "big").hex(),
+            "name": self.name,
+            "bundles": dict(enumerate(self.bundles)),
+            "strategy": self.strategy,
+            "state": self.state,
+        }

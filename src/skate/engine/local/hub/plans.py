@@ -1,0 +1,197 @@
+"""From options to plans: worked out once per options object, not once per call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from skate import _serialization
+from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
+from skate.engine.local.hub.groups import Group
+from skate.engine.local.hub.resources import to_units
+from skate.engine.local.hub.work import Plan
+from skate.engine.local.hub.workers import Environment
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+
+_MOST_PLANS = 4096
+_ASYNC_CONCURRENCY = 1000
+
+
+class Planner:
+    """Plans of one session."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        # The options are kept with their plan, so that their id cannot be given to others.
+        self._plans: dict[Any, tuple[Any, Plan]] = {}
+
+    def task_plan(self, options: TaskOptions) -> Plan:
+        known = self._plans.get(id(options))
+        if known is not None:
+            return known[1]
+        return self._remember(id(options), options, self._make_task_plan(options))
+
+    def call_plan(self, actor: int, options: CallOptions) -> Plan:
+        key = (actor, id(options))
+        known = self._plans.get(key)
+        if known is not None:
+            return known[1]
+        return self._remember(key, options, self._make_call_plan(actor, options))
+
+    def _remember(self, key: Any, options: Any, plan: Plan) -> Plan:
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        self._plans[key] = (options, plan)
+        return plan
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def _make_task_plan(self, options: TaskOptions) -> Plan:
+        demand = _demand(options, default_cpus=1.0)
+        streaming, count = _returns(options.num_returns)
+        extra = self._extra(options, demand)
+        if options.num_returns == "dynamic":
+            extra["dynamic"] = True
+        if options.backpressure:
+            extra["backpressure"] = options.backpressure
+        if options.retry_exceptions is not False:
+            extra["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
+        if streaming:
+            extra["streaming"] = True
+        shape = self._engine.hub.scheduler.shape(
+            to_units(demand),
+            self._environment(options.runtime_env, demand),
+            self._group(options.placement_group),
+            options.bundle_index,
+        )
+        max_calls = options.max_calls
+        if max_calls is None and options.num_gpus:
+            max_calls = 1  # so that the GPU's memory is free for the next
+        return Plan(shape, count, options.max_retries, extra or None, max_calls, streaming)
+
+    def _extra(self, options: TaskOptions | ActorOptions, demand: dict[str, float]) -> dict[str, Any]:
+        """What a worker cannot take for granted."""
+        extra: dict[str, Any] = {}
+        if options.name and isinstance(options, TaskOptions):
+            extra["name"] = options.name
+        if demand != {"CPU": 1.0}:
+            extra["resources"] = demand
+        if options.placement_group is not None:
+            extra["group"] = _serialization.dumps(options.placement_group).packed()
+            extra["capture"] = options.capture_child_tasks
+        env = self._runtime_env(options.runtime_env)
+        if env:
+            extra["runtime_env"] = _serialization.dumps(env).packed()
+        return extra
+
+    # -- actors --------------------------------------------------------------------------------
+
+    def actor_plan(self, options: ActorOptions, meta: ActorMeta) -> Plan:
+        demand = _demand(options, default_cpus=0.0)
+        extra = self._extra(options, demand)
+        extra["resources"] = demand
+        extra["concurrency"] = concurrency(options, meta.is_async)
+        extra["groups"] = dict(options.concurrency_groups)
+        extra["is_async"] = meta.is_async
+        extra["name"] = options.name
+        extra["namespace"] = options.namespace or self._engine.namespace
+        extra["meta"] = _serialization.dumps(meta).packed()
+        shape = self._engine.hub.scheduler.shape(
+            to_units(demand),
+            self._environment(options.runtime_env, demand),
+            self._group(options.placement_group),
+            options.bundle_index,
+            dedicated=True,
+        )
+        return Plan(shape, 1, 0, extra)
+
+    def _make_call_plan(self, actor_id: int, options: CallOptions) -> Plan:
+        streaming, count = _returns(options.num_returns)
+        retries = options.max_task_retries
+        if retries is None:
+            actor = self._engine.hub.actors.get(actor_id)
+            retries = actor.options.max_task_retries if actor is not None else 0
+        extra: dict[str, Any] = {}
+        if streaming:
+            extra["streaming"] = True
+        if options.num_returns == "dynamic":
+            extra["dynamic"] = True
+        if options.backpressure:
+            extra["backpressure"] = options.backpressure
+        if options.name:
+            extra["name"] = options.name
+        if options.concurrency_group:
+            extra["group"] = options.concurrency_group
+        if options.retry_exceptions is not False:
+            extra["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
+        return Plan(None, count, retries, extra or None, None, streaming)
+
+    # -- surroundings --------------------------------------------------------------------------
+
+    def _group(self, placement_group: Any) -> Group | None:
+        if placement_group is None:
+            return None
+        group = self._engine.hub.scheduler.groups.get(placement_group._ref._id)
+        if group is None:
+            raise ValueError(f"{placement_group!r} does not exist any more")
+        return group
+
+    def _runtime_env(self, own: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The session's environment with the task's own on top; variables are merged."""
+        base = self._engine.runtime_env
+        merged = {**base, **(own or {})}
+        variables = {**base.get("env_vars", {}), **(own or {}).get("env_vars", {})}
+        return {**merged, "env_vars": variables} if variables else merged
+
+    def _environment(
+        self, runtime_env: Mapping[str, Any] | None, demand: Mapping[str, float]
+    ) -> Environment:
+        env = self._runtime_env(runtime_env)
+        items: dict[str, Any] = {}
+        if env.get("env_vars"):
+            items["env_vars"] = tuple(sorted(env["env_vars"].items()))
+        if env.get("working_dir"):
+            items["working_dir"] = os.path.abspath(env["working_dir"])
+        if env.get("py_modules"):
+            items["py_modules"] = tuple(_module_parent(module) for module in env["py_modules"])
+        threads = int(demand.get("CPU", 0))
+        if threads > 1:
+            items["threads"] = threads
+        return tuple(sorted(items.items()))
+
+
+def concurrency(options: ActorOptions, is_async: bool) -> int:
+    if options.max_concurrency is not None:
+        return options.max_concurrency
+    return _ASYNC_CONCURRENCY if is_async else 1
+
+
+def _returns(num_returns: int | str) -> tuple[bool, int]:
+    """(streaming, number of references)."""
+    if num_returns == "streaming":
+        return True, 1
+    return False, 1 if num_returns == "dynamic" else int(num_returns)
+
+
+def _demand(options: TaskOptions | ActorOptions, default_cpus: float) -> dict[str, float]:
+    demand = {
+        "CPU": default_cpus if options.num_cpus is None else options.num_cpus,
+        "GPU": options.num_gpus or 0,
+        "memory": options.memory or 0,
+        **(options.resources or {}),
+    }
+    return {name: float(amount) for name, amount in demand.items() if amount}
+
+
+def _packed_exceptions(allowed: bool | tuple[type[BaseException], ...]) -> Any:
+    types = (Exception,) if allowed is True else allowed
+    return _serialization.dumps(types).packed()
+
+
+def _module_parent(module: Any) -> str:
+    """The directory to put on sys.path for a py_modules item: a path or an imported module."""
+    path = module if isinstance(module, str) else os.path.dirname(module.__file__)
+    return os.path.dirname(os.path.abspath(path))

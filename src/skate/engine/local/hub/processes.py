@@ -1,0 +1,236 @@
+"""Worker processes: starting them, talking to them, noticing that they are gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate.engine.local import forkserver
+from skate.engine.local import messages as m
+from skate.engine.local.hub.servers import ForkServer, Servers
+from skate.engine.local.hub.work import Task
+from skate.engine.local.hub.workers import Environment, Worker
+from skate.engine.local.objects import new_process_number
+from skate.engine.local.wire import Connection, Message
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+
+_GRACE = 2.0  # seconds for a worker that was asked to exit
+_IDLE = 1.0  # seconds after which a worker that is not needed ends
+
+
+class Processes:
+    """The workers of a session."""
+
+    def __init__(
+        self, engine: LocalEngine, settings: dict[str, Any], preload: list[str], outputs: list[int]
+    ) -> None:
+        self.workers: dict[int, Worker] = {}
+        self.urgent = False  # something was sent that must not wait for company
+        self._engine = engine
+        self._reactor = engine.reactor
+        self._settings = settings
+        self._outputs = outputs  # where workers' own stdout and stderr go
+        self._servers = Servers(engine.session.dirs, preload, self._watch_server)
+        self._tidying = False
+
+    # -- starting ------------------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Start the server that the first task will need, without waiting for it."""
+        self._servers.start_light()
+
+    def start(self, environment: Environment, task: Task) -> Worker:
+        """A new worker. It can be sent messages at once; they wait until it is up."""
+        ours, theirs = socket.socketpair()
+        worker = Worker(new_process_number(), environment, Connection(ours))
+        self.workers[worker.number] = worker
+        self._reactor.add(ours.fileno(), lambda: self._readable(worker))
+        settings = {
+            **self._settings,
+            **dict(environment),
+            "environ": dict(os.environ),
+            "cwd": _cwd(),
+            "sys_path": sys.path,
+        }
+        try:
+            for _ in range(2):
+                server = self._servers.choose(task.uses_any)
+                try:
+                    server.fork(worker, settings, [theirs.fileno(), *self._outputs])
+                    return worker
+                except OSError:
+                    self._server_lost(server)
+            raise RuntimeError("the fork server could not be started")
+        finally:
+            theirs.close()
+
+    # -- talking -------------------------------------------------------------------------------
+
+    def send(self, worker: Worker, message: Message, at_once: bool = True) -> None:
+        """Collect a message. The engine writes it at once if `at_once`, or with others soon."""
+        connection = worker.connection
+        if not connection.outbox:
+            self._reactor.dirty.append(connection)
+        connection.outbox.append(message)
+        if at_once:
+            self.urgent = True
+
+    def steal(self, worker: Worker) -> None:
+        self.send(worker, (m.STEAL,))
+
+    def _readable(self, worker: Worker) -> None:
+        with self._engine.lock:
+            if worker.number not in self.workers:
+                return
+            received = worker.connection.receive()
+            if received is None:
+                self._hung_up(worker)
+            else:
+                self._engine.hub.received(worker, received)
+
+    # -- ending --------------------------------------------------------------------------------
+
+    def kill(self, worker: Worker) -> None:
+        """End it now, with what it has started."""
+        worker.doomed = worker.doomed or "killed"
+        if worker.pid > 0:
+            try:
+                os.killpg(worker.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        elif worker.server is not None:
+            worker.server.kill(worker)
+
+    def retire(self, worker: Worker) -> None:
+        """Ask it to exit; insist after a while."""
+        worker.doomed = worker.doomed or "not needed any more"
+        self.send(worker, (m.EXIT,))
+        self._reactor.call_later(_GRACE, lambda: self._insist(worker))
+
+    def _insist(self, worker: Worker) -> None:
+        with self._engine.lock:
+            if worker.number in self.workers:
+                self.kill(worker)
+
+    def tidy_later(self) -> None:
+        """Workers are idle: look in a while whether they still are."""
+        if not self._tidying and self._engine.hub.scheduler.has_surplus():
+            self._tidying = True
+            self._reactor.call_later(_IDLE, self._tidy)
+
+    def _tidy(self) -> None:
+        with self._engine.lock:
+            self._tidying = False
+            scheduler = self._engine.hub.scheduler
+            for worker in scheduler.surplus(time.monotonic() - _IDLE * 0.9):
+                self.retire(worker)
+            self.tidy_later()
+
+    def _hung_up(self, worker: Worker) -> None:
+        """Its socket is closed. The server will say how it ended, unless it is gone too."""
+        self._reactor.remove(worker.connection.fileno())
+        if worker.status is not None or worker.server is None or worker.server.dead:
+            self._gone(worker)
+        else:
+            self._reactor.call_later(0.5, lambda: self._gone_for_sure(worker))
+
+    def _gone_for_sure(self, worker: Worker) -> None:
+        with self._engine.lock:
+            self.kill(worker)
+            self._gone(worker)
+
+    def _gone(self, worker: Worker) -> None:
+        if self.workers.pop(worker.number, None) is None:
+            return
+        if worker.server is not None:
+            worker.server.workers.pop(worker.number, None)
+        self._reactor.remove(worker.connection.fileno())
+        worker.connection.close()
+        self._engine.hub.worker_lost(worker)
+
+    # -- fork servers --------------------------------------------------------------------------
+
+    def _watch_server(self, server: ForkServer) -> None:
+        self._reactor.add(server.control.fileno(), lambda: self._server_readable(server))
+
+    def _server_readable(self, server: ForkServer) -> None:
+        with self._engine.lock:
+            received = server.receive()
+            if received is None:
+                self._server_lost(server)
+                return
+            for operation, *rest in received:
+                if operation == forkserver.READY:
+                    server.ready = True
+                elif operation == forkserver.FORKED:
+                    self._forked(server, *rest)
+                elif operation == forkserver.EXITED:
+                    self._exited(*rest)
+
+    def _forked(self, server: ForkServer, number: int, pid: int) -> None:
+        worker = self.workers.get(number)
+        if worker is None:
+            return
+        worker.pid = pid
+        if pid < 0:  # the fork failed: nobody has the other end of its socket
+            worker.status = 1 << 8
+            self._gone(worker)
+
+    def _exited(self, number: int, status: int) -> None:
+        worker = self.workers.get(number)
+        if worker is None:
+            return
+        worker.status = status
+        # Read what it had still written. Not until end of file: a child of its own may have
+        # kept the socket open.
+        while received := worker.connection.receive():
+            self._engine.hub.received(worker, received)
+        self._gone(worker)
+
+    def _server_lost(self, server: ForkServer) -> None:
+        """Its workers live on, and notice by themselves when the driver goes."""
+        if server.dead:
+            return
+        self._reactor.remove(server.control.fileno())
+        server.close()
+        server.reap()
+        self._servers.forget(server)
+        for worker in list(server.workers.values()):
+            if worker.pid == 0:  # was never forked
+                self._gone(worker)
+
+    # -- segments ------------------------------------------------------------------------------
+
+    def free_segment(self, location: tuple[str, int]) -> None:
+        """Nobody needs it: back to the process that wrote it, for its next value."""
+        name = location[0]
+        writer = int(name[1:].partition("-")[0])
+        if writer == 0:
+            self._engine.store.recycle(name)
+        elif writer in self.workers and name[0] == "s":
+            self.send(self.workers[writer], (m.RECYCLE, name), at_once=False)
+        else:
+            self._engine.store.delete(name)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        for worker in self.workers.values():
+            self.kill(worker)
+            worker.connection.close()
+        self.workers.clear()
+        for server in self._servers.all():
+            server.stop()
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"

@@ -1,0 +1,178 @@
+"""What can be asked of the hub: by the driver directly, by a worker in a REQUEST message.
+
+All methods run under the engine's lock. Public ones take and return plain values only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate import exceptions
+from skate.engine.base import ActorOptions
+from skate.engine.local.hub import errors
+from skate.engine.local.hub.actors import DEAD, Actor
+from skate.engine.local.hub.groups import Group
+from skate.engine.local.hub.resources import from_units
+from skate.engine.local.hub.work import Task
+from skate.engine.local.objects import FAILED
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+
+
+class Requests:
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self._hub = engine.hub
+
+    # -- actors --------------------------------------------------------------------------------
+
+    def claim_name(self, options: ActorOptions) -> Actor | None:
+        """None if the name is free; the existing actor if that is wanted. Raises ValueError."""
+        existing = self._hub.names.get(self._name_key(options.name, options.namespace))
+        if existing is None or options.get_if_exists:
+            return existing
+        raise exceptions.ActorAlreadyExistsError(
+            f"an actor named {options.name!r} exists already in namespace "
+            f"{options.namespace or self._engine.namespace!r}; use get_actor, or "
+            "get_if_exists=True"
+        )
+
+    def new_actor(self, task: Task, options: ActorOptions, class_name: str, meta: Any) -> None:
+        extra = task.plan.extra
+        assert extra is not None
+        concurrent = extra["is_async"] or extra["concurrency"] > 1 or bool(extra["groups"])
+        actor = Actor(task, options, class_name, meta, concurrent)
+        actor.key = self._name_key(options.name, options.namespace)
+        task.actor = actor
+        self._hub.create_actor(actor)
+
+    def _name_key(self, name: str | None, namespace: str | None) -> tuple[str, str]:
+        return namespace or self._engine.namespace, name or ""
+
+    def find_actor(self, name: str, namespace: str | None) -> Actor:
+        actor = self._hub.names.get(self._name_key(name, namespace))
+        if actor is None:
+            names = ", ".join(repr(name) for _, name in self._hub.names) or "none"
+            raise ValueError(
+                f"there is no actor named {name!r} in namespace "
+                f"{namespace or self._engine.namespace!r}; actors with names: {names}"
+            )
+        return actor
+
+    def get_actor(self, name: str, namespace: str | None) -> tuple[int, Any]:
+        actor = self.find_actor(name, namespace)
+        return actor.id, actor.meta
+
+    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
+        own = self._engine.namespace
+        return [key for key in self._hub.names if all_namespaces or key[0] == own]
+
+    def check_pending_calls(self, actor_id: int) -> None:
+        actor = self._hub.actors.get(actor_id)
+        if actor is not None and 0 < actor.options.max_pending_calls <= actor.unfinished:
+            raise exceptions.PendingCallsLimitExceeded(
+                f"{actor.class_name} has {actor.unfinished} unfinished calls, and "
+                f"max_pending_calls={actor.options.max_pending_calls}"
+            )
+
+    def kill(self, actor_id: int, no_restart: bool) -> None:
+        actor = self._hub.actors.get(actor_id)
+        if actor is not None and actor.state != DEAD:
+            self._hub.kill_actor(actor, no_restart)
+
+    def cancel(self, id: int, force: bool, recursive: bool) -> None:
+        entry = self._engine.entries.get(id)
+        if entry is None:
+            return
+        if force and entry.task is not None and entry.task.method:
+            raise ValueError("force=True is not possible for actor calls; use skate.kill(actor)")
+        self._hub.cancel(entry, force, recursive)
+
+    # -- resources -----------------------------------------------------------------------------
+
+    def cluster_resources(self) -> dict[str, float]:
+        return from_units(self._hub.scheduler.machine.total)
+
+    def available_resources(self) -> dict[str, float]:
+        free = from_units(self._hub.scheduler.machine.free)
+        stored = self._engine.spilling.bytes_in_memory
+        free["object_store_memory"] = max(0.0, self._engine.store.capacity - stored)
+        return free
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "NodeID": self._engine.node_id,
+                "Alive": True,
+                "NodeManagerAddress": "127.0.0.1",
+                "NodeManagerHostname": "localhost",
+                "NodeManagerPort": 0,
+                "ObjectManagerPort": 0,
+                "ObjectStoreSocketName": "",
+                "RayletSocketName": "",
+                "MetricsExportPort": 0,
+                "NodeName": "127.0.0.1",
+                "RuntimeEnvAgentPort": 0,
+                "DeathReason": 0,
+                "DeathReasonMessage": "",
+                "alive": True,
+                "Resources": self.cluster_resources(),
+                "Labels": {"ray.io/node-id": self._engine.node_id},
+            }
+        ]
+
+    def timeline(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "cat": "task",
+                "name": name,
+                "ph": "X",
+                "pid": "skate",
+                "tid": pid,
+                "ts": end * 1e6 - micros,
+                "dur": micros,
+            }
+            for name, pid, end, micros in self._hub.runs
+        ]
+
+    # -- placement groups ----------------------------------------------------------------------
+
+    def create_group(self, id: int, bundles: Any, strategy: str, name: str) -> None:
+        scheduler = self._hub.scheduler
+        group = Group(id, bundles, strategy, name, detached=False)
+        self._hub.counts.add((id,))  # lives until it is removed
+        problem = group.why_impossible(scheduler.machine)
+        if problem is not None:
+            text = f"placement group {name or id}: {problem}. There is {self.cluster_resources()}"
+            error = errors.packed(exceptions.TaskUnschedulableError(text))
+            self._engine.complete(self._engine.entries[id], FAILED, error)
+            return
+        scheduler.groups[id] = group
+        scheduler.dispatch_all()
+
+    def remove_group(self, id: int) -> None:
+        group = self._hub.scheduler.groups.pop(id, None)
+        if group is not None:
+            self._hub.remove_group(group)
+            self._removed_groups[id] = group
+
+    @property
+    def _removed_groups(self) -> dict[int, Group]:
+        return self._hub.removed_groups
+
+    def find_group(self, name: str) -> tuple[int, list[dict[str, float]]]:
+        for group in self._hub.scheduler.groups.values():
+            if name and group.name == name:
+                return group.id, group.bundles
+        names = [group.name for group in self._hub.scheduler.groups.values() if group.name]
+        raise ValueError(f"there is no placement group named {name!r}; named groups: {names}")
+
+    def group_table(self) -> dict[str, dict[str, Any]]:
+        groups = [*self._hub.scheduler.groups.values(), *self._removed_groups.values()]
+        return {errors.hex_id(group.id): group.describe() for group in groups}
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def make_room(self, size: int) -> bool:
+        return self._engine.spilling.free_memory(size)

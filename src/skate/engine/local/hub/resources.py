@@ -1,0 +1,103 @@
+"""How much of what there is, and who has it.
+
+Amounts are integers in ten-thousandths, so that ten tenths of a GPU are one GPU. GPUs are
+numbered: whoever takes one (or a part of one) knows which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+UNIT = 10_000
+GPU = "GPU"
+CPU = "CPU"
+
+Demand = Mapping[str, int]
+
+
+def to_units(amounts: Mapping[str, float]) -> dict[str, int]:
+    """User's amounts as integers; zeros are left out."""
+    units = {name: round(amount * UNIT) for name, amount in amounts.items()}
+    return {name: amount for name, amount in units.items() if amount > 0}
+
+
+def from_units(amounts: Demand) -> dict[str, float]:
+    return {name: amount / UNIT for name, amount in amounts.items() if amount > 0}
+
+
+class Allocation:
+    """What someone has taken, from which pool, and which GPUs."""
+
+    __slots__ = ("demand", "gpus", "lent_cpu", "pool")
+
+    def __init__(self, pool: Pool, demand: Demand, gpus: Sequence[tuple[int, int]]) -> None:
+        self.pool = pool
+        self.demand = demand
+        self.gpus = gpus  # (GPU number, amount)
+        self.lent_cpu = 0  # given back while its worker is blocked
+
+    @property
+    def gpu_ids(self) -> tuple[int, ...]:
+        return tuple(number for number, _ in self.gpus)
+
+
+class Pool:
+    """Amounts that can be taken and given back."""
+
+    def __init__(self, total: Demand, gpus: Sequence[tuple[int, int]] | None = None) -> None:
+        self.total = dict(total)
+        self.free = dict(total)
+        if gpus is None:
+            whole, rest = divmod(self.total.get(GPU, 0), UNIT)
+            gpus = [(number, UNIT) for number in range(whole)] + ([(whole, rest)] if rest else [])
+        self._gpus = dict(gpus)
+
+    def could_ever_fit(self, demand: Demand) -> bool:
+        return all(self.total.get(name, 0) >= amount for name, amount in demand.items())
+
+    def take(self, demand: Demand) -> Allocation | None:
+        """All of the demand, or None and nothing is changed."""
+        free = self.free
+        for name, amount in demand.items():
+            if free.get(name, 0) < amount:
+                return None
+        gpus = self._choose_gpus(demand.get(GPU, 0))
+        if gpus is None:
+            return None
+        for name, amount in demand.items():
+            free[name] -= amount
+        for number, amount in gpus:
+            self._gpus[number] -= amount
+        return Allocation(self, demand, gpus)
+
+    def give_back(self, allocation: Allocation) -> None:
+        self.reclaim_cpu(allocation)
+        for name, amount in allocation.demand.items():
+            self.free[name] += amount
+        for number, amount in allocation.gpus:
+            self._gpus[number] += amount
+
+    def lend_cpu(self, allocation: Allocation) -> None:
+        """The holder waits for others: its CPUs are free meanwhile."""
+        if not allocation.lent_cpu:
+            allocation.lent_cpu = allocation.demand.get(CPU, 0)
+            self.free[CPU] = self.free.get(CPU, 0) + allocation.lent_cpu
+
+    def reclaim_cpu(self, allocation: Allocation) -> None:
+        """The holder goes on at once, even if its CPUs were taken meanwhile (free goes below 0
+        until they come back): making it wait could deadlock."""
+        if allocation.lent_cpu:
+            self.free[CPU] -= allocation.lent_cpu
+            allocation.lent_cpu = 0
+
+    def _choose_gpus(self, amount: int) -> list[tuple[int, int]] | None:
+        if not amount:
+            return []
+        if amount < UNIT:  # the fullest one that still fits, to keep whole ones whole
+            fitting = [(free, number) for number, free in self._gpus.items() if free >= amount]
+            return [(min(fitting)[1], amount)] if fitting else None
+        whole = [number for number, free in self._gpus.items() if free == UNIT]
+        needed = -(-amount // UNIT)
+        if len(whole) < needed:
+            return None
+        return [(number, UNIT) for number in whole[:needed]]

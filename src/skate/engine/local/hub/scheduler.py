@@ -1,0 +1,293 @@
+"""Which worker runs which task, and when.
+
+Tasks that want the same resources, from the same place, in the same environment share a `Shape`:
+one queue. A worker is *leased* to a shape while it has tasks of it: the resources are taken when
+the lease begins and given back when it ends, not per task. Functions that are known to be short
+are sent several at a time, so that neither side waits for the other.
+
+No input or output here: `start` and `send` are given by the hub (or by a test).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from skate.engine.local.hub.groups import Group
+from skate.engine.local.hub.resources import CPU, Allocation, Demand, Pool
+from skate.engine.local.hub.work import Task
+from skate.engine.local.hub.workers import Environment, Worker
+
+_FREE_WORKERS = 64  # at most so many at once for tasks that ask for no CPU
+
+
+class Effects(Protocol):
+    """What the scheduler asks the hub to do."""
+
+    def start(self, environment: Environment, task: Task) -> Worker: ...
+    def send(self, worker: Worker, task: Task) -> None: ...
+    def steal(self, worker: Worker) -> None: ...
+    def retire(self, worker: Worker) -> None: ...
+    def group_ready(self, group: Group) -> None: ...
+
+
+class Shape:
+    """A queue of tasks that any worker of a kind can run."""
+
+    __slots__ = ("bundle", "dedicated", "demand", "environment", "group", "leases", "queue")
+
+    def __init__(
+        self,
+        demand: Demand,
+        environment: Environment,
+        group: Group | None,
+        bundle: int,
+        dedicated: bool,
+    ) -> None:
+        self.demand = demand
+        self.environment = environment
+        self.group = group
+        self.bundle = bundle
+        self.dedicated = dedicated  # for actors: each gets a new worker for itself
+        self.queue: deque[Task] = deque()
+        self.leases: list[Worker] = []
+
+
+class Scheduler:
+    def __init__(self, machine: Pool, keep_idle: int, effects: Effects) -> None:
+        self.machine = machine
+        self.groups: dict[int, Group] = {}
+        self._keep_idle = keep_idle
+        self._effects = effects
+        self._shapes: dict[tuple[Any, ...], Shape] = {}
+        self._idle: dict[Environment, list[Worker]] = {}
+
+    # -- shapes --------------------------------------------------------------------------------
+
+    def shape(
+        self,
+        demand: Demand,
+        environment: Environment,
+        group: Group | None = None,
+        bundle: int = -1,
+        dedicated: bool = False,
+    ) -> Shape:
+        key = (
+            tuple(sorted(demand.items())), environment, group.id if group else 0, bundle, dedicated,
+        )  # fmt: skip
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = Shape(demand, environment, group, bundle, dedicated)
+        return shape
+
+    def why_impossible(self, shape: Shape) -> str | None:
+        """Why no task of this shape can ever run here, or None."""
+        if shape.group is not None:
+            if shape.bundle >= len(shape.group.demands):
+                return f"the placement group has no bundle {shape.bundle}"
+            if not shape.group.could_ever_fit(shape.demand, shape.bundle):
+                return f"no bundle of the placement group ({shape.group.bundles}) is large enough"
+        elif not self.machine.could_ever_fit(shape.demand):
+            return "this machine does not have that much"
+        return None
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def enqueue(self, task: Task) -> None:
+        shape = task.plan.shape
+        assert shape is not None
+        shape.queue.append(task)
+        self.dispatch(shape)
+
+    def requeue(self, task: Task) -> None:
+        """Again, before the others."""
+        shape = task.plan.shape
+        assert shape is not None
+        task.worker = None
+        shape.queue.appendleft(task)
+
+    def withdraw(self, task: Task) -> bool:
+        """Take back a task that no worker has; False if one has it."""
+        shape = task.plan.shape
+        try:
+            assert shape is not None
+            shape.queue.remove(task)
+        except ValueError:
+            return False
+        return True
+
+    def dispatch(self, shape: Shape) -> None:
+        """Send as many tasks of the shape as can go now."""
+        queue = shape.queue
+        while queue:
+            worker = self._worker_for(shape, queue[0])
+            if worker is None:
+                return
+            self._assign(worker, queue.popleft())
+
+    def dispatch_all(self) -> None:
+        """Resources have become free: whoever waits gets a turn."""
+        for group in self.groups.values():
+            if group.state == "PENDING" and group.reserve(self.machine):
+                self._effects.group_ready(group)
+        waiting = [key for key, shape in self._shapes.items() if shape.queue]
+        for key in waiting:
+            shape = self._shapes.pop(key)
+            self._shapes[key] = shape  # to the end: the next time others come first
+            self.dispatch(shape)
+
+    def _worker_for(self, shape: Shape, task: Task) -> Worker | None:
+        allocation = self._take(shape)
+        if allocation is not None:
+            return self._lease(shape, allocation, task)
+        if shape.leases:
+            least = min(shape.leases, key=_load)
+            if len(least.in_flight) < self._window(task) and not least.blocked:
+                return least
+        return None
+
+    def _take(self, shape: Shape) -> Allocation | None:
+        if shape.group is not None:
+            return shape.group.take(shape.demand, shape.bundle)
+        if CPU not in shape.demand and not shape.dedicated:
+            running = sum(not worker.blocked for worker in shape.leases)
+            if running >= _FREE_WORKERS:
+                return None
+        return self.machine.take(shape.demand)
+
+    def _lease(self, shape: Shape, allocation: Allocation, task: Task) -> Worker:
+        idle = None if shape.dedicated else self._idle.get(shape.environment)
+        worker = idle.pop() if idle else self._effects.start(shape.environment, task)
+        worker.shape = shape
+        worker.allocation = allocation
+        shape.leases.append(worker)
+        return worker
+
+    def _window(self, task: Task) -> int:
+        """How many tasks may be with a worker at once, if this one is to join them."""
+        plan = task.plan
+        if task.solo or plan.retries == 0 or plan.max_calls or plan.streaming:
+            return 1
+        assert task.function is not None
+        return task.function.window
+
+    def _assign(self, worker: Worker, task: Task) -> None:
+        task.worker = worker
+        worker.in_flight[task.id] = task
+        self._effects.send(worker, task)
+
+    # -- workers -------------------------------------------------------------------------------
+
+    def refill(self, worker: Worker) -> None:
+        """A worker has answered: give it more, or end its lease."""
+        shape = worker.shape
+        if shape is None or shape.dedicated:
+            return
+        in_flight = worker.in_flight
+        if not in_flight and (not shape.queue or self._others_wait(shape) or _used_up(worker)):
+            self.end_lease(worker)
+            return
+        queue = shape.queue
+        while queue and len(in_flight) < self._window(queue[0]) and not worker.blocked:
+            self._assign(worker, queue.popleft())
+
+    def _others_wait(self, shape: Shape) -> bool:
+        return any(other.queue for other in self._shapes.values() if other is not shape)
+
+    def end_lease(self, worker: Worker) -> None:
+        shape = worker.shape
+        self._free(worker)
+        if _used_up(worker):
+            self._effects.retire(worker)
+        else:
+            self._rest(worker)
+        self.dispatch_all()
+        if shape is not None and worker.shape is None:
+            self._help_out(shape)
+
+    def _free(self, worker: Worker) -> None:
+        shape, allocation = worker.shape, worker.allocation
+        worker.shape = worker.allocation = None
+        if shape is not None:
+            shape.leases.remove(worker)
+        if allocation is not None:
+            allocation.pool.give_back(allocation)
+
+    def _rest(self, worker: Worker) -> None:
+        worker.idle_since = time.monotonic()
+        self._idle.setdefault(worker.environment, []).append(worker)
+
+    def _help_out(self, shape: Shape) -> None:
+        """A worker is idle while another has several tasks: ask that one to give some back."""
+        loaded = max(shape.leases, key=_load, default=None)
+        if loaded is not None and len(loaded.in_flight) > 1 and not loaded.stealing:
+            loaded.stealing = True
+            self._effects.steal(loaded)
+
+    def gave_back(self, worker: Worker, task_ids: list[int]) -> None:
+        """The worker has not started these and will not."""
+        worker.stealing = False
+        shape = worker.shape
+        for task_id in reversed(task_ids):
+            task = worker.in_flight.pop(task_id, None)
+            if task is not None:
+                self.requeue(task)
+        if shape is not None:
+            self.dispatch(shape)
+
+    def block(self, worker: Worker) -> None:
+        """A thread of the worker waits for others; its CPUs are free meanwhile."""
+        worker.blocked += 1
+        if worker.blocked == 1 and worker.allocation is not None:
+            worker.allocation.pool.lend_cpu(worker.allocation)
+            self.dispatch_all()
+
+    def unblock(self, worker: Worker) -> None:
+        worker.blocked -= 1
+        if worker.blocked == 0 and worker.allocation is not None:
+            worker.allocation.pool.reclaim_cpu(worker.allocation)
+
+    def remove(self, worker: Worker) -> list[Task]:
+        """The worker is gone: free what it had; the tasks that were with it."""
+        idle = self._idle.get(worker.environment)
+        if idle and worker in idle:
+            idle.remove(worker)
+        self._free(worker)
+        tasks = list(worker.in_flight.values())
+        worker.in_flight.clear()
+        return tasks
+
+    def surplus(self, older_than: float) -> list[Worker]:
+        """Idle workers beyond those worth keeping, and all idle ones of special environments."""
+        surplus: list[Worker] = []
+        for environment, idle in self._idle.items():
+            keep = self._keep_idle if environment == () else 0
+            old = [worker for worker in idle if worker.idle_since <= older_than]
+            for worker in old[: max(0, len(idle) - keep)]:
+                idle.remove(worker)
+                surplus.append(worker)
+        return surplus
+
+    def has_surplus(self) -> bool:
+        return any(
+            len(idle) > (self._keep_idle if environment == () else 0)
+            for environment, idle in self._idle.items()
+        )
+
+    def drop_shapes(self, matches: Callable[[Shape], bool]) -> list[Task]:
+        """Forget the shapes (of a removed group); the tasks that waited there."""
+        tasks: list[Task] = []
+        for key in [key for key, shape in self._shapes.items() if matches(shape)]:
+            tasks += self._shapes.pop(key).queue
+        return tasks
+
+
+def _load(worker: Worker) -> int:
+    return len(worker.in_flight)
+
+
+def _used_up(worker: Worker) -> bool:
+    """Whether max_calls says that the process must be replaced."""
+    return worker.doomed is not None

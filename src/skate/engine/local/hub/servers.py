@@ -1,0 +1,151 @@
+"""Fork servers as the driver uses them: started when needed, replaced when they die."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from skate.engine.local import forkserver
+from skate.engine.local.hub.workers import Worker
+
+# Modules that are worth having in the warm server: slow to import, and safe to fork after.
+# TensorFlow and JAX are not here: they start threads that a fork would lose.
+_WORTH_PRELOADING = (
+    "numpy", "pandas", "pyarrow", "scipy", "sklearn", "torch", "torchvision", "PIL", "polars",
+    "xgboost", "lightgbm", "transformers", "lightning", "pytorch_lightning", "datasets", "numba",
+)  # fmt: skip
+
+
+class ForkServer:
+    """One server process, by its control socket."""
+
+    def __init__(self, session_dirs: list[str], preload: list[str]) -> None:
+        self.preload = preload
+        self.ready = False
+        self.dead = False
+        self.workers: dict[int, Worker] = {}
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.setblocking(False)
+        fd = 3
+        self.pid = os.posix_spawn(
+            sys.executable,
+            forkserver.command(fd, session_dirs, preload),
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), fd),
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            ],
+            setpgroup=0,  # Ctrl-C is for the driver
+        )
+        theirs.close()
+
+    def fork(self, worker: Worker, settings: dict[str, Any], fds: list[int]) -> None:
+        """Ask for a worker. Raises OSError when the server is gone."""
+        self.workers[worker.number] = worker
+        worker.server = self
+        packet = marshal.dumps((forkserver.FORK, worker.number, settings))
+        self.control.setblocking(True)  # may wait a moment while the server forks
+        try:
+            socket.send_fds(self.control, [packet], fds)
+        finally:
+            self.control.setblocking(False)
+
+    def kill(self, worker: Worker) -> None:
+        """End a worker whose pid is not known here yet."""
+        try:
+            self.control.send(marshal.dumps((forkserver.KILL, worker.number)))
+        except OSError:
+            pass
+
+    def receive(self) -> list[tuple[Any, ...]] | None:
+        """What the server tells, or None when it is gone."""
+        messages = []
+        while True:
+            try:
+                data = self.control.recv(65536)
+            except BlockingIOError:
+                return messages
+            except OSError:
+                data = b""
+            if not data:
+                return messages or None
+            messages.append(marshal.loads(data))
+
+    def reap(self) -> None:
+        """Collect the exit status of the server process."""
+        try:
+            os.waitpid(self.pid, 0)
+        except ChildProcessError:  # the program waits for all its children by itself
+            pass
+
+    def close(self) -> None:
+        self.dead = True
+        self.control.close()
+
+    def stop(self) -> None:
+        """End it and its workers: it does so by itself when the socket closes."""
+        self.close()
+        self.reap()
+
+
+class Servers:
+    """The light server, and the warm one while it is worth it."""
+
+    def __init__(
+        self,
+        session_dirs: list[str],
+        preload: list[str],
+        watch: Callable[[ForkServer], None],
+    ) -> None:
+        self._session_dirs = session_dirs
+        self._asked_preload = preload
+        self._watch = watch
+        self._light: ForkServer | None = None
+        self._warm: ForkServer | None = None
+        self._started: list[ForkServer] = []
+
+    def all(self) -> list[ForkServer]:
+        """Those that live, also superseded ones that still have workers."""
+        return [server for server in self._started if not server.dead]
+
+    def forget(self, server: ForkServer) -> None:
+        self._started.remove(server)
+
+    def start_light(self) -> ForkServer:
+        if self._light is None or self._light.dead:
+            self._light = self._start([])
+        return self._light
+
+    def choose(self, wants: Callable[[list[str]], bool]) -> ForkServer:
+        """The server to fork from. `wants(modules)`: does the work use any of these?
+
+        While the warm server still imports, work that needs its modules waits for it (importing
+        them in several workers side by side takes longer), and other work does not.
+        """
+        modules = self._modules_to_preload()
+        if modules and self._outdated(modules):
+            self._warm = self._start(modules)
+        warm = self._warm
+        if warm is not None and not warm.dead and (warm.ready or wants(warm.preload)):
+            return warm
+        return self.start_light()
+
+    def _outdated(self, modules: list[str]) -> bool:
+        warm = self._warm
+        if warm is None or warm.dead:
+            return True
+        return not set(modules) <= set(warm.preload)
+
+    def _modules_to_preload(self) -> list[str]:
+        used = [name for name in _WORTH_PRELOADING if name in sys.modules]
+        return [*self._asked_preload, *(n for n in used if n not in self._asked_preload)]
+
+    def _start(self, preload: list[str]) -> ForkServer:
+        server = ForkServer(self._session_dirs, preload)
+        self._started.append(server)
+        self._watch(server)
+        return server

@@ -1,0 +1,46 @@
+"""The items of a streaming task, between its worker and its consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Stream:
+    """Items by index until they are taken. `finished` once the task has ended."""
+
+    __slots__ = ("_waiting", "abandoned", "finished", "items", "produced")
+
+    def __init__(self) -> None:
+        self.items: dict[int, int] = {}  # index -> id, not taken yet
+        self.produced = 0
+        self.finished = False
+        self.abandoned = False
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+
+    def add(self, index: int, id: int) -> None:
+        self.items[index] = id
+        self.produced = max(self.produced, index + 1)
+        self._tell()
+
+    def finish(self) -> None:
+        self.finished = True
+        self._tell()
+
+    def ready(self, index: int) -> bool:
+        return index in self.items or self.ended(index)
+
+    def ended(self, index: int) -> bool:
+        return self.finished and index >= self.produced
+
+    def when_ready(self, index: int, tell: Callable[[], None]) -> None:
+        if self.ready(index):
+            tell()
+        else:
+            self._waiting.append((index, tell))
+
+    def _tell(self) -> None:
+        ready = [pair for pair in self._waiting if self.ready(pair[0])]
+        if ready:
+            self._waiting = [pair for pair in self._waiting if not self.ready(pair[0])]
+            for _, tell in ready:
+                tell()

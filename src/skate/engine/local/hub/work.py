@@ -1,0 +1,125 @@
+"""What is to be done, as the hub keeps it: functions, plans made from options, tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.scheduler import Shape
+    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.objects import Entry
+
+_TARGET = 2_000  # µs of known short work that may wait inside a worker
+_MOST = 64
+
+
+class Function:
+    """An exported function or class, and what is known of its running time."""
+
+    __slots__ = ("average", "data", "key", "kind", "name", "uses", "window")
+
+    def __init__(self, key: int, kind: int, data: Any, name: str, uses: bytes = b"") -> None:
+        self.key = key
+        self.kind = kind
+        self.data = data
+        self.name = name
+        self.uses = uses  # where names of the modules that it uses occur
+        self.average = -1.0  # µs; unknown
+        self.window = 1
+
+    def ran(self, micros: int) -> None:
+        """Learn from a run: short functions are sent ahead in batches, long ones one by one."""
+        if self.average < 0:
+            self.average = float(micros)
+        else:
+            self.average += (micros - self.average) * 0.125
+        self.window = max(1, min(_MOST, int(_TARGET / (self.average + 1.0))))
+
+
+class Plan:
+    """Options of a task or actor call, worked out once and shared by all calls that have them."""
+
+    __slots__ = (
+        "extra", "max_calls", "num_returns", "retries", "retry_exceptions",
+        "shape", "streaming",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        shape: Shape | None,
+        num_returns: int,
+        retries: int,
+        extra: Mapping[str, Any] | None = None,
+        max_calls: int | None = None,
+        streaming: bool = False,
+        retry_exceptions: bool = False,
+    ) -> None:
+        self.shape = shape
+        self.num_returns = num_returns
+        self.retries = retries
+        self.extra = extra  # what the worker must know beyond the defaults
+        self.max_calls = max_calls
+        self.streaming = streaming
+        self.retry_exceptions = retry_exceptions
+
+
+Dependency = tuple[int | str, "Entry"]  # argument position or keyword, and the object
+
+
+class Task:
+    """One run of a function, one actor construction, or one actor call."""
+
+    __slots__ = (
+        "actor", "args", "attempt", "cancelled", "dependencies",
+        "function", "id", "method", "missing", "nested", "owner", "parent", "plan", "solo", "worker",
+
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id: int,
+        function: Function | None,
+        args: tuple[int, Any],
+        dependencies: Sequence[Dependency],
+        nested: Sequence[int],
+        plan: Plan,
+        owner: Worker | None,
+        parent: int = 0,
+    ) -> None:
+        self.id = id
+        self.function = function
+        self.args = args  # kind and data, like an entry's
+        self.dependencies = dependencies
+        self.nested = nested  # ids inside the arguments
+        self.plan = plan
+        self.owner = owner  # None: the driver
+        self.parent = parent  # the task that submitted it
+        self.missing = 0  # dependencies that are not there yet
+        self.attempt = 0
+        self.solo = False  # was in flight with others when a worker died: goes alone now
+        self.worker: Worker | None = None
+        self.actor: Any = None
+        self.method = ""
+        self.cancelled = False
+
+    @property
+    def name(self) -> str:
+        if self.plan.extra and self.plan.extra.get("name"):
+            return str(self.plan.extra["name"])
+        if self.method:
+            return f"{self.actor.class_name}.{self.method}"
+        return self.function.name if self.function else "task"
+
+    def uses_any(self, modules: Sequence[str]) -> bool:
+        """Whether its function mentions one of the modules (or may: a guess is enough)."""
+        uses = self.function.uses if self.function is not None else b""
+        return any(name.encode() in uses for name in modules)
+
+    def may_retry(self) -> bool:
+        return self.plan.retries < 0 or self.attempt < self.plan.retries
+
+    @property
+    def return_ids(self) -> Sequence[int]:
+        """Ids of what it returns: consecutive, from its own; none for num_returns=0."""
+        return range(self.id, self.id + max(1, self.plan.num_returns))

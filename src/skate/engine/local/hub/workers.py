@@ -1,0 +1,54 @@
+"""A worker process as the hub sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.resources import Allocation
+    from skate.engine.local.hub.scheduler import Shape
+    from skate.engine.local.hub.work import Task
+    from skate.engine.local.wire import Connection
+
+Environment = tuple[Any, ...]  # what a process must be started with; hashable
+
+
+class Worker:
+    """The process, what it runs, and what it holds."""
+
+    __slots__ = (
+        "actor", "allocation", "blocked", "calls", "connection", "doomed", "environment",
+        "functions", "holds", "idle_since", "in_flight", "number", "options", "pid", "promised",
+        "server", "shape", "stealing", "listening", "wants_peer", "status",
+    )  # fmt: skip
+
+    def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
+        self.number = number
+        self.environment = environment
+        self.connection = connection
+        self.pid = 0  # until the fork server has told
+        self.server: Any = None
+        self.status: int | None = None  # as from waitpid, when it has ended
+        self.doomed: str | None = None  # why it is being ended
+        self.in_flight: dict[int, Task] = {}  # sent and not answered, in order
+        self.shape: Shape | None = None  # what it is leased for
+        self.allocation: Allocation | None = None
+        self.actor: Any = None
+        self.blocked = 0  # threads of it that wait for others
+        self.stealing = False
+        self.calls: dict[int, int] = {}  # of functions with max_calls
+        self.idle_since = 0.0
+        self.functions: set[int] = set()  # that it has been sent
+        self.options: dict[int, Any] = {}  # that it has sent
+        self.holds: set[int] = set()  # objects that its references and views keep
+        self.promised: set[int] = set()  # objects that only it can complete
+        self.listening = ""
+        self.wants_peer: list[Any] = []
+
+    def count_call(self, function: int) -> int:
+        """Calls of a function so far, this one included."""
+        self.calls[function] = self.calls.get(function, 0) + 1
+        return self.calls[function]
+
+    def __repr__(self) -> str:
+        return f"Worker({self.number}, pid={self.pid})"

@@ -1,0 +1,75 @@
+"""Ctrl-C: the prompt comes back and the engine stays whole.
+
+Python may run a signal handler between any two instructions of the main thread, also in the
+middle of the hub's bookkeeping or while the lead of the reactor changes hands. So, while the
+handler is ours, an interrupt inside the engine's own code is only noted, and raised as
+KeyboardInterrupt where everything is consistent: when `get` or a submission returns.
+"""
+
+from __future__ import annotations
+
+import _signal
+import os
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from skate.engine.local.reactor import Reactor, Waiter
+
+_ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Interrupts:
+    def __init__(self, reactor: Reactor, wanted: Callable[[], bool] | None = None) -> None:
+        self.pending = False
+        self._reactor = reactor
+        self._wanted = wanted  # asked before anything is interrupted
+        self._waiter: Waiter | None = None
+        self._installed = False
+        self.install()
+
+    def install(self) -> None:
+        """Take over from Python's default handler, and only from that one."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+            _signal.signal(_signal.SIGINT, self._handle)
+            self._installed = True
+
+    def trigger(self, thread: int) -> None:
+        """Interrupt the main thread, also inside a system call."""
+        _signal.pthread_kill(thread, _signal.SIGINT)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._wanted is not None and not self._wanted():
+            return  # what was to be interrupted has ended by itself
+        if frame is None or not frame.f_code.co_filename.startswith(_ENGINE):
+            raise KeyboardInterrupt
+        self.pending = True
+        self._reactor.interrupt()
+        if self._waiter is not None:
+            self._waiter.wake()
+
+    def wait(self, waiter: Waiter, timeout: float | None) -> bool:
+        """`run_until`, ended early by Ctrl-C."""
+        if threading.current_thread() is not threading.main_thread():
+            return self._reactor.run_until(waiter, timeout)
+        self.install()
+        self._waiter = waiter
+        try:
+            return self._reactor.run_until(waiter, timeout, self)
+        finally:
+            self._waiter = None
+            if self.pending:
+                self.deliver()
+
+    def deliver(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        handler: Any = _signal.getsignal(_signal.SIGINT) if self._installed else None
+        if handler == self._handle and threading.current_thread() is threading.main_thread():
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)

@@ -1,0 +1,39 @@
+"""What this machine has."""
+
+from __future__ import annotations
+
+import os
+
+_STORE_SHARE = 0.3
+
+
+def cpus() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def gpus() -> int:
+    """NVIDIA GPUs that this process may use."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:
+        return 0
+
+
+def memory() -> int:
+    """Bytes of memory, or of the container's share of it."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        with open("/sys/fs/cgroup/memory.max") as file:
+            limit = file.read().strip()
+        return total if limit == "max" else min(total, int(limit))
+    except (OSError, ValueError):
+        return total
+
+
+def store_capacity(shm_dir: str) -> int:
+    """How many bytes of objects to keep in shared memory unless told otherwise."""
+    free = os.statvfs(shm_dir)
+    return int(min(memory() * _STORE_SHARE, free.f_bavail * free.f_frsize * 0.9))

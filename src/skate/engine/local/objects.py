@@ -1,0 +1,330 @@
+"""What one process knows of objects: the table behind `get`, `wait` and references.
+
+The driver and every worker have one. In the driver it is *the* table of all objects, with counts;
+in a worker it holds what the worker has met, and asks the driver for the rest (`_want`).
+
+An `Entry` is pending until `complete` gives it a kind and data:
+
+    INLINE   packed value, as it came in a message
+    STORED   (segment name, size): laid out in shared memory or a file, see `store`
+    FAILED   packed exception
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from skate import _serialization, exceptions
+from skate._refs import ObjectRef
+from skate.engine.local.reactor import Reactor, Waiter
+from skate.engine.local.store import Missing, Store
+
+INLINE, STORED, FAILED = 0, 1, 2
+INLINE_LIMIT = 100_000  # bytes; larger values go to shared memory
+
+DRIVER = 0  # the driver's process number
+
+# An id is process << 64 | counter << 16 | index: a task's values have consecutive ids.
+_PROCESS_SHIFT, _STEP = 64, 1 << 16
+
+
+class Entry:
+    """One object in this process. `kind` is None while the value is not there."""
+
+    __slots__ = (
+        "asked", "contained", "count", "data", "held", "id", "kind", "mapped", "ref",
+        "stream", "task", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        self.kind: int | None = None
+        self.data: Any = None
+        self.held = False  # this process has a reference or a view
+        self.ref: Callable[[], ObjectRef[Any] | None] = _gone  # weak
+        self.mapped = 0  # live views on the segment in this process
+        self.waiters: list[Callable[[Entry], None]] | None = None
+        self.asked = False  # worker: the driver has been asked for the value
+        self.count = 0  # driver: holds by processes, pending work and containing objects
+        self.contained: Sequence[int] = ()  # driver: ids inside the value
+        self.task: Any = None  # driver: the work that will produce it
+        self.stream: Any = None  # driver: items of a streaming task
+
+
+class Needs(Waiter):
+    """Waits for `missing` of the wanted entries, or for the first error among them."""
+
+    __slots__ = ("fail_fast", "missing", "wanted")
+
+    def __init__(self, wanted: set[Entry], missing: int, fail_fast: bool) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.missing = missing
+        self.fail_fast = fail_fast
+
+    def completed(self, entry: Entry) -> None:
+        self.missing -= 1
+        if self.missing <= 0 or (self.fail_fast and entry.kind == FAILED):
+            self.finish()
+
+
+class Home:
+    """The session that references belong to; survives it, so that old references can say so."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.engine: Any = objects
+        self._dropped = objects.dropped
+
+    def dropped(self, ref: ObjectRef[Any]) -> None:
+        self._dropped.append(ref._entry)
+
+
+class Objects:
+    """Mixin of both local engines: entries, references, `get`, `wait`, callbacks.
+
+    `lock` guards all state. `dropped` collects entries from destructors, which may run anywhere,
+    even inside a section that holds the lock; `collect` works them off.
+    """
+
+    reactor: Reactor
+    store: Store
+
+    def __init__(self, process: int) -> None:
+        self.lock = threading.RLock()
+        self.process = process
+        self.dropped: deque[Entry] = deque()
+        self._closed_views: deque[Entry] = deque()
+        self.home = Home(self)
+        self.entries: dict[int, Entry] = {}
+        self._blocked: list[Needs] = []
+        self.next_id = _numbers.__next__ if process == DRIVER else _ids_of(process)
+
+    # -- to be said by the engine ------------------------------------------------------------------
+
+    def _want(self, entries: Sequence[Entry]) -> None:
+        """Make sure that these pending entries will be completed some day."""
+
+    def _release(self, entry: Entry) -> None:
+        """Nothing in this process needs the entry any more. The lock is held."""
+        raise NotImplementedError
+
+    def _hold(self, entry: Entry) -> None:
+        """This process begins to need an entry that came from elsewhere. The lock is held."""
+        raise NotImplementedError
+
+    def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
+        """Wait; False on time-out. Workers give their CPUs back meanwhile."""
+        return self.reactor.run_until(needs, timeout)
+
+    def _refetch(self, entry: Entry) -> None:
+        """The segment is not where it was (it was spilled): find out where it is now."""
+        raise NotImplementedError
+
+    # -- references ----------------------------------------------------------------------------
+    #
+    # This process holds an object while it has the reference or a view on its segment. `_hold`
+    # and `_release` tell the driver (or, in the driver, count) when that begins and ends.
+
+    def new_ref(self, entry: Entry) -> ObjectRef[Any]:
+        ref: ObjectRef[Any] = ObjectRef(entry.id, self.home, entry)
+        entry.ref = weakref.ref(ref)
+        return ref
+
+    def adopt(self, id: int) -> ObjectRef[Any]:
+        with self.lock:
+            entry = self.entries.get(id)
+            if entry is None:
+                entry = self.entries[id] = Entry(id)
+            ref = entry.ref()
+            if ref is None:
+                ref = self.new_ref(entry)
+                self._need(entry)
+            return ref
+
+    def _need(self, entry: Entry) -> None:
+        if not entry.held:
+            entry.held = True
+            self._hold(entry)
+
+    def collect(self) -> None:
+        """Let go of what destructors have reported."""
+        while self.dropped:
+            with self.lock:
+                while self._closed_views:
+                    self._closed_views.popleft().mapped -= 1
+                try:
+                    entry = self.dropped.popleft()
+                except IndexError:
+                    return
+                if entry.held and not entry.mapped and entry.ref() is None:
+                    entry.held = False
+                    self._release(entry)
+
+    def entry_of(self, ref: ObjectRef[Any]) -> Entry:
+        if ref._home is not self.home:
+            raise exceptions.ObjectLostError(
+                ref.hex(), None, "the reference belongs to a session that has been shut down"
+            )
+        return ref._entry  # type: ignore[no-any-return]
+
+    # -- completion ----------------------------------------------------------------------------
+
+    def complete(self, entry: Entry, kind: int, data: Any) -> None:
+        """Give a pending entry its value and tell everybody who waits. The lock is held."""
+        entry.data = data
+        entry.kind = kind
+        if entry.waiters is not None:
+            waiters, entry.waiters = entry.waiters, None
+            for tell in waiters:
+                tell(entry)
+        for needs in self._blocked:
+            if entry in needs.wanted:
+                needs.completed(entry)
+
+    def on_complete(self, entry: Entry, tell: Callable[[Entry], None]) -> None:
+        """Call `tell` under the lock when the entry is complete. The lock is held."""
+        if entry.kind is not None:
+            tell(entry)
+        elif entry.waiters is None:
+            entry.waiters = [tell]
+        else:
+            entry.waiters.append(tell)
+
+    def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        entry = self.entry_of(ref)
+        with self.lock:
+            if entry.kind is None:
+                self.on_complete(entry, lambda _: self.reactor.after.append(callback))
+                self._want([entry])
+                self.reactor.flush()
+                return
+        callback()
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    def get(
+        self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
+    ) -> list[Any]:
+        entries = [self.entry_of(ref) for ref in refs]
+        pending = {entry for entry in entries if entry.kind is None}
+        if pending:
+            self._await(pending, len(pending), timeout, fail_fast=True)
+        failed = next((entry for entry in entries if entry.kind == FAILED), None)
+        if failed is not None:
+            raise self.error_of(failed)
+        late = sum(entry.kind is None for entry in entries)
+        if late:
+            raise exceptions.GetTimeoutError(
+                f"{late} of {len(entries)} objects were not ready after {timeout} s"
+            )
+        values = [self.load(entry, copy) for entry in entries]
+        if self.dropped:
+            self.collect()
+        return values
+
+    def wait(
+        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+    ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
+        ready, positions = _first_ready(refs, num_returns)
+        if len(ready) < num_returns:
+            pending = {entry for entry in map(self.entry_of, refs) if entry.kind is None}
+            self._await(pending, num_returns - len(ready), timeout, fail_fast=False)
+            ready, positions = _first_ready(refs, num_returns)
+        if not ready:
+            return ready, list(refs)
+        rest = list(refs)
+        for position in reversed(positions):
+            del rest[position]
+        return ready, rest
+
+    def _await(
+        self, pending: set[Entry], missing: int, timeout: float | None, fail_fast: bool
+    ) -> None:
+        needs = Needs(pending, missing, fail_fast)
+        with self.lock:
+            here = [entry for entry in pending if entry.kind is not None]  # since we looked
+            for entry in here:
+                needs.completed(entry)
+            if needs.done:
+                return
+            self._blocked.append(needs)
+            self._want(list(pending) if not here else [e for e in pending if e.kind is None])
+        try:
+            self._while_blocked(needs, timeout)
+        finally:
+            with self.lock:
+                self._blocked.remove(needs)
+
+    # -- values --------------------------------------------------------------------------------
+
+    def load(self, entry: Entry, copy: bool = False) -> Any:
+        """The value of a complete entry."""
+        while True:
+            kind, data = entry.kind, entry.data
+            if kind == INLINE:
+                return _serialization.loads(data, copy)
+            if kind == FAILED:
+                raise self.error_of(entry)
+            try:
+                view = self.store.open(data)
+            except Missing:
+                self._refetch(entry)
+                continue
+            with self.lock:
+                self._need(entry)
+                entry.mapped += 1
+            view.on_close = lambda: self._view_closed(entry)
+            return _serialization.loads(view.packed(), copy)
+
+    def _view_closed(self, entry: Entry) -> None:
+        self._closed_views.append(entry)
+        self.dropped.append(entry)
+
+    def error_of(self, entry: Entry) -> BaseException:
+        try:
+            error: BaseException = _serialization.loads(entry.data)
+        except Exception as problem:
+            return exceptions.UnserializableException(f"the error could not be read: {problem!r}")
+        if isinstance(error, exceptions.TaskError):
+            return error.as_instanceof_cause()
+        return error
+
+
+def _first_ready(
+    refs: Sequence[ObjectRef[Any]], limit: int
+) -> tuple[list[ObjectRef[Any]], list[int]]:
+    """Up to `limit` ready references and their positions; stops looking when it has them."""
+    ready: list[ObjectRef[Any]] = []
+    positions: list[int] = []
+    for position, ref in enumerate(refs):
+        if ref._entry.kind is not None:
+            ready.append(ref)
+            positions.append(position)
+            if len(ready) == limit:
+                break
+    return ready, positions
+
+
+# Never starts again, so that a reference of an earlier session is not mistaken for a new one.
+_numbers = itertools.count(_STEP, _STEP)
+
+
+_processes = itertools.count(DRIVER + 1)
+
+
+def new_process_number() -> int:
+    """For a worker; never given twice by a driver, so that ids are unique over its sessions."""
+    return next(_processes)
+
+
+def _ids_of(process: int) -> Callable[[], int]:
+    return itertools.count((process << _PROCESS_SHIFT) + _STEP, _STEP).__next__
+
+
+def _gone() -> None:
+    """The weak reference of an entry that has no reference."""

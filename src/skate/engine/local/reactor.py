@@ -1,0 +1,319 @@
+"""Who reads the sockets: the thread that waits.
+
+A sync call would lose most of its time to handing the answer from a reading thread to the waiting
+one. So there is no fixed reading thread. Whichever thread waits becomes the *leader*: it polls,
+reads and handles all messages until its own condition holds, then passes the lead on.
+
+    user threads    run_until(waiter): lead, or follow (sleep until done or asked to lead)
+    courier         a background thread that leads when no user thread has for a tick, so that
+                    work goes on while the program computes; it gives way to any user thread
+
+The courier's states: *ticking* while user threads are active (it only helps to flush and read),
+*leading* when they are not, and in *deep* sleep while a user thread leads for long. An idle
+process therefore wakes nobody, and a busy one wakes the courier at most once per tick.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from skate.engine.local.wire import Connection
+
+_TICK = 0.002
+_READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
+
+
+class Waiter:
+    """Something a thread waits for. `finish` may be called from any thread, more than once."""
+
+    __slots__ = ("_sleep", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._sleep: threading.Lock | None = None
+
+    def finish(self) -> None:
+        self.done = True
+        self.wake()
+
+    def wake(self) -> None:
+        sleep = self._sleep
+        if sleep is not None:
+            try:
+                sleep.release()
+            except RuntimeError:  # awake already
+                pass
+
+    def prepare_sleep(self) -> threading.Lock:
+        if self._sleep is None:
+            self._sleep = threading.Lock()
+        self._sleep.acquire(blocking=False)
+        return self._sleep
+
+
+class Stop(Protocol):
+    """Whether to give up waiting."""
+
+    pending: bool
+
+
+class Reactor:
+    """Polls file descriptors and calls their handlers, on the leader's thread."""
+
+    def __init__(self) -> None:
+        self.dirty: list[Connection] = []  # connections with collected messages
+        self.after: deque[Callable[[], None]] = deque()  # run outside of handlers
+        self.on_turn: Callable[[], None] = _nothing  # called at the end of every turn
+        self.activity = 0  # grows with every use by a user thread
+        self.closed = False
+        self._poller = select.epoll()
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._writers: dict[int, Connection] = {}
+        self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poller.register(self._alarm, _READ)
+        self._handlers[self._alarm] = self._clear_alarm
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timer_order = itertools.count()
+        self._lead = threading.Lock()
+        self._followers: deque[Waiter] = deque()
+        self._courier: threading.Thread | None = None
+        self._courier_leads = False
+        self._deep = False
+        self._doze = threading.Lock()
+        self._doze.acquire()
+
+    # -- descriptors ---------------------------------------------------------------------------
+
+    def fileno(self) -> int:
+        """Readable when `turn` has something to do; for event loops that poll by themselves."""
+        return self._poller.fileno()
+
+    def add(self, fd: int, handler: Callable[[], None]) -> None:
+        self._handlers[fd] = handler
+        self._poller.register(fd, _READ)
+
+    def remove(self, fd: int) -> None:
+        if self._handlers.pop(fd, None) is not None:
+            self._writers.pop(fd, None)
+            self._poller.unregister(fd)
+
+    # -- one round -----------------------------------------------------------------------------
+
+    def turn(self, timeout: float | None) -> None:
+        """Write what is collected, read what has come, handle it. The caller leads."""
+        if self.dirty:
+            self.flush()
+        if self._timers:
+            timeout = self._run_timers(timeout)
+        for fd, mask in self._poller.poll(-1 if timeout is None else timeout):
+            if mask & select.EPOLLOUT and fd in self._writers:
+                self._resume_writing(fd)
+            if mask & _READ:
+                handler = self._handlers.get(fd)
+                if handler is not None:
+                    handler()
+        self.on_turn()
+        while self.after:
+            self.after.popleft()()
+        if self.dirty:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is collected on every connection."""
+        while self.dirty:
+            try:
+                connection = self.dirty.pop()
+            except IndexError:
+                return
+            if not connection.flush() and not connection.closed:
+                fd = connection.fileno()
+                if fd in self._handlers:
+                    self._writers[fd] = connection
+                    self._poller.modify(fd, _READ | select.EPOLLOUT)
+
+    def _resume_writing(self, fd: int) -> None:
+        if self._writers[fd].flush():
+            del self._writers[fd]
+            self._poller.modify(fd, _READ)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        """Call on the leader's thread, after `delay` seconds."""
+        due = time.monotonic() + delay
+        heapq.heappush(self._timers, (due, next(self._timer_order), callback))
+        self.interrupt()
+
+    def _run_timers(self, timeout: float | None) -> float | None:
+        """Call what is due; the time until the next, or `timeout` if that is sooner."""
+        while self._timers:
+            left = self._timers[0][0] - time.monotonic()
+            if left > 0:
+                return left if timeout is None else min(left, timeout)
+            heapq.heappop(self._timers)[2]()
+        return timeout
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    def run_until(
+        self, waiter: Waiter, timeout: float | None = None, stop: Stop | None = None
+    ) -> bool:
+        """Wait until the waiter is done; False after `timeout` seconds, or if told to stop."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not waiter.done and not (stop is not None and stop.pending):
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left < 0:
+                if timeout == 0 and left > -0.001:
+                    left = 0  # one look at what has come already
+                else:
+                    return False
+            self.activity += 1
+            if self._lead.acquire(blocking=False):
+                self._lead_until(waiter, deadline, left, stop)
+                if timeout == 0:
+                    return waiter.done
+            else:
+                self._follow(waiter, left)
+                if timeout == 0:
+                    return waiter.done
+        return waiter.done
+
+    def _lead_until(
+        self, waiter: Waiter, deadline: float | None, left: float | None, stop: Stop | None
+    ) -> None:
+        try:
+            while not waiter.done:
+                self.turn(left)
+                if deadline is not None:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        return
+                if stop is not None and stop.pending:
+                    return
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._lead.release()
+        if self._followers:
+            self._promote()
+        if self._deep:
+            self._rouse_courier()
+
+    def _follow(self, waiter: Waiter, left: float | None) -> None:
+        sleep = waiter.prepare_sleep()
+        self._followers.append(waiter)
+        # The lead may have been given up just before we queued: then nobody would promote us.
+        if not self._lead.locked() or waiter.done:
+            waiter.wake()
+        elif self._courier_leads:
+            self.interrupt()
+        sleep.acquire(timeout=-1 if left is None else left)
+        try:
+            self._followers.remove(waiter)
+        except ValueError:  # promoted
+            pass
+
+    def _promote(self) -> None:
+        while self._followers:
+            try:
+                follower = self._followers.popleft()
+            except IndexError:
+                return
+            if not follower.done:
+                follower.wake()
+                return
+
+    def interrupt(self) -> None:
+        """Make the current leader's poll return."""
+        os.eventfd_write(self._alarm, 1)
+
+    def _clear_alarm(self) -> None:
+        os.eventfd_read(self._alarm)
+
+    # -- user threads passing by -----------------------------------------------------------------
+
+    def help(self) -> None:
+        """Flush, and handle what has come, without waiting: called now and then by submitters."""
+        self.activity += 1
+        if self._lead.acquire(blocking=False):
+            try:
+                self.turn(0)
+            finally:
+                self._leave()
+        else:
+            self.flush()
+
+    def touch(self) -> None:
+        """Messages were collected and not flushed: the courier must, at its next tick."""
+        self.activity += 1
+        if self._courier_leads:
+            self._courier_leads = False
+            self.interrupt()
+        elif self._deep:
+            self._rouse_courier()
+
+    # -- courier -------------------------------------------------------------------------------
+
+    def start_courier(self) -> None:
+        if self._courier is None:
+            self._courier = threading.Thread(
+                target=self._deliver, name="skate-courier", daemon=True
+            )
+            self._courier.start()
+
+    def _deliver(self) -> None:
+        while not self.closed:
+            seen = self.activity
+            self._doze.acquire(timeout=_TICK)
+            if self._lead.acquire(blocking=False):
+                try:
+                    if self.activity != seen:
+                        self.turn(0)
+                    else:
+                        self._lead_while_quiet(seen)
+                finally:
+                    self._courier_leads = False
+                    self._lead.release()
+                    self._promote()
+            elif self.activity == seen:
+                self._sleep_deep()
+
+    def _lead_while_quiet(self, seen: int) -> None:
+        self._courier_leads = True
+        while self.activity == seen and not self._followers and not self.closed:
+            self.turn(None)
+
+    def _sleep_deep(self) -> None:
+        self._deep = True
+        if self._lead.locked() and not self.closed:  # whoever leads rouses us when it leaves
+            self._doze.acquire()
+        self._deep = False
+
+    def _rouse_courier(self) -> None:
+        self._deep = False
+        try:
+            self._doze.release()
+        except RuntimeError:  # roused already
+            pass
+
+    def close(self) -> None:
+        """Stop the courier and close the poller. Registered descriptors stay open."""
+        self.closed = True
+        self._rouse_courier()
+        self.interrupt()
+        if self._courier is not None and self._courier is not threading.current_thread():
+            self._courier.join()
+        self._poller.close()
+        os.close(self._alarm)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,108 @@
+"""Where a session keeps its files, and how leftovers of dead ones are found.
+
+Each session has a directory in shared memory and one on disk, mode 0700, whose names carry the
+user and the process. The driver holds a lock on a file in the disk directory for as long as it
+lives; a directory whose lock can be taken belongs to nobody (a power cut, both the driver and its
+fork server killed) and is removed by the next start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+
+_PREFIX = "skate"
+_SHM = "/dev/shm"
+_LOCK = "lock"
+
+
+class Session:
+    def __init__(self, spill_dir: str | None = None) -> None:
+        base = _base_dir()
+        sweep(base)
+        self.name = f"{_own_prefix()}{os.getpid()}-{os.urandom(4).hex()}"
+        self.dir = os.path.join(base, self.name)
+        os.mkdir(self.dir, 0o700)
+        self._lock = os.open(os.path.join(self.dir, _LOCK), os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.shm_dir = _make(os.path.join(_shm_base(base), self.name, "objects"))
+        if spill_dir is None:
+            self.disk_dir = _make(os.path.join(self.dir, "spilled"))
+        else:
+            self.disk_dir = _make(os.path.join(os.path.abspath(spill_dir), self.name))
+
+    @property
+    def dirs(self) -> list[str]:
+        """All that must be removed at the end; the one with the lock last."""
+        return [os.path.dirname(self.shm_dir), self.disk_dir, self.dir]
+
+    def remove(self) -> None:
+        for path in self.dirs:
+            remove_tree(path)
+        os.close(self._lock)
+
+
+def sweep(base: str) -> None:
+    """Remove what dead sessions of this user have left."""
+    for name in _sessions_in(base):
+        lock = os.path.join(base, name, _LOCK)
+        try:
+            fd = os.open(lock, os.O_RDWR)
+        except OSError:
+            continue  # just being made, or just being removed
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue  # in use
+        finally:
+            os.close(fd)
+        for path in (os.path.join(_shm_base(base), name), os.path.join(base, name)):
+            remove_tree(path)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory with what is in it; whatever cannot be removed is left."""
+    for folder, folders, files in os.walk(path, topdown=False):
+        for name in files:
+            _quietly(os.unlink, os.path.join(folder, name))
+        for name in folders:
+            _quietly(os.rmdir, os.path.join(folder, name))
+    _quietly(os.rmdir, path)
+
+
+def _quietly(remove: Callable[[str], None], path: str) -> None:
+    try:
+        remove(path)
+    except OSError:
+        pass
+
+
+def _sessions_in(directory: str) -> list[str]:
+    prefix = _own_prefix()
+    try:
+        return [name for name in os.listdir(directory) if name.startswith(prefix)]
+    except OSError:
+        return []
+
+
+def _own_prefix() -> str:
+    return f"{_PREFIX}-{os.getuid()}-"
+
+
+def _base_dir() -> str:
+    """The temporary directory; by hand, because importing `tempfile` takes 10 ms."""
+    for path in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
+        if path and os.access(path, os.W_OK | os.X_OK):
+            return path
+    return os.getcwd()
+
+
+def _shm_base(base: str) -> str:
+    """Shared memory if there is any, otherwise ordinary files."""
+    return _SHM if os.access(_SHM, os.W_OK | os.X_OK) else base
+
+
+def _make(path: str) -> str:
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path

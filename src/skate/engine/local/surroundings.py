@@ -1,0 +1,122 @@
+"""Settling a forked process into its place: variables, directory, threads, output."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from skate.engine.local import messages as m
+
+if TYPE_CHECKING:
+    from skate.engine.local.worker import WorkerEngine
+
+# One thread per CPU that the work has asked for, unless the user has said otherwise: several
+# workers that each use all cores are slower than one.
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def settle_in(settings: Mapping[str, Any], stdout: int, stderr: int) -> None:
+    """Make this process what the driver (and the runtime environment) say it should be."""
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    for fd in (stdout, stderr):
+        os.close(fd)
+    _set_variables(settings)
+    _set_threads(settings.get("threads", 1))
+    _set_paths(settings)
+    _reseed()
+
+
+def _set_variables(settings: Mapping[str, Any]) -> None:
+    environ = settings["environ"]
+    for name in set(os.environ) - set(environ):
+        del os.environ[name]
+    os.environ.update(environ)
+    if settings["hide_gpus"]:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    for name in _THREAD_VARIABLES:
+        os.environ.setdefault(name, str(settings.get("threads", 1)))
+    os.environ.update(dict(settings.get("env_vars", ())))
+
+
+def _set_threads(count: int) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "set_num_threads"):
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", count)))
+
+
+def _set_paths(settings: Mapping[str, Any]) -> None:
+    sys.path[:] = settings["sys_path"]
+    sys.path[:0] = settings.get("py_modules", ())
+    directory = settings.get("working_dir")
+    if directory:
+        sys.path.insert(0, directory)
+    try:
+        os.chdir(directory or settings["cwd"])
+    except OSError:  # removed since; the work itself will fail if it needs it
+        pass
+
+
+def _reseed() -> None:
+    """Forks of one process would otherwise draw the same random numbers."""
+    random = sys.modules.get("numpy.random")
+    if random is not None:
+        random.seed()
+
+
+def set_gpus(gpu_ids: tuple[int, ...]) -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpu_ids))
+
+
+def end_process_group() -> None:
+    """The driver is gone: end, with all that this process has started."""
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+class Printer(io.TextIOBase):
+    """stdout and stderr of a worker: whole lines go to the driver, in order with results."""
+
+    def __init__(self, engine: WorkerEngine, number: int, original: Any) -> None:
+        self._engine = engine
+        self._number = number
+        self._original = original
+        self._line = ""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def write(self, text: str) -> int:
+        self._line += text
+        end = max(self._line.rfind("\n"), self._line.rfind("\r")) + 1
+        if end:
+            whole, self._line = self._line[:end], self._line[end:]
+            self._send(whole)
+        return len(text)
+
+    def _send(self, text: str) -> None:
+        label = self._engine.execution.label()
+        with self._engine.lock:
+            self._engine.send((m.LOG, self._number, label, text))
+        self._engine.reactor.flush()
+
+    def flush(self) -> None:
+        if self._line:
+            line, self._line = self._line, ""
+            self._send(line + "\n")
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self._number
+
+    @property
+    def buffer(self) -> Any:
+        return self._original.buffer

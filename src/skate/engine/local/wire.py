@@ -1,0 +1,107 @@
+"""Messages between processes: tuples of plain values, many per system call.
+
+    frame = length (4 bytes, little-endian) + marshal([message, message, …])
+
+`marshal` because both ends are the same interpreter and it is the fastest there is for tuples of
+ints, bytes and strings: 0.25 µs a message here, pickle 0.4 µs.
+"""
+
+from __future__ import annotations
+
+import marshal
+import socket
+import threading
+from typing import Any
+
+Message = tuple[Any, ...]
+
+_MARSHAL_VERSION = 2  # without the back-reference table that newer versions build
+_CHUNK = 1 << 18
+
+
+class Connection:
+    """One end of a stream socket. `send` collects, `flush` writes, `receive` reads.
+
+    Any thread may flush: frames are written whole and in order. Only the reactor's leader
+    receives.
+    """
+
+    __slots__ = ("_inbox", "_unsent", "_writing", "closed", "outbox", "socket")
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.socket = sock
+        self.outbox: list[Message] = []
+        self.closed = False
+        self._inbox = bytearray()
+        self._unsent = bytearray()  # what the kernel did not take yet
+        self._writing = threading.Lock()
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def flush(self) -> bool:
+        """Write what was collected; False if the peer must read before the rest fits."""
+        with self._writing:
+            if self.closed:
+                self.outbox = []
+                return True
+            if self._unsent:
+                self._write(self._unsent)
+            if self.outbox:
+                messages, self.outbox = self.outbox, []
+                body = marshal.dumps(messages, _MARSHAL_VERSION)
+                self._write(len(body).to_bytes(4, "little") + body)
+            return not self._unsent
+
+    def _write(self, data: bytes | bytearray) -> None:
+        if data is not self._unsent and self._unsent:
+            self._unsent += data
+            return
+        sent = 0
+        try:
+            sent = self.socket.send(data)
+            while sent < len(data):
+                sent += self.socket.send(memoryview(data)[sent:])
+        except BlockingIOError:
+            pass
+        except OSError:  # the peer is gone: reading will tell
+            sent = len(data)
+        if data is self._unsent:
+            del self._unsent[:sent]
+        elif sent < len(data):
+            self._unsent += memoryview(data)[sent:]
+
+    def receive(self) -> list[Message] | None:
+        """The messages that have come, or None when the peer is gone and all is read."""
+        try:
+            data = self.socket.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        if not self._inbox and len(data) == 4 + int.from_bytes(data[:4], "little"):
+            return marshal.loads(memoryview(data)[4:])  # type: ignore[no-any-return]
+        self._inbox += data
+        return self._complete_frames()
+
+    def _complete_frames(self) -> list[Message]:
+        messages: list[Message] = []
+        inbox, position = self._inbox, 0
+        with memoryview(inbox) as view:
+            while len(inbox) - position >= 4:
+                end = position + 4 + int.from_bytes(view[position : position + 4], "little")
+                if end > len(inbox):
+                    break
+                messages += marshal.loads(view[position + 4 : end])
+                position = end
+        if position:
+            del inbox[:position]
+        return messages
+
+    def close(self) -> None:
+        with self._writing:
+            self.closed = True
+            self.socket.close()

@@ -1,0 +1,455 @@
+"""A worker process: its engine (the façade works here too) and its way of life."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from skate import _serialization, exceptions
+from skate._refs import ObjectRef, ObjectRefGenerator
+from skate._serialization import Serialized
+from skate.engine.base import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    Engine,
+    FunctionSpec,
+    TaskOptions,
+)
+from skate.engine.local import messages as m
+from skate.engine.local import surroundings
+from skate.engine.local.arguments import Arguments, dump_function, pack
+from skate.engine.local.execution import Execution
+from skate.engine.local.objects import (
+    FAILED,
+    INLINE,
+    INLINE_LIMIT,
+    STORED,
+    Entry,
+    Needs,
+    Objects,
+)
+from skate.engine.local.peers import Peers
+from skate.engine.local.reactor import Reactor
+from skate.engine.local.store import Store
+from skate.engine.local.wire import Connection, Message
+
+
+class WorkerEngine(Objects, Engine):
+    """The engine inside a worker: everything is asked of the driver's hub, over one socket."""
+
+    name = "local"
+
+    def __init__(self, number: int, settings: Mapping[str, Any], sock: socket.socket) -> None:
+        super().__init__(number)
+        self.settings = settings
+        self.reactor = Reactor()
+        self.reactor.on_turn = self._tidy
+        self.hub = Connection(sock)
+        self.store = Store(
+            settings["shm_dir"], settings["disk_dir"], number, settings["capacity"]
+        )
+        self.execution = Execution(self)
+        self.peers = Peers(self)
+        self._options_sent: dict[int, tuple[Any, int]] = {}
+        self._syncs = 0
+        self._handlers: dict[int, Callable[..., None]] = {
+            m.VALUE: self._on_value,
+            m.SYNCED: self._on_value,
+            m.RECYCLE: self.store.recycle,
+            m.PEER: self.peers.on_peer,
+            m.LISTEN: self.peers.listen,
+            **self.execution.handlers,
+        }
+        self.reactor.add(sock.fileno(), self._readable)
+
+    # -- the hub -------------------------------------------------------------------------------
+
+    def send(self, message: Message) -> None:
+        """Collect a message for the hub; the lock is held, or order does not matter."""
+        if not self.hub.outbox:
+            self.reactor.dirty.append(self.hub)
+        self.hub.outbox.append(message)
+
+    def _readable(self) -> None:
+        with self.lock:
+            received = self.hub.receive()
+            if received is None:
+                surroundings.end_process_group()  # the driver is gone
+                return
+            for message in received:
+                self._handlers[message[0]](*message[1:])
+
+    def request(self, method: str, *args: Any, blocking: bool = False) -> Any:
+        """Ask the hub something and wait for the answer."""
+        entry = Entry(self.next_id())
+        entry.asked = True
+        with self.lock:
+            self.entries[entry.id] = entry
+            self.send((m.REQUEST, entry.id, method, _serialization.dumps(args).packed()))
+        needs = Needs({entry}, 1, fail_fast=True)
+        with self.lock:
+            if entry.kind is None:
+                self._blocked.append(needs)
+        try:
+            if blocking:
+                self._while_blocked(needs, None)
+            elif not needs.done and entry.kind is None:
+                self.reactor.run_until(needs)
+        finally:
+            with self.lock:
+                if needs in self._blocked:
+                    self._blocked.remove(needs)
+                self.entries.pop(entry.id, None)
+        return self.load(entry)
+
+    def _on_value(self, id: int, kind: int, data: Any) -> None:
+        entry = self.entries.get(id)
+        if entry is not None and entry.kind is None:
+            self.complete(entry, kind, data)
+
+    def _tidy(self) -> None:
+        if self.dropped:
+            self.collect()
+
+    # -- objects -------------------------------------------------------------------------------
+
+    def put(self, value: Any) -> ObjectRef[Any]:
+        return self._put(_serialization.dumps(value))
+
+    def _put(self, serialized: Serialized) -> ObjectRef[Any]:
+        kind, data = self.keep(serialized)
+        entry = Entry(self.next_id())
+        with self.lock:
+            self._own(entry)
+            entry.kind, entry.data = kind, data
+            self.send((m.PUT, entry.id, kind, data, self.published(serialized.refs)))
+        self.reactor.touch()
+        return self.new_ref(entry)
+
+    def keep(self, serialized: Serialized) -> tuple[int, Any]:
+        """Small values stay in the message; large ones go to the store."""
+        if serialized.size <= INLINE_LIMIT:
+            return INLINE, serialized.packed()
+        if self.dropped:
+            self.collect()
+        return STORED, self.store.write(serialized, lambda size: self.request("make_room", size))
+
+    def published(self, refs: Sequence[ObjectRef[Any]]) -> tuple[int, ...]:
+        """Ids of references that leave this process: the hub must know their objects."""
+        if not refs:
+            return ()
+        for ref in refs:
+            self.peers.publish(self.entry_of(ref))
+        return tuple(ref._id for ref in refs)
+
+    def _own(self, entry: Entry) -> None:
+        self.entries[entry.id] = entry
+        entry.held = True
+
+    def _hold(self, entry: Entry) -> None:
+        self.send((m.HOLD, (entry.id,)))
+
+    def _release(self, entry: Entry) -> None:
+        self.entries.pop(entry.id, None)
+        if not self.peers.forget(entry):
+            self.send((m.RELEASE, (entry.id,)))
+
+    def _want(self, entries: Sequence[Entry]) -> None:
+        ids = [entry.id for entry in entries if not entry.asked]
+        if ids:
+            for entry in entries:
+                entry.asked = True
+            self.send((m.SUBSCRIBE, ids))
+
+    def load_argument(self, kind: int, data: Any, id: int) -> Any:
+        """The value of an object that came along with a call."""
+        if kind == INLINE:
+            return _serialization.loads(data)
+        with self.lock:
+            entry = self.entries.get(id)
+            if entry is None:
+                entry = self.entries[id] = Entry(id)
+            if entry.kind is None:
+                self.complete(entry, kind, data)
+        return self.load(entry)
+
+    def _refetch(self, entry: Entry) -> None:
+        with self.lock:
+            entry.kind, entry.asked = None, False
+        self._await({entry}, 1, None, fail_fast=True)
+
+    def pin(self, ref: ObjectRef[Any]) -> None:
+        with self.lock:
+            self.published([ref])
+        self.request("pin", ref._id)
+
+    def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
+        if timeout == 0:
+            # Whatever is ready has been told when the hub answers.
+            self.request("sync")
+            return needs.done
+        # A look at what has come already may spare telling the hub that we wait.
+        with self.lock:
+            self.execution.give_back()
+            self.send((m.BLOCKED,))
+        try:
+            return self.execution.wait(needs, timeout)
+        finally:
+            with self.lock:
+                self.send((m.UNBLOCKED,))
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        function: FunctionSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        options = self.execution.captured(options)
+        key = self._export(function, function.function, function.name)
+        packed = pack(args, kwargs, self._put)
+        id, refs = self._new_returns(options.num_returns)
+        with self.lock:
+            options_key = self._options_key(options)
+            self.send((m.SUBMIT, id, key, *self._sendable(packed), options_key, self._parent()))
+        self._write()
+        return _returned(options.num_returns, refs)
+
+    def _sendable(self, packed: Arguments) -> tuple[Any, ...]:
+        """kind, data, dependencies, nested."""
+        dependencies = [(slot, ref._id) for slot, ref in packed.dependencies]
+        self.published([ref for _, ref in packed.dependencies])
+        return packed.kind, packed.data, dependencies, self.published(packed.nested)
+
+    def _new_returns(self, num_returns: int | str) -> tuple[int, list[ObjectRef[Any]]]:
+        id = self.next_id()
+        count = max(1, num_returns) if isinstance(num_returns, int) else 1
+        refs = []
+        for number in range(id, id + count):
+            entry = Entry(number)
+            self._own(entry)
+            refs.append(self.new_ref(entry))
+        return id, refs
+
+    def _export(self, spec: Any, function: Any, name: str) -> int:
+        exported = spec.exported
+        if exported is None or exported[0] is not self:
+            serialized = dump_function(function, name)
+            kind, data = self.keep(serialized)
+            key = self.next_id()
+            with self.lock:
+                nested = self.published(serialized.refs)
+                self.send((m.EXPORT, key, kind, data, name, nested))
+            spec.exported = exported = (self, key)
+        return exported[1]  # type: ignore[no-any-return]
+
+    def _options_key(self, options: Any) -> int:
+        """Options are sent once; afterwards their number says it all."""
+        known = self._options_sent.get(id(options))
+        if known is not None:
+            return known[1]
+        serialized = _serialization.dumps(options)
+        key = self.next_id()
+        self._options_sent[id(options)] = (options, key)
+        self.send((m.OPTIONS, key, serialized.packed(), self.published(serialized.refs)))
+        return key
+
+    def _parent(self) -> int:
+        return self.execution.current_task_id()
+
+    def _write(self) -> None:
+        if len(self.hub.outbox) >= 32:
+            self.reactor.flush()
+        else:
+            self.reactor.touch()
+
+    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+        self.request("cancel", self.entry_of(ref).id, force, recursive)
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def stream_next(
+        self, generator: ObjectRef[Any], index: int, timeout: float | None
+    ) -> ObjectRef[Any] | None:
+        id = self.request("stream_next", generator._id, index, timeout, blocking=True)
+        return None if id is None else self._given(id)
+
+    def _given(self, id: int) -> ObjectRef[Any]:
+        """A reference that the hub already counts as held here."""
+        with self.lock:
+            entry = self.entries.get(id) or Entry(id)
+            self._own(entry)
+            return entry.ref() or self.new_ref(entry)
+
+    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+        return bool(self.request("stream_ready", generator._id, index))
+
+    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+        return bool(self.request("stream_finished", generator._id, index))
+
+    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+        self.request("stream_close", generator._id)
+
+    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+        """Nothing to do: the generator's reference goes with it, and the stream with that."""
+
+    def add_stream_callback(
+        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+    ) -> None:
+        entry = Entry(self.next_id())
+
+        def ready(_: Entry) -> None:
+            self.entries.pop(entry.id, None)
+            self.reactor.after.append(callback)
+
+        with self.lock:
+            self.entries[entry.id] = entry
+            self.on_complete(entry, ready)
+            args = _serialization.dumps((generator._id, index)).packed()
+            self.send((m.REQUEST, entry.id, "stream_wait", args))
+        self.reactor.flush()
+
+    # -- actors --------------------------------------------------------------------------------
+
+    def create_actor(
+        self,
+        cls: ClassSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: ActorOptions,
+    ) -> tuple[ObjectRef[Any], ActorMeta]:
+        options = self.execution.captured(options)
+        if options.name is not None:
+            existing = self.request("claim_name_for", _serialization.dumps(options).packed())
+            if existing is not None:
+                return self._given(existing[0]), _serialization.loads(existing[1])
+        key = self._export(cls, cls.cls, cls.meta.class_name)
+        packed = pack(args, kwargs, self._put)
+        id, (ref,) = self._new_returns(1)
+        meta = _serialization.dumps(cls.meta).packed()
+        with self.lock:
+            options_key = self._options_key(options)
+            self.send((m.CREATE_ACTOR, id, key, *self._sendable(packed), options_key, meta))
+        self._write()
+        return ref, cls.meta
+
+    def call_actor(
+        self,
+        actor: ObjectRef[Any],
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+    ) -> Any:
+        packed = pack(args, kwargs, self._put)
+        id, refs = self._new_returns(options.num_returns)
+        with self.lock:
+            if not self.peers.call(actor, id, refs, method, packed, options):
+                options_key = self._options_key(options)
+                sendable = self._sendable(packed)
+                self.published([actor])
+                self.send(
+                    (m.CALL_ACTOR, id, actor._id, method, *sendable, options_key, self._parent())
+                )
+        self._write()
+        return _returned(options.num_returns, refs)
+
+    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+        self.request("kill", actor._id, no_restart)
+
+    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
+        id, meta = self.request("get_actor_for", name, namespace)
+        return self._given(id), _serialization.loads(meta)
+
+    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
+        return [tuple(key) for key in self.request("list_named_actors", all_namespaces)]
+
+    def exit_actor(self) -> None:
+        self.execution.exit_actor()
+
+    # -- surroundings --------------------------------------------------------------------------
+
+    def cluster_resources(self) -> dict[str, float]:
+        return dict(self.request("cluster_resources"))
+
+    def available_resources(self) -> dict[str, float]:
+        return dict(self.request("available_resources"))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return list(self.request("nodes"))
+
+    def timeline(self) -> list[dict[str, Any]]:
+        return list(self.request("timeline"))
+
+    def context(self) -> Context:
+        return self.execution.context()
+
+    def create_placement_group(
+        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+    ) -> ObjectRef[Any]:
+        id, (ref,) = self._new_returns(1)
+        self.request("create_group_for", id, [dict(b) for b in bundles], strategy, name)
+        return ref
+
+    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+        self.request("remove_group", group._id)
+
+    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
+        id, bundles = self.request("find_group_for", name)
+        return self._given(id), bundles
+
+    def placement_group_table(self) -> dict[str, dict[str, Any]]:
+        return dict(self.request("group_table"))
+
+    def shutdown(self) -> None:
+        raise RuntimeError("shutdown() is for the driver; this is a worker")
+
+
+def _returned(num_returns: int | str, refs: list[ObjectRef[Any]]) -> Any:
+    if num_returns == "streaming":
+        return ObjectRefGenerator(refs[0])
+    if num_returns in (1, "dynamic"):
+        return refs[0]
+    return refs if num_returns else None
+
+
+def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> int:
+    """The life of a worker process; its exit code."""
+    from skate.engine import install_engine
+
+    surroundings.settle_in(settings, fds[1], fds[2])
+    engine = WorkerEngine(number, settings, socket.socket(fileno=fds[0]))
+    install_engine(engine)
+    sys.stdout = surroundings.Printer(engine, 1, sys.stdout)
+    sys.stderr = surroundings.Printer(engine, 2, sys.stderr)
+    engine.execution.interrupts.install()
+    try:
+        return engine.execution.run()
+    except SystemExit as exit:
+        return _exit_code(exit)
+    finally:
+        engine.reactor.flush()
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        engine.reactor.flush()
+        os.set_blocking(fds[0], True)
+        engine.hub.flush()
+
+
+def _exit_code(exit: SystemExit) -> int:
+    if exit.code is None:
+        return 0
+    return exit.code if isinstance(exit.code, int) else 1
+
+
+__all__ = ["FAILED", "WorkerEngine", "exceptions", "run_worker"]

@@ -1,0 +1,471 @@
+"""What can go wrong, as a tree. Every class is also reachable under Ray's name for it.
+
+SkateError (RayError)
+├── TaskError (RayTaskError)                 user code raised; also an instance of its type
+├── ActorError (RayActorError)
+│   ├── ActorDiedError                       the actor is gone for good
+│   └── ActorUnavailableError                the actor is restarting; try again
+├── WorkerCrashedError                       the process that ran a task died
+├── TaskCancelledError
+├── GetTimeoutError                          also a TimeoutError
+├── TaskUnschedulableError                   this machine can never meet the request
+├── ActorUnschedulableError
+├── TaskPlacementGroupRemoved
+├── ActorPlacementGroupRemoved
+├── ActorAlreadyExistsError                  also a ValueError
+├── ActorHandleNotFoundError
+├── PendingCallsLimitExceeded                more queued calls than max_pending_calls
+├── AsyncioActorExit
+├── RuntimeEnvSetupError
+├── UnserializableException                  an exception that could not travel, as text
+├── UserCodeException
+├── ObjectStoreFullError
+├── OutOfDiskError
+├── OutOfMemoryError
+├── NodeDiedError
+├── ObjectLostError
+│   ├── ObjectFetchTimedOutError
+│   ├── ObjectFreedError
+│   ├── ObjectReconstructionFailedError
+│   └── OwnerDiedError
+├── ObjectRefStreamEndOfStreamError
+├── PlasmaObjectNotAvailable
+└── SkateSystemError (RaySystemError)        a fault of skate itself
+"""
+
+# ruff: noqa: N818 - the names are Ray's
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+__all__ = [
+    "ActorAlreadyExistsError",
+    "ActorDiedError",
+    "ActorError",
+    "ActorHandleNotFoundError",
+    "ActorPlacementGroupRemoved",
+    "ActorUnavailableError",
+    "ActorUnschedulableError",
+    "AsyncioActorExit",
+    "GetTimeoutError",
+    "NodeDiedError",
+    "ObjectFetchTimedOutError",
+    "ObjectFreedError",
+    "ObjectLostError",
+    "ObjectReconstructionFailedError",
+    "ObjectRefStreamEndOfStreamError",
+    "ObjectStoreFullError",
+    "OutOfDiskError",
+    "OutOfMemoryError",
+    "OwnerDiedError",
+    "PendingCallsLimitExceeded",
+    "PlasmaObjectNotAvailable",
+    "RayActorError",
+    "RayError",
+    "RaySystemError",
+    "RayTaskError",
+    "RuntimeEnvSetupError",
+    "SkateError",
+    "SkateSystemError",
+    "TaskCancelledError",
+    "TaskError",
+    "TaskPlacementGroupRemoved",
+    "TaskUnschedulableError",
+    "UnserializableException",
+    "UserCodeException",
+    "WorkerCrashedError",
+]
+
+
+class SkateError(Exception):
+    """The root: `except SkateError` catches whatever skate itself raises."""
+
+    def __reduce__(self) -> Any:
+        # Constructors differ from class to class; the state says it all.
+        return _restore, (type(self), self.args, self.__dict__)
+
+    def to_bytes(self) -> bytes:
+        """The error as bytes, for `from_bytes`."""
+        import cloudpickle
+
+        return bytes(cloudpickle.dumps(self))
+
+    @staticmethod
+    def from_bytes(b: bytes) -> SkateError:
+        """The error that `to_bytes` wrote."""
+        import cloudpickle
+
+        error: SkateError = cloudpickle.loads(b)
+        return error
+
+    @staticmethod
+    def from_ray_exception(ray_exception: Any) -> SkateError:
+        """The error inside one of Ray's exception messages, or its text if it cannot be read."""
+        try:
+            return SkateError.from_bytes(ray_exception.serialized_exception)
+        except Exception:
+            return UnserializableException(str(ray_exception.formatted_exception_string))
+
+
+def _restore(cls: type[SkateError], args: tuple[Any, ...], state: dict[str, Any]) -> SkateError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class TaskError(SkateError):
+    """User code raised an exception in a task or an actor call.
+
+    What `skate.get` raises is this and the user's own type at once: `except ValueError` catches
+    a remote ValueError. `cause` is the original exception; `str()` shows the remote traceback.
+    """
+
+    def __init__(
+        self,
+        function_name: str,
+        traceback_str: str,
+        cause: BaseException,
+        proctitle: str | None = None,
+        pid: int | None = None,
+        ip: str | None = None,
+        actor_repr: str | None = None,
+        actor_id: str | None = None,
+    ) -> None:
+        super().__init__(function_name, traceback_str, cause)
+        self.function_name = function_name
+        self.traceback_str = traceback_str
+        self.cause = cause
+        self.proctitle = proctitle or f"skate::{function_name}"
+        self.pid = pid or os.getpid()
+        self.ip = ip or "127.0.0.1"
+        self.actor_repr = actor_repr
+        self._actor_id = actor_id
+
+    def __reduce__(self) -> Any:
+        from skate._errors import portable
+
+        state = {**self.__dict__, "cause": portable(self.cause)}
+        return _restore_task_error, (type(self), state)
+
+    def as_instanceof_cause(self) -> TaskError:
+        """This error as an instance of the cause's type too, or itself if that is impossible."""
+        from skate._errors import as_cause
+
+        return as_cause(self)
+
+    def make_dual_exception_instance(self) -> TaskError:
+        """As `as_instanceof_cause`, but raises TypeError where that cannot be done."""
+        from skate._errors import make_dual
+
+        return make_dual(self)
+
+    def __str__(self) -> str:
+        actor = f", actor_id={self._actor_id}, repr={self.actor_repr}" if self.actor_repr else ""
+        header = f"{self.proctitle}() (pid={self.pid}, ip={self.ip}{actor})"
+        text = self.traceback_str.strip()
+        start = "Traceback (most recent call last):\n"
+        # The header stands in for the first line, which says nothing about where it happened.
+        return f"{header}\n{text.removeprefix(start)}"
+
+
+def _restore_task_error(cls: type[TaskError], state: dict[str, Any]) -> TaskError:
+    from skate._errors import unpack
+
+    error = cls.__new__(cls)
+    error.__dict__.update(state, cause=unpack(state["cause"]))
+    error.args = (error.function_name, error.traceback_str, error.cause)
+    return error
+
+
+class ActorError(SkateError):
+    """An actor failed before it could answer."""
+
+    BASE_ERROR_MSG = "The actor failed before it finished this call."
+
+    def __init__(
+        self,
+        actor_id: str | None = None,
+        error_msg: str | None = None,
+        actor_init_failed: bool = False,
+        preempted: bool = False,
+    ) -> None:
+        self.actor_id = actor_id
+        self.error_msg = error_msg or self.BASE_ERROR_MSG
+        self._actor_init_failed = actor_init_failed
+        self._preempted = preempted
+        super().__init__(self.error_msg)
+
+    def __str__(self) -> str:
+        return self.error_msg
+
+    @property
+    def actor_init_failed(self) -> bool:
+        """Whether the constructor raised."""
+        return self._actor_init_failed
+
+    @property
+    def preempted(self) -> bool:
+        """Whether the machine was taken away."""
+        return self._preempted
+
+
+class ActorDiedError(ActorError):
+    """The actor is dead and does not come back.
+
+    `cause` is the constructor's TaskError, the WorkerCrashedError of its process, or text.
+    """
+
+    BASE_ERROR_MSG = "The actor died before it finished this call."
+
+    def __init__(
+        self, cause: BaseException | str | None = None, actor_id: str | None = None
+    ) -> None:
+        self.cause = cause
+        failed = isinstance(cause, TaskError)
+        if isinstance(cause, TaskError):
+            actor_id = actor_id or cause._actor_id
+            text = f"The actor died because its constructor raised an error:\n{cause}"
+        else:
+            text = self.BASE_ERROR_MSG if cause is None else f"{self.BASE_ERROR_MSG} {cause}"
+        super().__init__(actor_id, text, actor_init_failed=failed)
+
+    @staticmethod
+    def from_task_error(task_error: TaskError) -> ActorDiedError:
+        """The death that an error in the constructor means."""
+        return ActorDiedError(task_error)
+
+
+class ActorUnavailableError(ActorError):
+    """The actor cannot be reached now but may come back; the call may or may not have run."""
+
+    def __init__(self, error_message: str, actor_id: bytes | str | None = None) -> None:
+        hex_id = actor_id.hex() if isinstance(actor_id, bytes) else actor_id
+        super().__init__(
+            hex_id,
+            f"Actor {hex_id} is not available: {error_message}. "
+            "The call may or may not have been executed.",
+        )
+
+
+class WorkerCrashedError(SkateError):
+    """The process that ran the task died."""
+
+    def __init__(
+        self, message: str | None = None, *, pid: int | None = None, exitcode: int | None = None
+    ) -> None:
+        self.pid = pid
+        self.exitcode = exitcode
+        self.signal = _signal_name(exitcode)
+        super().__init__(message or self._describe())
+
+    def _describe(self) -> str:
+        who = "The worker" if self.pid is None else f"The worker (pid={self.pid})"
+        if self.signal:
+            how = f"was killed by {self.signal}"
+        elif self.exitcode is not None:
+            how = f"exited with code {self.exitcode}"
+        else:
+            how = "died"
+        return f"{who} {how} while it ran this task."
+
+
+def _signal_name(exitcode: int | None) -> str | None:
+    if exitcode is None or exitcode >= 0:
+        return None
+    import signal
+
+    try:
+        return signal.Signals(-exitcode).name
+    except ValueError:
+        return f"signal {-exitcode}"
+
+
+class TaskCancelledError(SkateError):
+    """The task or actor call was cancelled."""
+
+    def __init__(self, task_id: Any = None, error_message: str | None = None) -> None:
+        self.task_id = task_id
+        self.error_message = error_message
+        who = "The task" if task_id is None else f"Task {task_id}"
+        super().__init__(f"{who} was cancelled." + (f" {error_message}" if error_message else ""))
+
+
+class GetTimeoutError(SkateError, TimeoutError):
+    """The value was not there in time."""
+
+
+class _MessageError(SkateError):
+    """An error that is a sentence, kept as `error_message`."""
+
+    default = ""
+
+    def __init__(self, error_message: str | None = None) -> None:
+        self.error_message = error_message or self.default
+        super().__init__(self.error_message)
+
+
+class TaskUnschedulableError(_MessageError):
+    """The task asks for what this machine can never give."""
+
+    default = "The task cannot be scheduled."
+
+
+class ActorUnschedulableError(_MessageError):
+    """The actor asks for what this machine can never give."""
+
+    default = "The actor cannot be scheduled."
+
+
+class TaskPlacementGroupRemoved(_MessageError):
+    """The placement group of the task was removed."""
+
+    default = "The placement group of this task has been removed."
+
+
+class ActorPlacementGroupRemoved(_MessageError):
+    """The placement group of the actor was removed."""
+
+    default = "The placement group of this actor has been removed."
+
+
+class ActorAlreadyExistsError(_MessageError, ValueError):
+    """The name is taken by a live actor."""
+
+
+class ActorHandleNotFoundError(_MessageError):
+    """The handle belongs to another session."""
+
+
+class RuntimeEnvSetupError(_MessageError):
+    """The runtime environment could not be set up."""
+
+    default = "The runtime environment could not be set up."
+
+
+class OutOfMemoryError(SkateError):
+    """The machine ran out of memory and the work was ended to protect it."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        super().__init__(message)
+
+
+class NodeDiedError(SkateError):
+    """A machine of the cluster is gone."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        super().__init__(message)
+
+
+class UnserializableException(SkateError):
+    """Stands for an exception that cannot be pickled; its type and traceback are kept as text."""
+
+    def __init__(self, original_stack_trace: str, type_name: str = "", reason: str = "") -> None:
+        self.original_stack_trace = original_stack_trace
+        self.type_name = type_name
+        self.reason = reason
+        what = f"{type_name} cannot be pickled ({reason})" if type_name else "cannot be unpickled"
+        super().__init__(f"The exception {what}. Its traceback:\n{original_stack_trace}")
+
+
+class UserCodeException(SkateError):
+    """Wraps an exception of user code that a library ran."""
+
+
+class ObjectStoreFullError(SkateError):
+    """The object does not fit into the object store."""
+
+
+class OutOfDiskError(SkateError):
+    """Neither memory nor disk has room for the object."""
+
+
+class ObjectLostError(SkateError):
+    """The value no longer exists and cannot be computed again."""
+
+    reason = "its value was lost"
+
+    def __init__(
+        self, object_ref_hex: str, owner_address: bytes | None = None, call_site: str = ""
+    ) -> None:
+        self.object_ref_hex = object_ref_hex
+        self.owner_address = owner_address
+        self.call_site = call_site
+        super().__init__(object_ref_hex)
+
+    def __str__(self) -> str:
+        made = f" The reference was made at {self.call_site}." if self.call_site else ""
+        return f"Object {self.object_ref_hex} cannot be had: {self.reason}.{made}"
+
+
+class ObjectFetchTimedOutError(ObjectLostError):
+    """The value could not be fetched in time."""
+
+    reason = "fetching it took too long"
+
+
+class ObjectFreedError(ObjectLostError):
+    """The value was freed by hand."""
+
+    reason = "it was freed by the program"
+
+
+class OwnerDiedError(ObjectLostError):
+    """The process that owned the value is gone."""
+
+    reason = "the process that owned it is gone"
+
+
+class ObjectReconstructionFailedError(ObjectLostError):
+    """The value was lost and running its task again is not possible."""
+
+    def __init__(
+        self,
+        object_ref_hex: str,
+        reason: str | None = None,
+        reason_message: str | None = None,
+        owner_address: bytes | None = None,
+        call_site: str = "",
+    ) -> None:
+        super().__init__(object_ref_hex, owner_address, call_site)
+        self.reason = reason_message or reason or "it was lost and cannot be computed again"
+        self.reason_message = self.reason
+
+
+class ObjectRefStreamEndOfStreamError(SkateError):
+    """A streaming task has no more items."""
+
+
+class PlasmaObjectNotAvailable(SkateError):
+    """The value was not in the store in time."""
+
+
+class PendingCallsLimitExceeded(SkateError):
+    """More calls are queued at the actor than its max_pending_calls allows."""
+
+
+class AsyncioActorExit(SkateError):
+    """An async actor ends itself."""
+
+
+class SkateSystemError(SkateError):
+    """A fault of skate or its surroundings, not of user code."""
+
+    def __init__(self, client_exc: Any, traceback_str: str | None = None) -> None:
+        self.client_exc = client_exc
+        self.traceback_str = traceback_str
+        super().__init__(client_exc)
+
+    def __str__(self) -> str:
+        text = f"System error: {self.client_exc}"
+        return f"{text}\n{self.traceback_str}" if self.traceback_str else text
+
+
+RayError = SkateError
+RayTaskError = TaskError
+RayActorError = ActorError
+RaySystemError = SkateSystemError

@@ -1,0 +1,175 @@
+"""Where the calling code runs: job, node, task, actor, resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate._ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, actor_id_of
+from skate.engine import current_engine
+
+if TYPE_CHECKING:
+    from skate._actor import ActorHandle
+    from skate.engine.base import Context, Engine
+    from skate.runtime_env import RuntimeEnv
+
+
+class RuntimeContext:
+    """Answers for the code that asks; made by `get_runtime_context()`."""
+
+    def __init__(self, worker: Any = None) -> None:
+        self._engine: Engine = worker or current_engine()
+
+    @property
+    def _context(self) -> Context:
+        return self._engine.context()
+
+    def get(self) -> dict[str, Any]:
+        """The ids of job, node, namespace, and of task and actor if there are any."""
+        context = self._context
+        found: dict[str, Any] = {
+            "job_id": self.job_id,
+            "node_id": self.node_id,
+            "namespace": context.namespace,
+        }
+        if context.task_id is not None:
+            found["task_id"] = self.task_id
+        if context.actor is not None:
+            found["actor_id"] = self.actor_id
+        return found
+
+    # -- ids -----------------------------------------------------------------------------------
+
+    @property
+    def job_id(self) -> JobID:
+        return JobID.from_hex(self._context.job_id)
+
+    @property
+    def node_id(self) -> NodeID:
+        return NodeID.from_hex(self._context.node_id)
+
+    @property
+    def task_id(self) -> TaskID | None:
+        task_id = self._context.task_id
+        return None if task_id is None else TaskID.from_hex(task_id)
+
+    @property
+    def actor_id(self) -> ActorID | None:
+        actor = self._context.actor
+        return None if actor is None else actor_id_of(actor[0])
+
+    def get_job_id(self) -> str:
+        return self._context.job_id
+
+    def get_node_id(self) -> str:
+        return self._context.node_id
+
+    def get_worker_id(self) -> str:
+        return self._context.worker_id
+
+    def get_task_id(self) -> str | None:
+        """The task that runs this code; None in the driver."""
+        return self._context.task_id
+
+    def get_actor_id(self) -> str | None:
+        """The actor that runs this code; None outside actors."""
+        actor_id = self.actor_id
+        return None if actor_id is None else actor_id.hex()
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def get_task_name(self) -> str | None:
+        """The name given by options(name=...), or the function's."""
+        return self._context.task_name
+
+    def get_task_function_name(self) -> str | None:
+        return self._context.function_name
+
+    def get_actor_name(self) -> str | None:
+        """The name of a named actor, "" for another one, None outside actors."""
+        context = self._context
+        return None if context.actor is None else context.actor_name or ""
+
+    @property
+    def namespace(self) -> str:
+        return self._context.namespace
+
+    def get_session_name(self) -> str:
+        return self._context.session_name
+
+    def get_temp_dir(self) -> str:
+        return self._context.temp_dir
+
+    @property
+    def gcs_address(self) -> str:
+        """Empty: nothing listens on a port."""
+        return ""
+
+    # -- actor ---------------------------------------------------------------------------------
+
+    @property
+    def current_actor(self) -> ActorHandle:
+        """A handle to the actor that runs this code."""
+        from skate._actor import ActorHandle
+
+        actor = self._context.actor
+        if actor is None:
+            raise RuntimeError("current_actor exists inside actors only; this code runs in none")
+        return ActorHandle(*actor)
+
+    @property
+    def was_current_actor_reconstructed(self) -> bool:
+        context = self._context
+        if context.actor is None:
+            raise RuntimeError("only an actor can have been restarted; this code runs in none")
+        return context.actor_restarted
+
+    # -- resources and surroundings ------------------------------------------------------------
+
+    @property
+    def current_placement_group_id(self) -> PlacementGroupID | None:
+        group = self._context.placement_group
+        if group is None:
+            return None
+        group_id: PlacementGroupID = group.id
+        return group_id
+
+    def get_placement_group_id(self) -> str | None:
+        group_id = self.current_placement_group_id
+        return None if group_id is None else group_id.hex()
+
+    @property
+    def should_capture_child_tasks_in_placement_group(self) -> bool:
+        return self._context.capture_child_tasks
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """What this task or actor asked for."""
+        return dict(self._context.resources)
+
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
+        return {"GPU": [str(gpu) for gpu in self._context.gpu_ids]}
+
+    def get_resource_ids(self) -> dict[str, list[str]]:
+        return self.get_accelerator_ids()
+
+    def get_node_labels(self) -> dict[str, str]:
+        here = self._context.node_id
+        labels = {node["NodeID"]: node["Labels"] for node in self._engine.nodes()}
+        return dict(labels[here])
+
+    @property
+    def runtime_env(self) -> RuntimeEnv:
+        from skate.runtime_env import RuntimeEnv
+
+        return RuntimeEnv(_validate=False, **self._context.runtime_env)
+
+    def get_runtime_env_string(self) -> str:
+        return self.runtime_env.serialize()
+
+    def is_canceled(self) -> bool:
+        """Whether someone has cancelled the task that runs this code."""
+        return self._context.cancelled
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Where the calling code runs."""
+    return RuntimeContext()

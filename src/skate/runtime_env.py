@@ -1,0 +1,171 @@
+"""The surroundings that a task or actor wants: environment variables, directory, modules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_SUPPORTED = ("env_vars", "working_dir", "py_modules", "config", "worker_process_setup_hook")
+_INSTALLING = ("pip", "conda", "uv", "container", "image_uri", "py_executable", "java_jars")
+_PROFILING = ("nsight", "rocprof_sys", "mpi")
+
+
+class RuntimeEnv(dict[str, Any]):
+    """A checked runtime environment; a plain dictionary with the same keys does as well.
+
+    RuntimeEnv(env_vars={"OMP_NUM_THREADS": "1"}, working_dir="experiment")
+    """
+
+    known_fields = frozenset((*_SUPPORTED, *_INSTALLING, *_PROFILING))
+    extensions_fields: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        *,
+        py_modules: list[Any] | None = None,
+        py_executable: str | None = None,
+        working_dir: str | None = None,
+        pip: Any = None,
+        conda: Any = None,
+        container: dict[str, Any] | None = None,
+        env_vars: dict[str, str] | None = None,
+        worker_process_setup_hook: Any = None,
+        nsight: Any = None,
+        rocprof_sys: Any = None,
+        config: Any = None,
+        _validate: bool = True,
+        image_uri: str | None = None,
+        uv: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        given = {
+            **kwargs,
+            "py_modules": py_modules,
+            "py_executable": py_executable,
+            "working_dir": working_dir,
+            "pip": pip,
+            "conda": conda,
+            "container": container,
+            "env_vars": env_vars,
+            "worker_process_setup_hook": worker_process_setup_hook,
+            "nsight": nsight,
+            "rocprof_sys": rocprof_sys,
+            "config": config,
+            "image_uri": image_uri,
+            "uv": uv,
+        }
+        super().__init__({name: value for name, value in given.items() if value is not None})
+        if _validate:
+            for name, value in self.items():
+                _check(name, value)
+
+    # -- dictionary ----------------------------------------------------------------------------
+
+    def set(self, name: str, value: Any) -> None:
+        """Set one field, checked; None removes it."""
+        if value is None:
+            self.pop(name, None)
+            return
+        _check(name, value)
+        self[name] = value
+
+    def get(self, name: str, default: Any = None, data_class: Any = None) -> Any:
+        """The field, as an instance of `data_class` if one is given."""
+        value = super().get(name, default)
+        if data_class is None or name not in self or isinstance(value, data_class):
+            return value
+        return data_class(**value)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self)
+
+    def serialize(self) -> str:
+        return json.dumps(self, sort_keys=True)
+
+    @classmethod
+    def deserialize(cls, serialized_runtime_env: str) -> RuntimeEnv:
+        return cls(**json.loads(serialized_runtime_env))
+
+    def __reduce__(self) -> Any:
+        return _restore, (dict(self),)
+
+    # -- questions -----------------------------------------------------------------------------
+
+    def env_vars(self) -> dict[str, str]:
+        return dict(super().get("env_vars") or {})
+
+    def working_dir(self) -> str:
+        return str(super().get("working_dir") or "")
+
+    def has_working_dir(self) -> bool:
+        return bool(super().get("working_dir"))
+
+    def working_dir_uri(self) -> str | None:
+        return super().get("working_dir")
+
+    def py_modules(self) -> list[Any]:
+        return list(super().get("py_modules") or [])
+
+    def py_modules_uris(self) -> list[str]:
+        return [str(module) for module in self.py_modules()]
+
+    def has_pip(self) -> bool:
+        return "pip" in self
+
+    def has_uv(self) -> bool:
+        return "uv" in self
+
+    def has_conda(self) -> bool:
+        return "conda" in self
+
+    def has_py_container(self) -> bool:
+        return "container" in self
+
+
+def _restore(fields: dict[str, Any]) -> RuntimeEnv:
+    return RuntimeEnv(_validate=False, **fields)
+
+
+def _check(name: str, value: Any) -> None:
+    if name in _INSTALLING:
+        raise ValueError(
+            f"runtime_env[{name!r}] asks for another environment, but workers share this one: "
+            "install what is needed here, or run on a Ray cluster with the ray engine"
+        )
+    if name in _PROFILING:
+        raise ValueError(f"runtime_env[{name!r}] is not supported; profile workers from outside")
+    if name not in _SUPPORTED:
+        raise ValueError(f"runtime_env has no field {name!r}; allowed are {', '.join(_SUPPORTED)}")
+    check = {"env_vars": _check_env_vars, "working_dir": _check_path, "py_modules": _check_list}
+    if name in check:
+        check[name](name, value)
+
+
+def _check_env_vars(name: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"runtime_env[{name!r}] takes a dictionary of strings; got {value!r}")
+    for key, item in value.items():
+        if not isinstance(key, str) or not isinstance(item, str):
+            raise TypeError(
+                f"runtime_env[{name!r}] takes strings for names and values; got {key!r}: {item!r}"
+            )
+
+
+def _check_path(name: str, value: Any) -> None:
+    from pathlib import Path
+
+    if not isinstance(value, (str, Path)):
+        raise TypeError(f"runtime_env[{name!r}] takes the path of a directory; got {value!r}")
+    if "://" in str(value):
+        raise ValueError(
+            f"runtime_env[{name!r}] takes a local directory; got {value!r}: "
+            "download it first, or use the ray engine"
+        )
+    if not Path(value).is_dir():
+        raise ValueError(f"runtime_env[{name!r}] is not a directory: {str(value)!r}")
+
+
+def _check_list(name: str, value: Any) -> None:
+    if not isinstance(value, list):
+        raise TypeError(f"runtime_env[{name!r}] takes a list of paths and modules; got {value!r}")

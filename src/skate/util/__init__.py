@@ -1,0 +1,51 @@
+"""What is built on tasks and actors and small enough not to be a library of its own."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from skate.util._completion import as_completed, map_unordered
+from skate.util._surroundings import get_node_ip_address, list_named_actors
+from skate.util.actor_pool import ActorPool
+from skate.util.check_serialize import inspect_serializability
+from skate.util.debug import disable_log_once_globally, log_once
+
+# The function must hide the module of the same name, so the module is loaded here and now:
+# loading it later would put the module back.
+from skate.util.placement_group import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from skate.util.serialization import deregister_serializer, register_serializer
+
+__all__ = [
+    "ActorPool",
+    "as_completed",
+    "deregister_serializer",
+    "disable_log_once_globally",
+    "get_current_placement_group",
+    "get_node_ip_address",
+    "get_placement_group",
+    "inspect_serializability",
+    "list_named_actors",
+    "log_once",
+    "map_unordered",
+    "placement_group",
+    "placement_group_table",
+    "register_serializer",
+    "remove_placement_group",
+]
+
+_MODULES = frozenset(
+    {"collective", "joblib", "metrics", "multiprocessing", "queue", "scheduling_strategies"}
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

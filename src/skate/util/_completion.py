@@ -1,0 +1,88 @@
+"""Results in the order in which they become available."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import skate
+
+
+def as_completed(
+    refs: Sequence[Any], *, chunk_size: int = 1, yield_obj_refs: bool = False, **kwargs: Any
+) -> Iterator[Any]:
+    """Yield the results of `refs`, or the references themselves, as they become available.
+
+    Waits until at least `chunk_size` are ready, then yields all that are. Further keyword
+    arguments go to `skate.wait`: with `timeout`, GetTimeoutError is raised when nothing becomes
+    ready for that many seconds.
+    """
+    _check(chunk_size, kwargs)
+    return _completed(list(refs), chunk_size, yield_obj_refs, kwargs)
+
+
+def map_unordered(
+    fn: Any,
+    items: Iterable[Any],
+    *,
+    backpressure_size: int | None = 100,
+    chunk_size: int = 1,
+    yield_obj_refs: bool = False,
+    **kwargs: Any,
+) -> Iterator[Any]:
+    """Call the remote function `fn` on every item; yield the results as they become available.
+
+    At most `backpressure_size` calls are under way at a time (None: no limit), so `items` may be
+    endless. The other parameters are those of `as_completed`.
+    """
+    _check(chunk_size, kwargs)
+    if backpressure_size is not None and backpressure_size < 1:
+        raise ValueError(f"backpressure_size must be at least 1, or None; got {backpressure_size}")
+    return _mapped(fn, items, backpressure_size, chunk_size, yield_obj_refs, kwargs)
+
+
+def _mapped(
+    fn: Any,
+    items: Iterable[Any],
+    limit: int | None,
+    chunk_size: int,
+    yield_obj_refs: bool,
+    kwargs: dict[str, Any],
+) -> Iterator[Any]:
+    pending: list[Any] = []
+    for item in items:
+        pending.append(fn.remote(item))
+        if limit is not None and len(pending) >= limit:
+            ready, pending = _next_ready(pending, chunk_size, kwargs)
+            yield from ready if yield_obj_refs else skate.get(ready)
+    yield from _completed(pending, chunk_size, yield_obj_refs, kwargs)
+
+
+def _completed(
+    pending: list[Any], chunk_size: int, yield_obj_refs: bool, kwargs: dict[str, Any]
+) -> Iterator[Any]:
+    while pending:
+        ready, pending = _next_ready(pending, chunk_size, kwargs)
+        yield from ready if yield_obj_refs else skate.get(ready)
+
+
+def _next_ready(
+    pending: list[Any], chunk_size: int, kwargs: dict[str, Any]
+) -> tuple[list[Any], list[Any]]:
+    wanted = min(chunk_size, len(pending))
+    ready, rest = skate.wait(pending, num_returns=wanted, **kwargs)
+    if not ready:
+        raise skate.exceptions.GetTimeoutError(
+            f"no result within timeout={kwargs['timeout']} s; {len(pending)} are outstanding"
+        )
+    if rest:  # take what is there already: one call of wait for many results
+        more, rest = skate.wait(rest, num_returns=len(rest), **{**kwargs, "timeout": 0})
+        ready = [*ready, *more]
+    return ready, rest
+
+
+def _check(chunk_size: int, kwargs: dict[str, Any]) -> None:
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1; got {chunk_size}")
+    if "num_returns" in kwargs:
+        raise ValueError("num_returns is not taken here: use chunk_size")

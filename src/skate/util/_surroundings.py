@@ -1,0 +1,48 @@
+"""Where we run and who else is there."""
+
+from __future__ import annotations
+
+from skate.engine import current_engine, installed_engine
+
+
+def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str, str]]:
+    """The names of the live named actors in this namespace.
+
+    With `all_namespaces` those of every namespace, as `{"name": …, "namespace": …}`.
+    """
+    found = current_engine().list_named_actors(all_namespaces)
+    if all_namespaces:
+        return [{"name": name, "namespace": namespace} for namespace, name in found]
+    return [name for _, name in found]
+
+
+def get_node_ip_address(address: str | None = None) -> str:
+    """The address of this machine as its peers see it; on a single machine the loopback.
+
+    With `address` (`"host:port"`) the local address from which that one would be reached; no
+    packet is sent.
+    """
+    if address is not None:
+        return _address_towards(address)
+    engine = installed_engine()
+    if engine is None:
+        return "127.0.0.1"
+    here = engine.context().node_id
+    for node in engine.nodes():
+        if node["NodeID"] == here:
+            return str(node["NodeManagerAddress"])
+    return "127.0.0.1"
+
+
+def _address_towards(address: str) -> str:
+    import socket
+
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit():
+        raise ValueError(
+            f'address must be "host:port", for example "10.0.0.1:80"; got {address!r}'
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((host.strip("[]"), int(port)))
+        return str(probe.getsockname()[0])

@@ -1,0 +1,164 @@
+"""A fixed set of actors that share a stream of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import skate
+
+V = TypeVar("V")
+
+
+class ActorPool:
+    """Hands each value to an idle actor and keeps the results.
+
+    The functions given to it take an actor and a value and return the reference of a call:
+
+        pool = ActorPool([Worker.remote(), Worker.remote()])
+        list(pool.map(lambda actor, value: actor.double.remote(value), [1, 2, 3]))
+
+    The underscored attributes are what subclasses build on: a task index for every call that has
+    been made, and a queue of (function, value) for those that wait for an actor.
+    """
+
+    def __init__(self, actors: Iterable[Any]) -> None:
+        self._idle_actors: list[Any] = list(actors)
+        self._future_to_actor: dict[Hashable, Any] = {}
+        self._index_to_future: dict[int, Any] = {}
+        self._next_task_index = 0
+        self._next_return_index = 0
+        self._pending_submits: list[tuple[Callable[[Any, Any], Any], Any]] = []
+
+    def map(self, fn: Callable[[Any, V], Any], values: Iterable[V]) -> Iterator[Any]:
+        """Apply `fn` to all values; yields the results in order.
+
+        Results of earlier calls that nobody has asked for are given up.
+        """
+        self._forget(self.get_next)
+        return self._results(fn, values, self.get_next)
+
+    def map_unordered(self, fn: Callable[[Any, V], Any], values: Iterable[V]) -> Iterator[Any]:
+        """As `map`, but yields each result as soon as it is there."""
+        self._forget(self.get_next_unordered)
+        return self._results(fn, values, self.get_next_unordered)
+
+    def _forget(self, get_next: Callable[..., Any]) -> None:
+        while self.has_next():
+            try:
+                get_next(timeout=0, ignore_if_timedout=True)
+            except TimeoutError:
+                continue
+
+    def _results(
+        self, fn: Callable[[Any, V], Any], values: Iterable[V], get_next: Callable[..., Any]
+    ) -> Iterator[Any]:
+        for value in values:
+            self.submit(fn, value)
+
+        def results() -> Iterator[Any]:
+            while self.has_next():
+                yield get_next()
+
+        return results()
+
+    def submit(self, fn: Callable[[Any, V], Any], value: V) -> None:
+        """Call `fn(actor, value)` with an idle actor, or as soon as one is idle."""
+        if not self._idle_actors:
+            self._pending_submits.append((fn, value))
+            return
+        actor = self._idle_actors.pop()
+        future = fn(actor, value)
+        self._future_to_actor[_key(future)] = (self._next_task_index, actor)
+        self._index_to_future[self._next_task_index] = future
+        self._next_task_index += 1
+
+    def has_next(self) -> bool:
+        """Whether there is a result that has not been returned."""
+        return bool(self._future_to_actor)
+
+    def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
+        """The next result in the order of submission.
+
+        Raises TimeoutError after `timeout` seconds; with `ignore_if_timedout` that result is
+        given up, otherwise it stays the next one. StopIteration when there is none.
+        """
+        if not self.has_next():
+            raise StopIteration("no more results")
+        if self._next_return_index >= self._next_task_index:
+            raise ValueError("get_next() cannot be used after get_next_unordered()")
+        future = self._index_to_future[self._next_return_index]
+        ready = timeout is None or _is_ready(future, timeout)
+        return self._take(future, ready, ignore_if_timedout)
+
+    def get_next_unordered(
+        self, timeout: float | None = None, ignore_if_timedout: bool = False
+    ) -> Any:
+        """Any result that is there, or the first to come; otherwise like `get_next`.
+
+        What `ignore_if_timedout` gives up is the call that was made first.
+        """
+        if not self.has_next():
+            raise StopIteration("no more results")
+        futures = list(self._future_to_actor)
+        by_ref = {_last(future): future for future in futures}
+        ready, _ = skate.wait(list(by_ref), num_returns=1, timeout=timeout)
+        future = by_ref[ready[0]] if ready else futures[0]
+        return self._take(future, bool(ready), ignore_if_timedout)
+
+    def _take(self, future: Any, ready: bool, ignore_if_timedout: bool) -> Any:
+        if not ready and not ignore_if_timedout:
+            raise TimeoutError("no result within the timeout; it can still be asked for")
+        index, actor = self._future_to_actor.pop(_key(future))
+        future = self._index_to_future.pop(index)
+        self._next_return_index = max(self._next_return_index, index + 1)
+        if not ready:
+            self._return_actor(actor)
+            raise TimeoutError("no result within the timeout; it has been given up")
+        return self._get_result(future, actor)
+
+    def _get_result(self, future: Any, actor: Any) -> Any:
+        is_alive = True
+        try:
+            return skate.get(future)
+        except skate.exceptions.ActorDiedError:
+            is_alive = False
+            raise
+        finally:
+            self._return_actor(actor, is_alive)
+
+    def _return_actor(self, actor: Any, is_alive: bool = True) -> None:
+        if is_alive:
+            self._idle_actors.append(actor)
+        if self._pending_submits and self._idle_actors:
+            self.submit(*self._pending_submits.pop(0))
+
+    def has_free(self) -> bool:
+        """Whether an actor is idle and no work waits for one."""
+        return bool(self._idle_actors) and not self._pending_submits
+
+    def pop_idle(self) -> Any:
+        """Take an idle actor out of the pool; None if there is none."""
+        return self._idle_actors.pop() if self.has_free() else None
+
+    def push(self, actor: Any) -> None:
+        """Add an actor to the pool."""
+        busy = [entry[1] for entry in self._future_to_actor.values()]
+        if actor in self._idle_actors or actor in busy:
+            raise ValueError(f"{actor} already belongs to this pool")
+        self._return_actor(actor)
+
+
+def _key(future: Any) -> Hashable:
+    """A call with several return values gives a list of references, which cannot be a key."""
+    return tuple(future) if isinstance(future, list) else future
+
+
+def _last(future: Any) -> Any:
+    """The reference that stands for the whole call."""
+    return future[-1] if isinstance(future, (list, tuple)) else future
+
+
+def _is_ready(future: Any, timeout: float) -> bool:
+    ready, _ = skate.wait([_last(future)], num_returns=1, timeout=timeout)
+    return bool(ready)

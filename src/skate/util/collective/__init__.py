@@ -1,0 +1,46 @@
+"""Collective communication between tasks and actors, over gloo."""
+
+from __future__ import annotations
+
+from skate.util.collective.collective import (
+    allgather,
+    allreduce,
+    barrier,
+    broadcast,
+    create_collective_group,
+    destroy_collective_group,
+    get_collective_group_size,
+    get_rank,
+    gloo_available,
+    init_collective_group,
+    is_backend_available,
+    is_group_initialized,
+    nccl_available,
+    recv,
+    reduce,
+    reducescatter,
+    send,
+)
+from skate.util.collective.types import Backend, ReduceOp
+
+__all__ = [
+    "Backend",
+    "ReduceOp",
+    "allgather",
+    "allreduce",
+    "barrier",
+    "broadcast",
+    "create_collective_group",
+    "destroy_collective_group",
+    "get_collective_group_size",
+    "get_rank",
+    "gloo_available",
+    "init_collective_group",
+    "is_backend_available",
+    "is_group_initialized",
+    "nccl_available",
+    "recv",
+    "reduce",
+    "reducescatter",
+    "send",
+]

@@ -1,0 +1,166 @@
+"""A group over gloo, on loopback. Imported when a group is made, for it needs torch.
+
+Each group is a process group of its own, beside whatever the program does with the default group
+of `torch.distributed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+import skate
+from skate._imports import try_import
+from skate.util.collective._meeting import open_meeting
+from skate.util.collective.types import ReduceOp
+
+torch = try_import("torch", extra="torch")
+dist = try_import("torch.distributed", extra="torch")
+
+_Store: Any = dist.Store
+Tensor = Any
+
+_OPS = {
+    ReduceOp.SUM: dist.ReduceOp.SUM,
+    ReduceOp.PRODUCT: dist.ReduceOp.PRODUCT,
+    ReduceOp.MIN: dist.ReduceOp.MIN,
+    ReduceOp.MAX: dist.ReduceOp.MAX,
+}
+
+
+class _MeetingStore(_Store):  # type: ignore[misc]
+    """gloo's exchange of addresses, by way of the meeting."""
+
+    def __init__(self, meeting: Any, prefix: str, timeout: float) -> None:
+        super().__init__()
+        self._meeting = meeting
+        self._prefix = prefix
+        self._timeout = timeout
+        self._known: dict[str, bytes] = {}
+
+    def set(self, key: str, value: bytes) -> None:
+        skate.get(self._meeting.set.remote(self._prefix + key, bytes(value)))
+
+    def get(self, key: str) -> bytes:
+        if key not in self._known:
+            self.wait([key])
+        return self._known[key]
+
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
+        seconds = self._timeout if timeout is None else timeout.total_seconds()
+        names = [self._prefix + key for key in keys]
+        values = skate.get(self._meeting.get.remote(names, seconds))
+        self._known.update(zip(keys, values, strict=True))
+
+    def close(self) -> None:
+        """Everyone is connected: let go of the meeting, so that it can end."""
+        self._meeting = None
+
+
+class GlooGroup:
+    """This process's membership in a group. Tensors and arrays are changed in place."""
+
+    def __init__(self, name: str, world_size: int, rank: int, timeout: float) -> None:
+        self.name = name
+        self.world_size = world_size
+        self.rank = rank
+        self._group = self._connected(timeout)
+
+    def _connected(self, timeout: float) -> Any:
+        options = dist.ProcessGroupGloo._Options()
+        device = dist.ProcessGroupGloo.create_device(hostname="127.0.0.1", lazy_init=False)
+        options._devices = [device]
+        options._timeout = timedelta(seconds=timeout)
+        if self.world_size == 1:
+            return dist.ProcessGroupGloo(dist.HashStore(), 0, 1, options)
+        meeting = open_meeting(self.name)
+        gathering = skate.get(meeting.join.remote(self.rank, self.world_size, timeout))
+        store = _MeetingStore(meeting, f"{gathering}/", timeout)
+        group = dist.ProcessGroupGloo(store, self.rank, self.world_size, options)
+        group.barrier().wait()
+        store.close()
+        return group
+
+    def allreduce(self, tensor: Any, op: ReduceOp) -> None:
+        options = dist.AllreduceOptions()
+        options.reduceOp = _OPS[op]
+        with _in_place(tensor) as dense:
+            self._group.allreduce(dense, options).wait()
+
+    def reduce(self, tensor: Any, dst_rank: int, op: ReduceOp) -> None:
+        options = dist.ReduceOptions()
+        options.rootRank = dst_rank
+        options.reduceOp = _OPS[op]
+        if self.rank == dst_rank:
+            with _in_place(tensor) as dense:
+                self._group.reduce(dense, options).wait()
+        else:
+            # gloo uses the memory of the others for intermediate sums.
+            self._group.reduce([_to_read(tensor).clone()], options).wait()
+
+    def broadcast(self, tensor: Any, src_rank: int) -> None:
+        options = dist.BroadcastOptions()
+        options.rootRank = src_rank
+        with _in_place(tensor, read_only=self.rank == src_rank) as dense:
+            self._group.broadcast(dense, options).wait()
+
+    def allgather(self, tensor_list: list[Any], tensor: Any) -> None:
+        with _in_place(*tensor_list) as dense:
+            self._group.allgather([dense], [_to_read(tensor)]).wait()
+
+    def reducescatter(self, tensor: Any, tensor_list: list[Any], op: ReduceOp) -> None:
+        options = dist.ReduceScatterOptions()
+        options.reduceOp = _OPS[op]
+        inputs = [_to_read(part) for part in tensor_list]
+        with _in_place(tensor) as dense:
+            self._group.reduce_scatter(dense, [inputs], options).wait()
+
+    def send(self, tensor: Any, dst_rank: int) -> None:
+        self._group.send([_to_read(tensor)], dst_rank, 0).wait()
+
+    def recv(self, tensor: Any, src_rank: int) -> None:
+        with _in_place(tensor) as dense:
+            self._group.recv(dense, src_rank, 0).wait()
+
+    def barrier(self) -> None:
+        self._group.barrier().wait()
+
+    def close(self) -> None:
+        self._group = None
+
+
+@contextmanager
+def _in_place(*values: Any, read_only: bool = False) -> Iterator[list[Tensor]]:
+    """The values as dense tensors; what is written there ends up in the values."""
+    if read_only:
+        yield [_to_read(value) for value in values]
+        return
+    views = [_view(value) for value in values]
+    dense = [view.contiguous() for view in views]
+    yield dense
+    for view, result in zip(views, dense, strict=True):
+        if result is not view:
+            view.copy_(result)
+
+
+def _to_read(value: Any) -> Tensor:
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        value = value.copy()  # torch knows no read-only memory, and warns
+    return _view(value).contiguous()
+
+
+def _view(value: Any) -> Tensor:
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"expected a torch.Tensor or a numpy.ndarray; got {type(value).__name__}")
+    if not value.flags.writeable:
+        raise ValueError(
+            "the array is read-only, as arrays from skate.get are: use array.copy() or "
+            "skate.get(ref, copy=True)"
+        )
+    return torch.from_numpy(value)

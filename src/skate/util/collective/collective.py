@@ -1,0 +1,226 @@
+"""Collective communication between tasks and actors: a group by name, and what it can do."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import skate
+from skate._imports import is_installed, try_import
+from skate.util.collective._meeting import declare_meeting, find_meeting
+from skate.util.collective.types import Backend, ReduceOp
+
+if TYPE_CHECKING:
+    from skate.util.collective._gloo import GlooGroup
+
+_groups: dict[str, GlooGroup] = {}
+_lock = threading.RLock()
+
+
+# -- groups -------------------------------------------------------------------------------------
+
+
+def init_collective_group(
+    world_size: int,
+    rank: int,
+    backend: str = Backend.GLOO,
+    group_name: str = "default",
+    gloo_timeout: int = 30000,
+) -> None:
+    """Join a group of `world_size` processes as number `rank`; waits until all have joined.
+
+    `gloo_timeout`, in milliseconds, limits this and every later operation. The only backend is
+    gloo.
+    """
+    _check_gloo(backend)
+    if not group_name:
+        raise ValueError("group_name must not be empty")
+    if world_size < 1 or not 0 <= rank < world_size:
+        raise ValueError(f"rank must be from 0 to world_size - 1; got {rank} of {world_size}")
+    with _lock:
+        if group_name in _groups:
+            raise RuntimeError(
+                f"this process is in the collective group {group_name!r} already; leave it first "
+                "with destroy_collective_group"
+            )
+    _join(group_name, world_size, rank, gloo_timeout / 1000)
+
+
+def create_collective_group(
+    actors: list[Any],
+    world_size: int,
+    ranks: list[int],
+    backend: str = Backend.GLOO,
+    group_name: str = "default",
+    gloo_timeout: int = 30000,
+) -> None:
+    """Declare `actors` a group, from outside; each joins with its first operation in it."""
+    _check_gloo(backend)
+    if len(actors) != len(ranks) or sorted(ranks) != list(range(world_size)):
+        raise ValueError(
+            f"each of the {world_size} processes needs an actor and a rank of its own; got "
+            f"{len(actors)} actors and the ranks {ranks}"
+        )
+    members = {actor._actor_id.hex(): rank for actor, rank in zip(actors, ranks, strict=True)}
+    declare_meeting(group_name, members, gloo_timeout / 1000)
+
+
+def destroy_collective_group(group_name: str = "default") -> None:
+    """Leave a group, if this process is in it."""
+    with _lock:
+        group = _groups.pop(group_name, None)
+    if group is None:
+        return
+    group.close()
+    meeting = find_meeting(group_name)
+    if meeting is not None:  # one that was declared, and would let this process in again
+        skate.kill(meeting)
+
+
+def is_group_initialized(group_name: str = "default") -> bool:
+    """Whether this process is in the group."""
+    return group_name in _groups
+
+
+def get_rank(group_name: str = "default") -> int:
+    """This process's number in the group, -1 if it is not in it."""
+    group = _groups.get(group_name)
+    return -1 if group is None else group.rank
+
+
+def get_collective_group_size(group_name: str = "default") -> int:
+    """How many processes are in the group, -1 if this one is not in it."""
+    group = _groups.get(group_name)
+    return -1 if group is None else group.world_size
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether groups can use this backend."""
+    return Backend(backend) == Backend.GLOO and gloo_available()
+
+
+def gloo_available() -> bool:
+    """Whether torch is installed, which brings gloo."""
+    return is_installed("torch")
+
+
+def nccl_available() -> bool:
+    """Always False: groups use gloo."""
+    return False
+
+
+# -- operations ---------------------------------------------------------------------------------
+
+
+def allreduce(tensor: Any, group_name: str = "default", op: ReduceOp = ReduceOp.SUM) -> None:
+    """Replace `tensor` in every process by the combination of all of them."""
+    _group(group_name).allreduce(tensor, op)
+
+
+def reduce(
+    tensor: Any, dst_rank: int = 0, group_name: str = "default", op: ReduceOp = ReduceOp.SUM
+) -> None:
+    """Replace `tensor` in process `dst_rank` by the combination of all of them."""
+    group = _group(group_name)
+    group.reduce(tensor, _checked_rank(group, dst_rank), op)
+
+
+def broadcast(tensor: Any, src_rank: int = 0, group_name: str = "default") -> None:
+    """Replace `tensor` in every process by that of process `src_rank`."""
+    group = _group(group_name)
+    group.broadcast(tensor, _checked_rank(group, src_rank))
+
+
+def allgather(tensor_list: list[Any], tensor: Any, group_name: str = "default") -> None:
+    """Fill `tensor_list` with the tensors of all processes, in the order of their ranks."""
+    group = _group(group_name)
+    group.allgather(_checked_list(group, tensor_list), tensor)
+
+
+def reducescatter(
+    tensor: Any,
+    tensor_list: list[Any],
+    group_name: str = "default",
+    op: ReduceOp = ReduceOp.SUM,
+) -> None:
+    """Fill `tensor` in process n with the combination of everyone's `tensor_list[n]`."""
+    group = _group(group_name)
+    group.reducescatter(tensor, _checked_list(group, tensor_list), op)
+
+
+def send(tensor: Any, dst_rank: int, group_name: str = "default") -> None:
+    """Send `tensor` to process `dst_rank`, which has to receive it."""
+    group = _group(group_name)
+    group.send(tensor, _checked_peer(group, dst_rank))
+
+
+def recv(tensor: Any, src_rank: int, group_name: str = "default") -> None:
+    """Fill `tensor` with what process `src_rank` sends."""
+    group = _group(group_name)
+    group.recv(tensor, _checked_peer(group, src_rank))
+
+
+def barrier(group_name: str = "default") -> None:
+    """Wait until every process of the group has come here."""
+    _group(group_name).barrier()
+
+
+# -- inside -------------------------------------------------------------------------------------
+
+
+def _join(group_name: str, world_size: int, rank: int, timeout: float) -> GlooGroup:
+    from skate.util.collective._gloo import GlooGroup
+
+    group = GlooGroup(group_name, world_size, rank, timeout)
+    with _lock:
+        _groups[group_name] = group
+    return group
+
+
+def _group(group_name: str) -> GlooGroup:
+    group = _groups.get(group_name)
+    return group if group is not None else _join_declared(group_name)
+
+
+def _join_declared(group_name: str) -> GlooGroup:
+    ranks: dict[str, int] = {}
+    timeout = 0.0
+    meeting = find_meeting(group_name)
+    if meeting is not None:
+        ranks, timeout = skate.get(meeting.members.remote())
+    actor_id = skate.get_runtime_context().get_actor_id()
+    if actor_id is None or actor_id not in ranks:
+        raise RuntimeError(
+            f"this process is not in a collective group {group_name!r}: use "
+            "init_collective_group here, or create_collective_group with this actor"
+        )
+    return _join(group_name, len(ranks), ranks[actor_id], timeout)
+
+
+def _check_gloo(backend: str) -> None:
+    if Backend(backend) != Backend.GLOO:
+        raise RuntimeError(f'collective groups use gloo: backend="gloo"; got {backend!r}')
+    try_import("torch", extra="torch")
+
+
+def _checked_rank(group: GlooGroup, rank: int) -> int:
+    if not 0 <= rank < group.world_size:
+        raise ValueError(
+            f"the group {group.name!r} has ranks 0 to {group.world_size - 1}; got {rank}"
+        )
+    return rank
+
+
+def _checked_peer(group: GlooGroup, rank: int) -> int:
+    if _checked_rank(group, rank) == group.rank:
+        raise RuntimeError(f"rank {rank} is this process itself; name another")
+    return rank
+
+
+def _checked_list(group: GlooGroup, tensors: Any) -> list[Any]:
+    if not isinstance(tensors, list) or len(tensors) != group.world_size:
+        raise RuntimeError(
+            f"tensor_list must be a list of {group.world_size} tensors, one for each process; "
+            f"got {tensors!r}"
+        )
+    return tensors

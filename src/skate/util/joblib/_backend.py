@@ -1,0 +1,142 @@
+"""The backend that joblib drives. Imported only when it is registered: it needs joblib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from joblib._parallel_backends import AutoBatchingMixin, FallbackToBackend, SequentialBackend
+from joblib.parallel import ParallelBackendBase, parallel_config
+
+import skate
+from skate.util.multiprocessing import AsyncResult, Pool
+
+_BY_REFERENCE_FROM = 100_000  # bytes; below, a copy inside the message is cheaper
+
+
+class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
+    """Batches of calls go to a pool; large arguments are stored once and go by reference.
+
+    `ray_remote_args` are options of the pool's actors. Nested `Parallel` calls use threads
+    inside a worker, and below that run one after the other, as with joblib's own processes.
+    """
+
+    supports_retrieve_callback = True
+    supports_return_generator = True
+    supports_timeout = True
+    supports_inner_max_num_threads = True
+
+    def __init__(
+        self,
+        nesting_level: int | None = None,
+        inner_max_num_threads: int | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads, **kwargs
+        )
+        self._remote_args = ray_remote_args or {}
+        self._pool: Pool | None = None
+        self._settings: tuple[int, dict[str, Any]] = (1, {})
+        self._stored: dict[int, tuple[Any, Any]] = {}  # id -> (value, reference)
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        """`n_jobs`, or counted from the number of CPUs down: -1 is all, -2 all but one."""
+        if n_jobs == 0:
+            raise ValueError("n_jobs=0 has no meaning; use 1 or more, or -1 for all CPUs")
+        if n_jobs is None:
+            return 1
+        if n_jobs < 0:
+            cpus = int(skate.cluster_resources().get("CPU", 1))
+            return max(cpus + 1 + n_jobs, 1)
+        return n_jobs
+
+    def configure(
+        self,
+        n_jobs: int = 1,
+        parallel: Any = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        **_memmapping: Any,
+    ) -> int:
+        """Start the pool. joblib's options for memory-mapped files do not concern us."""
+        n_jobs = self.effective_n_jobs(n_jobs)
+        if n_jobs == 1:
+            raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
+        self.parallel = parallel
+        self._settings = (n_jobs, {**self._remote_args, **(ray_remote_args or {})})
+        self._start()
+        return n_jobs
+
+    def _start(self) -> None:
+        n_jobs, options = self._settings
+        if self.inner_max_num_threads is not None:
+            options = {"runtime_env": {"env_vars": self._prepare_worker_env(n_jobs)}, **options}
+        self._pool = Pool(n_jobs, ray_remote_args=options)
+
+    def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> AsyncResult:
+        """Run a batch of calls; the callback gets its results or its exception."""
+        if self._pool is None:
+            raise RuntimeError("the backend has been terminated; enter its context again")
+        batch = _Batch(func, self._by_reference)
+        return self._pool.apply_async(batch, callback=callback, error_callback=callback)
+
+    def retrieve_result_callback(self, out: Any) -> Any:
+        """What the callback was given: results are returned, an exception is raised."""
+        if isinstance(out, BaseException):
+            raise out
+        return out
+
+    def _by_reference(self, value: Any) -> Any:
+        """A reference in place of a large value; the same one for every call that has it."""
+        size = getattr(value, "nbytes", 0)
+        if not isinstance(size, int) or size < _BY_REFERENCE_FROM:
+            return value
+        if id(value) not in self._stored:
+            self._stored[id(value)] = (value, skate.put(value))
+        return self._stored[id(value)][1]
+
+    def stop_call(self) -> None:
+        """A `Parallel` call is over: its arguments may change before the next."""
+        self._stored.clear()
+
+    def terminate(self) -> None:
+        """End the pool."""
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool = None
+        self._stored.clear()
+        self.reset_batch_stats()
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        """A call failed: end what still runs."""
+        self.terminate()
+        if ensure_ready:
+            self._start()
+
+
+class _Batch:
+    """Calls that run one after the other in a worker."""
+
+    def __init__(self, calls: Any, by_reference: Callable[[Any], Any]) -> None:
+        self._nested = (calls._backend, calls._n_jobs)
+        self._items = [
+            (
+                function,
+                [by_reference(value) for value in args],
+                {name: by_reference(value) for name, value in kwargs.items()},
+            )
+            for function, args, kwargs in calls.items
+        ]
+
+    def __call__(self) -> list[Any]:
+        backend, n_jobs = self._nested
+        with parallel_config(backend=backend, n_jobs=n_jobs):
+            return [
+                function(*map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
+                for function, args, kwargs in self._items
+            ]
+
+
+def _value(argument: Any) -> Any:
+    return skate.get(argument) if isinstance(argument, skate.ObjectRef) else argument

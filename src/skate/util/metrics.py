@@ -1,0 +1,270 @@
+"""Counters, gauges and histograms of your own, in this process.
+
+Values are kept in memory; `collect()` gives them in the Prometheus text format. Metrics of the
+same name in one process share their values.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, TypeVar
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+
+Tags = tuple[tuple[str, str], ...]
+MetricT = TypeVar("MetricT", bound="Metric")
+
+_lock = threading.Lock()
+_families: dict[str, _Family] = {}
+
+
+class _Family:
+    """Everything recorded under one name."""
+
+    def __init__(self, kind: str, description: str, boundaries: tuple[float, ...]) -> None:
+        self.kind = kind
+        self.description = description
+        self.boundaries = boundaries
+        self.values: dict[Tags, float] = {}
+        self.buckets: dict[Tags, list[int]] = {}
+
+
+class Metric:
+    """What counters, gauges and histograms have in common."""
+
+    _kind: str
+
+    def __init__(
+        self, name: str, description: str = "", tag_keys: tuple[str, ...] | None = None
+    ) -> None:
+        self._name = name
+        self._description = description
+        self._tag_keys = _checked_keys(tag_keys or ())
+        self._default_tags: dict[str, str] = {}
+        self._discarded = _is_discarded(name)
+
+    def set_default_tags(self: MetricT, default_tags: dict[str, str]) -> MetricT:
+        """Tags that every record carries unless it says otherwise. Returns the metric itself."""
+        unknown = [key for key in default_tags if key not in self._tag_keys]
+        if unknown:
+            raise ValueError(f"unknown tag keys {unknown}; {self._name} has {self._tag_keys}")
+        _check_values(default_tags)
+        self._default_tags = default_tags
+        return self
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Name, description, tag keys and default tags."""
+        return {
+            "name": self._name,
+            "description": self._description,
+            "tag_keys": self._tag_keys,
+            "default_tags": self._default_tags,
+        }
+
+    def _record(
+        self,
+        value: float,
+        tags: dict[str, str] | None,
+        change: Callable[[_Family, Tags, float], None],
+    ) -> None:
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"the value must be an int or a float; got {value!r}")
+        key = self._tags(tags or {})
+        if self._discarded:
+            return
+        with _lock:
+            change(self._family(), key, value)
+
+    def _tags(self, tags: dict[str, str]) -> Tags:
+        _check_values(tags)
+        merged = {**self._default_tags, **tags}
+        missing = [key for key in self._tag_keys if key not in merged]
+        if missing:
+            raise ValueError(
+                f"no value for the tag keys {missing} of {self._name}: give tags={{...}} or "
+                "use set_default_tags"
+            )
+        return tuple(sorted(merged.items()))
+
+    def _family(self) -> _Family:
+        family = _families.get(self._name)
+        if family is None:
+            family = _families[self._name] = _Family(
+                self._kind, self._description, self._boundaries()
+            )
+        if family.kind != self._kind or family.boundaries != self._boundaries():
+            raise ValueError(
+                f"{self._name!r} is a {family.kind} with boundaries {family.boundaries} in this "
+                f"process already; it cannot also be a {self._kind} with {self._boundaries()}"
+            )
+        return family
+
+    def _boundaries(self) -> tuple[float, ...]:
+        return ()
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (type(self), self._arguments(), self._default_tags)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self._name, self._description, self._tag_keys
+
+
+class Counter(Metric):
+    """A number that only grows."""
+
+    _kind = "counter"
+
+    def inc(self, value: float = 1.0, tags: dict[str, str] | None = None) -> None:
+        """Add `value`, which must be greater than 0."""
+        self._record(value, tags, _grow)
+
+
+class Gauge(Metric):
+    """A number that goes up and down; the last one counts."""
+
+    _kind = "gauge"
+
+    def set(self, value: float | None, tags: dict[str, str] | None = None) -> None:
+        """Make `value` the current one. None is no value and changes nothing."""
+        if value is not None:
+            self._record(value, tags, _replace)
+
+
+class Histogram(Metric):
+    """How often values fell into each of some ranges.
+
+    `boundaries` are the upper limits of the ranges, ascending and greater than 0; one more range
+    takes what is above the last.
+    """
+
+    _kind = "histogram"
+
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        boundaries: list[float] | None = None,
+        tag_keys: tuple[str, ...] | None = None,
+    ) -> None:
+        super().__init__(name, description, tag_keys)
+        self.boundaries = _checked_boundaries(boundaries)
+
+    def observe(self, value: float, tags: dict[str, str] | None = None) -> None:
+        """Count `value`."""
+        self._record(value, tags, _count)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Name, description, tag keys, default tags and boundaries."""
+        return {**super().info, "boundaries": self.boundaries}
+
+    def _boundaries(self) -> tuple[float, ...]:
+        return tuple(self.boundaries)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self._name, self._description, self.boundaries, self._tag_keys
+
+
+def _rebuilt(cls: type[Metric], arguments: tuple[Any, ...], tags: dict[str, str]) -> Metric:
+    return cls(*arguments).set_default_tags(tags)
+
+
+def _grow(family: _Family, tags: Tags, value: float) -> None:
+    if value <= 0:
+        raise ValueError(f"a counter grows by more than 0; got {value}")
+    _add(family, tags, value)
+
+
+def _add(family: _Family, tags: Tags, value: float) -> None:
+    family.values[tags] = family.values.get(tags, 0.0) + value
+
+
+def _replace(family: _Family, tags: Tags, value: float) -> None:
+    family.values[tags] = value
+
+
+def _count(family: _Family, tags: Tags, value: float) -> None:
+    _add(family, tags, value)
+    counts = family.buckets.setdefault(tags, [0] * (len(family.boundaries) + 1))
+    counts[bisect_left(family.boundaries, value)] += 1
+
+
+def collect() -> str:
+    """All values of this process in the Prometheus text format."""
+    with _lock:
+        return "".join(f"{line}\n" for name in _families for line in _lines(name, _families[name]))
+
+
+def _lines(name: str, family: _Family) -> Iterator[str]:
+    shown = f"{name}_total" if family.kind == "counter" else name
+    if family.description:
+        yield f"# HELP {shown} {_escaped(family.description)}"
+    yield f"# TYPE {shown} {family.kind}"
+    for tags, value in family.values.items():
+        if family.kind == "histogram":
+            yield from _bucket_lines(shown, family, tags, value)
+        else:
+            yield f"{shown}{_labels(tags)} {value}"
+
+
+def _bucket_lines(name: str, family: _Family, tags: Tags, total: float) -> Iterator[str]:
+    seen = 0
+    limits = [*map(str, family.boundaries), "+Inf"]
+    for limit, count in zip(limits, family.buckets[tags], strict=True):
+        seen += count
+        yield f"{name}_bucket{_labels((*tags, ('le', limit)))} {seen}"
+    yield f"{name}_sum{_labels(tags)} {total}"
+    yield f"{name}_count{_labels(tags)} {seen}"
+
+
+def _labels(tags: Tags) -> str:
+    if not tags:
+        return ""
+    return "{" + ",".join(f'{key}="{_escaped(value, quotes=True)}"' for key, value in tags) + "}"
+
+
+def _escaped(text: str, quotes: bool = False) -> str:
+    text = text.replace("\\", r"\\").replace("\n", r"\n")
+    return text.replace('"', r"\"") if quotes else text
+
+
+def _is_discarded(name: str) -> bool:
+    if not name:
+        raise ValueError("a metric needs a name; got an empty one")
+    if _NAME.fullmatch(name):
+        return False
+    warnings.warn(
+        f"{name!r} is not a valid metric name, so nothing will be recorded: use letters, digits "
+        "and underscores, and no digit at the start",
+        UserWarning,
+        stacklevel=3,
+    )
+    return True
+
+
+def _checked_keys(keys: Any) -> tuple[str, ...]:
+    if not isinstance(keys, tuple) or not all(isinstance(key, str) for key in keys):
+        raise TypeError(f"tag_keys must be a tuple of strings; got {keys!r}")
+    return keys
+
+
+def _check_values(tags: dict[str, str]) -> None:
+    for key, value in tags.items():
+        if not isinstance(value, str):
+            raise TypeError(f"tag values are strings; {key!r} got {value!r}")
+
+
+def _checked_boundaries(boundaries: list[float] | None) -> list[float]:
+    given = list(boundaries or ())
+    if not given or given[0] <= 0 or any(a >= b for a, b in pairwise(given)):
+        raise ValueError(
+            "boundaries must be a non-empty list of ascending numbers above 0, like "
+            f"[0.1, 1, 10]; got {boundaries!r}"
+        )
+    return given

@@ -1,0 +1,226 @@
+"""The interface of `multiprocessing.Pool`; the work is done by actors."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import skate
+from skate.util.multiprocessing._dispatch import Chunk, Dispatcher, Outcomes, PoolWorker
+from skate.util.multiprocessing._results import AsyncResult, Callback, IMapIterator
+
+_CHUNKS_PER_PROCESS = 4  # of a map: enough to even out calls of unequal length
+_AHEAD_PER_PROCESS = 2  # of an imap: the next chunk is there when one is done
+
+Function = Callable[..., Any]
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Pool:
+    """Processes that work through calls; use it as `multiprocessing.Pool`.
+
+    `processes` defaults to the number of CPUs skate has. `initializer(*initargs)` runs first in
+    each; an exception there is raised here. After `maxtasksperchild` chunks a process is replaced
+    by a new one, and so is one that dies: the calls it had fail with ActorDiedError.
+    `ray_remote_args` are options of the actors. `ray_address` is the address for `skate.init` if
+    skate has not been initialised.
+    """
+
+    def __init__(
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] | None = None,
+        maxtasksperchild: int | None = None,
+        context: Any = None,
+        ray_address: str | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+    ) -> None:
+        if context is not None:
+            warnings.warn(
+                f"context={context!r} has no effect: skate starts its own processes", stacklevel=2
+            )
+        _check_positive("processes", processes)
+        _check_positive("maxtasksperchild", maxtasksperchild)
+        if ray_address is not None and not skate.is_initialized():
+            skate.init(address=ray_address)
+        self._processes = processes or max(1, int(skate.cluster_resources().get("CPU", 1)))
+        actor_class: Any = skate.remote(PoolWorker)
+        start = actor_class.options(**{"num_cpus": 0, **(ray_remote_args or {})}).remote
+        new_actor = partial(start, initializer, tuple(initargs or ()))
+        self._dispatcher = Dispatcher(new_actor, self._processes, maxtasksperchild)
+        self._iterators: weakref.WeakSet[IMapIterator] = weakref.WeakSet()
+
+    # -- one call ------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        func: Function,
+        args: Iterable[Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """`func(*args, **kwargs)` in one of the processes."""
+        return self.apply_async(func, args, kwargs).get()
+
+    def apply_async(
+        self,
+        func: Function,
+        args: Iterable[Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+        *,
+        kwds: dict[str, Any] | None = None,
+    ) -> AsyncResult:
+        """As `apply`, without waiting. `kwds` is the standard library's name for `kwargs`.
+
+        When it is done, `callback` gets the result, or `error_callback` the exception; they run
+        on a thread of the pool, one after the other.
+        """
+        call = (tuple(args or ()), {**(kwargs or {}), **(kwds or {})})
+        return self._run(func, [[call]], True, callback, error_callback)
+
+    # -- many calls ----------------------------------------------------------------------------
+
+    def map(
+        self, func: Function, iterable: Iterable[Any], chunksize: int | None = None
+    ) -> list[Any]:
+        """`[func(item) for item in iterable]`, in parallel."""
+        results: list[Any] = self.map_async(func, iterable, chunksize).get()
+        return results
+
+    def map_async(
+        self,
+        func: Function,
+        iterable: Iterable[Any],
+        chunksize: int | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+    ) -> AsyncResult:
+        """As `map`, without waiting; callbacks as in `apply_async`."""
+        calls: list[Call] = [((item,), {}) for item in iterable]
+        return self._run(func, self._chunks(calls, chunksize), False, callback, error_callback)
+
+    def starmap(
+        self, func: Function, iterable: Iterable[Iterable[Any]], chunksize: int | None = None
+    ) -> list[Any]:
+        """`[func(*item) for item in iterable]`, in parallel."""
+        results: list[Any] = self.starmap_async(func, iterable, chunksize=chunksize).get()
+        return results
+
+    def starmap_async(
+        self,
+        func: Function,
+        iterable: Iterable[Iterable[Any]],
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+        *,
+        chunksize: int | None = None,
+    ) -> AsyncResult:
+        """As `starmap`, without waiting; callbacks as in `apply_async`."""
+        calls: list[Call] = [(tuple(item), {}) for item in iterable]
+        return self._run(func, self._chunks(calls, chunksize), False, callback, error_callback)
+
+    def imap(
+        self, func: Function, iterable: Iterable[Any], chunksize: int | None = 1
+    ) -> IMapIterator:
+        """As `map`, but lazily: results in order, inputs taken as results are."""
+        return self._imap(func, iterable, chunksize, ordered=True)
+
+    def imap_unordered(
+        self, func: Function, iterable: Iterable[Any], chunksize: int | None = 1
+    ) -> IMapIterator:
+        """As `imap`, with each result as soon as it is there."""
+        return self._imap(func, iterable, chunksize, ordered=False)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Take no more work; the processes end when what there is is done."""
+        for iterator in list(self._iterators):
+            iterator._submit_all()
+        self._dispatcher.close()
+
+    def terminate(self) -> None:
+        """End the processes now; what is not done fails."""
+        self._dispatcher.terminate()
+
+    def join(self) -> None:
+        """Wait until the processes of a closed pool have ended."""
+        self._dispatcher.join()
+
+    def __enter__(self) -> Pool:
+        self._dispatcher.check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_dispatcher"):
+            self._dispatcher.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Pool cannot be sent to other processes; make one there")
+
+    # -- chunks --------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        func: Function,
+        chunks: list[list[Call]],
+        single: bool,
+        callback: Callback | None,
+        error_callback: Callback | None,
+    ) -> AsyncResult:
+        _check_callable("func", func)
+        _check_callable("callback", callback, optional=True)
+        _check_callable("error_callback", error_callback, optional=True)
+        self._dispatcher.check_open()
+        result = AsyncResult(len(chunks), single, callback, error_callback)
+        for index, calls in enumerate(chunks):
+            self._dispatcher.submit(Chunk(func, calls, partial(result._deliver, index)))
+        return result
+
+    def _imap(
+        self, func: Function, iterable: Iterable[Any], chunksize: int | None, ordered: bool
+    ) -> IMapIterator:
+        _check_callable("func", func)
+        self._dispatcher.check_open()
+
+        def submit(calls: list[Any], owner: Callable[[Outcomes], None]) -> None:
+            self._dispatcher.submit(Chunk(func, calls, owner))
+
+        calls: Iterator[Call] = (((item,), {}) for item in iterable)
+        window = self._processes * _AHEAD_PER_PROCESS
+        iterator = IMapIterator(
+            submit, _chunked(calls, 1 if chunksize is None else chunksize), window, ordered
+        )
+        self._iterators.add(iterator)
+        return iterator
+
+    def _chunks(self, calls: list[Call], chunksize: int | None) -> list[list[Call]]:
+        if chunksize is None:
+            chunksize = max(1, -(-len(calls) // (self._processes * _CHUNKS_PER_PROCESS)))
+        return list(_chunked(calls, chunksize))
+
+
+def _chunked(calls: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    _check_positive("chunksize", size)
+    iterator = iter(calls)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def _check_positive(name: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"{name} must be at least 1; got {value}")
+
+
+def _check_callable(name: str, value: object, optional: bool = False) -> None:
+    if not callable(value) and not (optional and value is None):
+        raise TypeError(f"{name} must be callable; got {value!r}")

@@ -1,0 +1,186 @@
+"""Resources reserved together, for tasks and actors that must run at the same time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import skate
+from skate._ids import PlacementGroupID
+from skate._refs import ObjectRef
+from skate.engine import current_engine
+
+if TYPE_CHECKING:
+    Bundle = dict[str, float]
+
+_REF_SIZE = 28  # bytes of an object id; a group's id is its end
+STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+
+
+class PlacementGroup:
+    """A handle to a reservation; made by `placement_group`, and can be sent anywhere."""
+
+    def __init__(
+        self,
+        id: PlacementGroupID,
+        bundle_cache: list[Bundle] | None = None,
+        _ref: ObjectRef[Any] | None = None,
+    ) -> None:
+        self.id = id
+        self.bundle_cache = bundle_cache
+        self._known_ref = _ref
+
+    @staticmethod
+    def empty() -> PlacementGroup:
+        """The group that stands for "no group"."""
+        return PlacementGroup(PlacementGroupID.nil(), [])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this stands for "no group"."""
+        return self.id.is_nil()
+
+    @property
+    def _ref(self) -> ObjectRef[Any]:
+        """The engine's reference for the group."""
+        if self._known_ref is None:
+            self._known_ref = ObjectRef.from_binary(self.id.binary().rjust(_REF_SIZE, b"\0"))
+        return self._known_ref
+
+    def ready(self) -> ObjectRef[Any]:
+        """A reference that becomes ready, with this group as its value, once all is reserved."""
+        if self.is_empty:
+            return skate.put(self)
+        remote: Any = skate.remote(_second)
+        ref: ObjectRef[Any] = remote.options(num_cpus=0).remote(self._ref, self)
+        return ref
+
+    def wait(self, timeout_seconds: float = 30) -> bool:
+        """Wait until all is reserved; False if it is not after `timeout_seconds`."""
+        if self.is_empty:
+            return True
+        ready, _ = skate.wait([self._ref], num_returns=1, timeout=timeout_seconds)
+        if ready:
+            skate.get(self._ref)  # raises if the reservation can never be met
+        return bool(ready)
+
+    @property
+    def bundle_specs(self) -> list[Bundle]:
+        """The resources of each bundle."""
+        if self.bundle_cache is None:
+            self.bundle_cache = list(placement_group_table(self)["bundles"].values())
+        return self.bundle_cache
+
+    @property
+    def bundle_count(self) -> int:
+        """How many bundles there are."""
+        return len(self.bundle_specs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlacementGroup) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"PlacementGroup({self.id.hex()}, bundles={self.bundle_cache})"
+
+
+def _second(_: Any, value: Any) -> Any:
+    return value
+
+
+def placement_group(
+    bundles: list[Bundle],
+    strategy: str | None = None,
+    name: str = "",
+    lifetime: str | None = None,
+    _soft_target_node_id: str | None = None,
+    bundle_label_selector: list[dict[str, str]] | None = None,
+    topology_strategy: dict[str, str] | None = None,
+) -> PlacementGroup:
+    """Reserve bundles of resources, all or nothing; returns at once.
+
+    `strategy` says how bundles spread over machines ("PACK" by default). `lifetime="detached"`
+    keeps the group when its creator ends. Placement by node id, label or topology is not
+    supported.
+    """
+    _refuse("_soft_target_node_id", _soft_target_node_id)
+    _refuse("bundle_label_selector", bundle_label_selector)
+    _refuse("topology_strategy", topology_strategy)
+    specs = _checked_bundles(bundles)
+    if strategy not in (None, *STRATEGIES):
+        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {strategy!r}")
+    if lifetime not in (None, "detached"):
+        raise ValueError(f'lifetime must be None or "detached"; got {lifetime!r}')
+    ref = current_engine().create_placement_group(
+        specs, strategy or "PACK", name, lifetime == "detached"
+    )
+    return _handle(ref, specs)
+
+
+def _handle(ref: ObjectRef[Any], bundles: list[Bundle]) -> PlacementGroup:
+    id_bytes = ref.binary()[-PlacementGroupID.SIZE :]
+    return PlacementGroup(PlacementGroupID(id_bytes), bundles, ref)
+
+
+def _refuse(parameter: str, value: object) -> None:
+    if value:
+        raise ValueError(
+            f"{parameter} is not supported; got {value!r}. Leave it out and use strategy=…"
+        )
+
+
+def _checked_bundles(bundles: Any) -> list[Bundle]:
+    if not isinstance(bundles, list) or not bundles or not all(map(_is_bundle, bundles)):
+        raise ValueError(
+            "bundles must be a non-empty list of resources, each with an amount above 0, like "
+            f'[{{"CPU": 1}}, {{"CPU": 1, "GPU": 0.5}}]; got {bundles!r}'
+        )
+    return [{name: float(amount) for name, amount in bundle.items()} for bundle in bundles]
+
+
+def _is_bundle(bundle: object) -> bool:
+    if not isinstance(bundle, dict) or not any(bundle.values()):
+        return False
+    return all(
+        isinstance(name, str) and isinstance(amount, (int, float)) and amount >= 0
+        for name, amount in bundle.items()
+    )
+
+
+def remove_placement_group(placement_group: PlacementGroup) -> None:
+    """Give the reservation back; what runs in it is ended."""
+    current_engine().remove_placement_group(placement_group._ref)
+
+
+def get_placement_group(placement_group_name: str) -> PlacementGroup:
+    """The group of that name. Raises ValueError if there is none."""
+    if not placement_group_name:
+        raise ValueError("placement_group_name must not be empty")
+    return _handle(*current_engine().get_placement_group(placement_group_name))
+
+
+def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
+    """The state of a group, or with None that of every group by its id."""
+    table = current_engine().placement_group_table()
+    if placement_group is None:
+        return table
+    return table.get(placement_group.id.hex(), {})
+
+
+def get_current_placement_group() -> PlacementGroup | None:
+    """The group in which the calling task or actor runs; None outside of one."""
+    group: PlacementGroup | None = current_engine().context().placement_group
+    return group
+
+
+def check_placement_group_index(placement_group: PlacementGroup, bundle_index: int) -> None:
+    """Raise ValueError if the group has no such bundle; -1 means any."""
+    if placement_group.is_empty:
+        if bundle_index != -1:
+            raise ValueError(f"without a placement group the index must be -1; got {bundle_index}")
+    elif not -1 <= bundle_index < placement_group.bundle_count:
+        raise ValueError(
+            f"the placement group has bundles 0 to {placement_group.bundle_count - 1} "
+            f"(-1: any); got {bundle_index}"
+        )

@@ -1,0 +1,187 @@
+"""A first-in, first-out queue that tasks and actors share."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterable
+from typing import Any
+
+import skate
+
+
+class Empty(queue.Empty):
+    """There was nothing to take."""
+
+
+class Full(queue.Full):
+    """There was no room."""
+
+
+class Queue:
+    """A queue that lives in an actor; send it anywhere, all copies are the same queue.
+
+    `maxsize` 0 means without limit. `actor_options` go to the actor, for example
+    `{"name": "jobs", "num_cpus": 1}`.
+    """
+
+    def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
+        self.maxsize = maxsize
+        actor_class: Any = skate.remote(_QueueActor)
+        self.actor: Any = actor_class.options(**(actor_options or {})).remote(maxsize)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def size(self) -> int:
+        """How many items are in the queue."""
+        count: int = skate.get(self.actor.qsize.remote())
+        return count
+
+    def qsize(self) -> int:
+        """How many items are in the queue."""
+        return self.size()
+
+    def empty(self) -> bool:
+        """Whether there is nothing in the queue."""
+        return self.size() == 0
+
+    def full(self) -> bool:
+        """Whether the queue has `maxsize` items."""
+        return 0 < self.maxsize <= self.size()
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Add an item.
+
+        Waits for room: for ever, up to `timeout` seconds, or not at all with `block=False`.
+        Raises Full when there is none.
+        """
+        _raise_if_full(skate.get(self._put(item, block, timeout)))
+
+    async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """As `put`, for async code."""
+        _raise_if_full(await self._put(item, block, timeout))
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """Take the oldest item.
+
+        Waits for one: for ever, up to `timeout` seconds, or not at all with `block=False`.
+        Raises Empty when there is none.
+        """
+        return _items(skate.get(self._get(block, timeout)))[0]
+
+    async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
+        """As `get`, for async code."""
+        return _items(await self._get(block, timeout))[0]
+
+    def _put(self, item: Any, block: bool, timeout: float | None) -> Any:
+        if not block:
+            return self.actor.put_nowait.remote(item)
+        return self.actor.put.remote(item, _checked(timeout))
+
+    def _get(self, block: bool, timeout: float | None) -> Any:
+        if not block:
+            return self.actor.get_nowait_batch.remote(1)
+        return self.actor.get.remote(_checked(timeout))
+
+    def put_nowait(self, item: Any) -> None:
+        """Add an item if there is room; raises Full otherwise."""
+        self.put(item, block=False)
+
+    def put_nowait_batch(self, items: Iterable[Any]) -> None:
+        """Add all items in order, or none and raise Full if they do not all fit."""
+        if not isinstance(items, Iterable):
+            raise TypeError(f"items must be iterable; got {items!r}")
+        _raise_if_full(skate.get(self.actor.put_nowait_batch.remote(list(items))))
+
+    def get_nowait(self) -> Any:
+        """Take the oldest item if there is one; raises Empty otherwise."""
+        return self.get(block=False)
+
+    def get_nowait_batch(self, num_items: int) -> list[Any]:
+        """Take the `num_items` oldest items, or none and raise Empty if there are fewer."""
+        if not isinstance(num_items, int):
+            raise TypeError(f"num_items must be an int; got {num_items!r}")
+        if num_items < 0:
+            raise ValueError(f"num_items must not be negative; got {num_items}")
+        return _items(skate.get(self.actor.get_nowait_batch.remote(num_items)))
+
+    def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
+        """End the queue's actor.
+
+        Calls made before are answered first, for up to `grace_period_s` seconds; with `force`
+        they fail at once.
+        """
+        if self.actor is None:
+            return
+        if not force:
+            ended = self.actor.__ray_terminate__.remote()
+            skate.wait([ended], timeout=grace_period_s)
+        skate.kill(self.actor, no_restart=True)
+        self.actor = None
+
+
+def _checked(timeout: float | None) -> float | None:
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"timeout must not be negative; got {timeout}")
+    return timeout
+
+
+def _raise_if_full(refusal: str | None) -> None:
+    if refusal is not None:
+        raise Full(refusal)
+
+
+def _items(answer: list[Any] | str) -> list[Any]:
+    if isinstance(answer, str):
+        raise Empty(answer)
+    return answer
+
+
+class _QueueActor:
+    """All methods are async, so that waiting ones and the others run beside each other.
+
+    An empty or full queue is an everyday answer and no error here: it is answered in words, and
+    the caller raises.
+    """
+
+    def __init__(self, maxsize: int) -> None:
+        import asyncio
+
+        self._queue: asyncio.Queue[Any] = asyncio.Queue(maxsize)
+
+    async def qsize(self) -> int:
+        return self._queue.qsize()
+
+    async def put(self, item: Any, timeout: float | None) -> str | None:
+        import asyncio
+
+        try:
+            await asyncio.wait_for(self._queue.put(item), timeout)
+        except asyncio.TimeoutError:
+            return f"no room within {timeout} s; all {self._queue.maxsize} places are taken"
+        return None
+
+    async def get(self, timeout: float | None) -> list[Any] | str:
+        import asyncio
+
+        try:
+            return [await asyncio.wait_for(self._queue.get(), timeout)]
+        except asyncio.TimeoutError:
+            return f"nothing came within {timeout} s"
+
+    async def put_nowait(self, item: Any) -> str | None:
+        return await self.put_nowait_batch([item])
+
+    async def put_nowait_batch(self, items: list[Any]) -> str | None:
+        size, limit = self._queue.qsize(), self._queue.maxsize
+        if 0 < limit < size + len(items):
+            return f"no room for {len(items)}: {size} of {limit} places are taken"
+        for item in items:
+            self._queue.put_nowait(item)
+        return None
+
+    async def get_nowait_batch(self, count: int) -> list[Any] | str:
+        size = self._queue.qsize()
+        if count > size:
+            return f"{count} wanted, {size} there"
+        return [self._queue.get_nowait() for _ in range(count)]

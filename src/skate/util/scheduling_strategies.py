@@ -1,0 +1,143 @@
+"""Values of the option `scheduling_strategy` beside "DEFAULT" and "SPREAD"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.util.placement_group import PlacementGroup
+
+
+class PlacementGroupSchedulingStrategy:
+    """Run in the resources that a placement group has reserved.
+
+    Bundle index -1 means any bundle. With `placement_group_capture_child_tasks`, what the task or
+    actor starts runs in the group as well.
+    """
+
+    def __init__(
+        self,
+        placement_group: PlacementGroup | None,
+        placement_group_bundle_index: int = -1,
+        placement_group_capture_child_tasks: bool | None = None,
+    ) -> None:
+        self.placement_group = placement_group
+        self.placement_group_bundle_index = placement_group_bundle_index
+        self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
+
+
+class NodeAffinitySchedulingStrategy:
+    """Run on the machine with this id (see `skate.nodes()`); if `soft`, elsewhere if need be."""
+
+    def __init__(
+        self,
+        node_id: str,
+        soft: bool,
+        _spill_on_unavailable: bool = False,
+        _fail_on_unavailable: bool = False,
+    ) -> None:
+        self.node_id = _checked_node_id(node_id)
+        self.soft = soft
+        self._spill_on_unavailable = _spill_on_unavailable
+        self._fail_on_unavailable = _fail_on_unavailable
+        if _spill_on_unavailable and not soft:
+            raise ValueError("_spill_on_unavailable needs soft=True; got soft=False")
+        if _fail_on_unavailable and soft:
+            raise ValueError("_fail_on_unavailable needs soft=False; got soft=True")
+
+
+def _checked_node_id(node_id: Any) -> str:
+    text = node_id if isinstance(node_id, str) else node_id.hex()
+    try:
+        valid = any(bytes.fromhex(text))
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError(
+            f"node_id must be the hexadecimal id of a machine, as in "
+            f'skate.nodes()[0]["NodeID"]; got {text!r}'
+        )
+    return str(text)
+
+
+class In:
+    """The label has one of these values."""
+
+    def __init__(self, *values: str) -> None:
+        self.values = _checked_values("In", values)
+
+
+class NotIn:
+    """The label has none of these values."""
+
+    def __init__(self, *values: str) -> None:
+        self.values = _checked_values("NotIn", values)
+
+
+class Exists:
+    """The label is there, whatever its value."""
+
+
+class DoesNotExist:
+    """The label is not there."""
+
+
+def _checked_values(operator: str, values: tuple[str, ...]) -> list[str]:
+    if not values or not all(isinstance(value, str) for value in values):
+        raise ValueError(
+            f'{operator} takes one or more strings: {operator}("a", "b"); got {values}'
+        )
+    return list(values)
+
+
+Operator = In | NotIn | Exists | DoesNotExist
+
+
+class LabelMatchExpression:
+    """One condition: a label and what must hold for it."""
+
+    def __init__(self, key: str, operator: Operator) -> None:
+        self.key = key
+        self.operator = operator
+
+
+class NodeLabelSchedulingStrategy:
+    """Run on a machine whose labels meet all the `hard` conditions, and if possible the `soft`.
+
+    NodeLabelSchedulingStrategy(hard={"region": In("eu", "us")}, soft={"ssd": Exists()})
+    """
+
+    def __init__(
+        self, hard: dict[str, Operator] | None, *, soft: dict[str, Operator] | None = None
+    ) -> None:
+        self.hard = _expressions("hard", hard)
+        self.soft = _expressions("soft", soft)
+        if not (self.hard or self.soft):
+            raise ValueError("give at least one condition, in `hard` or in `soft`; both are empty")
+
+
+def _expressions(
+    parameter: str, conditions: dict[str, Operator] | None
+) -> list[LabelMatchExpression]:
+    if conditions is None:
+        return []
+    wanted = f'{parameter} must be a dict like {{"region": In("eu")}}'
+    if not isinstance(conditions, dict):
+        raise ValueError(f"{wanted}; got {conditions!r}")
+    for key, operator in conditions.items():
+        if not isinstance(key, str):
+            raise ValueError(f"{wanted}: labels are strings; got {key!r}")
+        if not isinstance(operator, (In, NotIn, Exists, DoesNotExist)):
+            raise ValueError(
+                f"{wanted}: conditions are In, NotIn, Exists or DoesNotExist; got {operator!r}"
+            )
+    return [LabelMatchExpression(key, operator) for key, operator in conditions.items()]
+
+
+SchedulingStrategyT = (
+    str
+    | None
+    | PlacementGroupSchedulingStrategy
+    | NodeAffinitySchedulingStrategy
+    | NodeLabelSchedulingStrategy
+)

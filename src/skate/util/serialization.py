@@ -1,0 +1,7 @@
+"""Own ways to serialise a class."""
+
+from __future__ import annotations
+
+from skate._serialization import deregister_serializer, register_serializer
+
+__all__ = ["deregister_serializer", "register_serializer"]

@@ -1,0 +1,125 @@
+"""One suite, every engine.
+
+A test asks for `engine` and finds skate initialised on it; `@pytest.mark.init(num_gpus=2)` adds
+arguments, `@pytest.mark.engines("local")` limits the engines, and `--engine inline` picks one.
+`start` is for tests that initialise by themselves. Every test fails that leaves something behind.
+
+With SKATE_ORACLE=ray the name `skate` is Ray itself: that is how the expectations are checked
+against the original. Tests marked `differs_from_ray(reason)` state a deliberate difference.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import oracle
+from tests.leftovers import MARKER, Picture, leftovers_since
+from tests.support import Flag, Tally
+
+os.environ.setdefault(MARKER, uuid.uuid4().hex)
+
+ENGINES = ("ray",) if oracle.ACTIVE else ("inline", "local")
+
+MARKERS = (
+    "engines(*names): the test runs on these engines only",
+    "init(**arguments): arguments of skate.init for the `engine` fixture",
+    "differs_from_ray(reason): deliberately not what Ray does",
+    "leaves(reason): the test does not promise to leave nothing behind in this process",
+)
+
+if oracle.ACTIVE:
+    oracle.pretend()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--engine", action="append", help="run on this engine only (repeatable)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in MARKERS:
+        config.addinivalue_line("markers", line)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "engine_name" in metafunc.fixturenames:
+        metafunc.parametrize("engine_name", _engines_for(metafunc))
+
+
+def _engines_for(metafunc: pytest.Metafunc) -> list[str]:
+    wanted = metafunc.config.getoption("--engine") or ENGINES
+    limits = [m.args for m in metafunc.definition.iter_markers("engines")]
+    return [name for name in wanted if all(name in limit for limit in limits)]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Drop what makes no sense here, instead of skipping it: a skip should mean something."""
+    dropped = [item for item in items if _senseless(item)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in dropped]
+    if oracle.ACTIVE:
+        oracle.ship_by_value({sys.modules[item.module.__name__] for item in items})
+
+
+def _senseless(item: pytest.Item) -> bool:
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    engine = parameters.get("engine_name")
+    on_ray = engine == "ray" or oracle.ACTIVE
+    no_engine_left = "engine_name" in item.fixturenames and not isinstance(engine, str)
+    return no_engine_left or (on_ray and item.get_closest_marker("differs_from_ray") is not None)
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = Picture.take()
+    yield
+    if oracle.ACTIVE or request.node.get_closest_marker("leaves"):
+        return
+    if found := leftovers_since(before):
+        pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
+
+
+@pytest.fixture
+def start(leaves_nothing: None, engine_name: str) -> Iterator[Callable[..., Any]]:
+    """Call `skate.init` on the engine under test; shut down afterwards, whatever happened."""
+    import skate
+
+    def init(**arguments: Any) -> Any:
+        if oracle.ACTIVE:
+            return oracle.init(**arguments)
+        return skate.init(engine=engine_name, **arguments)
+
+    yield init
+    if not oracle.ACTIVE:
+        skate.shutdown()
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, start: Callable[..., Any], engine_name: str) -> str:
+    """skate is initialised with two CPUs; the value is the engine's name."""
+    mark = request.node.get_closest_marker("init")
+    arguments = {"num_cpus": 2, **(mark.kwargs if mark else {})}
+    if oracle.ACTIVE:
+        oracle.share(**arguments)
+    else:
+        start(**arguments)
+    return engine_name
+
+
+@pytest.fixture
+def flag(tmp_path: Path) -> Callable[[str], Flag]:
+    """Events that cross processes, by name."""
+    return lambda name: Flag(tmp_path / f"flag-{name}")
+
+
+@pytest.fixture
+def tally(tmp_path: Path) -> Tally:
+    """A counter that crosses processes."""
+    return Tally(tmp_path / "tally")

@@ -1,0 +1,266 @@
+"""Actors that do several things at a time: threads, coroutines, groups."""
+
+import asyncio
+import threading
+
+import pytest
+
+import skate
+from tests.support import parallel
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@skate.remote
+class Meeting:
+    """Everybody waits until the expected number is there."""
+
+    def __init__(self, expected):
+        self.barrier = threading.Barrier(expected)
+
+    def meet(self):
+        return self.barrier.wait(timeout=20) >= 0
+
+
+@parallel
+def test_threads():
+    meeting = Meeting.options(max_concurrency=4).remote(4)
+    assert skate.get([meeting.meet.remote() for _ in range(4)]) == [True] * 4
+
+
+@parallel
+def test_an_actor_runs_one_call_at_a_time_by_default():
+    @skate.remote
+    class Careful:
+        def __init__(self):
+            self.inside = 0
+
+        def enter(self):
+            self.inside += 1
+            seen = self.inside
+            threading.Event().wait(0.002)
+            self.inside -= 1
+            return seen
+
+    careful = Careful.remote()
+    assert set(skate.get([careful.enter.remote() for _ in range(20)])) == {1}
+
+
+def test_async_methods():
+    @skate.remote
+    class Async:
+        async def double(self, x):
+            await asyncio.sleep(0)
+            return 2 * x
+
+        def plain(self):
+            return "plain"
+
+    actor = Async.remote()
+    assert skate.get([actor.double.remote(i) for i in range(3)]) == [0, 2, 4]
+    assert skate.get(actor.plain.remote()) == "plain"
+
+
+def test_an_error_in_an_async_method():
+    @skate.remote
+    class Async:
+        async def fail(self):
+            raise ValueError("async failed")
+
+        async def hello(self):
+            return "hello"
+
+    actor = Async.remote()
+    with pytest.raises(ValueError, match="async failed"):
+        skate.get(actor.fail.remote())
+    assert skate.get(actor.hello.remote()) == "hello"
+
+
+def test_async_methods_await_references():
+    @skate.remote
+    def task(x):
+        return x + 1
+
+    @skate.remote
+    class Async:
+        async def total(self, n):
+            return sum(await asyncio.gather(*[task.remote(i) for i in range(n)]))
+
+        async def boxed(self, box):
+            return await box[0]
+
+    actor = Async.remote()
+    assert skate.get(actor.total.remote(3)) == 6
+    assert skate.get(actor.boxed.remote([task.remote(1)])) == 2
+
+
+@parallel
+def test_async_methods_run_interleaved():
+    @skate.remote
+    class Event:
+        def __init__(self):
+            self.event = asyncio.Event()
+
+        async def wait(self):
+            await self.event.wait()
+            return "woken"
+
+        async def set(self):
+            self.event.set()
+
+    event = Event.remote()
+    waiting = [event.wait.remote() for _ in range(50)]
+    skate.get(event.set.remote())
+    assert skate.get(waiting, timeout=20) == ["woken"] * 50
+
+
+@parallel
+def test_async_methods_respect_max_concurrency():
+    @skate.remote(max_concurrency=2)
+    class Limited:
+        def __init__(self):
+            self.inside = self.most = 0
+
+        async def enter(self):
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            await asyncio.sleep(0.005)
+            self.inside -= 1
+            return self.most
+
+    limited = Limited.remote()
+    assert max(skate.get([limited.enter.remote() for _ in range(10)])) == 2
+
+
+@parallel
+def test_an_async_actor_calls_itself():
+    @skate.remote
+    class Recursive:
+        async def factorial(self, n):
+            if n == 0:
+                return 1
+            me = skate.get_runtime_context().current_actor
+            return n * await me.factorial.remote(n - 1)
+
+    assert skate.get(Recursive.remote().factorial.remote(5)) == 120
+
+
+@parallel
+def test_an_actor_with_threads_calls_itself():
+    @skate.remote(max_concurrency=2)
+    class Recursive:
+        def outer(self):
+            return skate.get(skate.get_runtime_context().current_actor.inner.remote())
+
+        def inner(self):
+            return "inner"
+
+    assert skate.get(Recursive.remote().outer.remote()) == "inner"
+
+
+@parallel
+def test_concurrency_groups_do_not_wait_for_each_other(flag):
+    @skate.remote(concurrency_groups={"io": 1, "compute": 2})
+    class Grouped:
+        @skate.method(concurrency_group="io")
+        def hold(self, flag):
+            flag.wait()
+            return "released"
+
+        @skate.method(concurrency_group="compute")
+        def compute(self):
+            return "computed"
+
+        def plain(self):
+            return "plain"
+
+    go = flag("go")
+    grouped = Grouped.remote()
+    held = grouped.hold.remote(go)
+    assert skate.get([grouped.compute.remote(), grouped.plain.remote()], timeout=20) == [
+        "computed",
+        "plain",
+    ]
+    also = grouped.compute.options(concurrency_group="io").remote()
+    assert skate.wait([also], timeout=0.05) == ([], [also])
+    go.set()
+    assert skate.get([held, also], timeout=20) == ["released", "computed"]
+
+
+@parallel
+def test_concurrency_groups_of_async_methods():
+    @skate.remote(concurrency_groups={"io": 1})
+    class Grouped:
+        def __init__(self):
+            self.event = asyncio.Event()
+
+        @skate.method(concurrency_group="io")
+        async def wait(self):
+            await self.event.wait()
+            return "woken"
+
+        async def set(self):
+            self.event.set()
+
+    grouped = Grouped.remote()
+    waiting = grouped.wait.remote()
+    skate.get(grouped.set.remote())
+    assert skate.get(waiting, timeout=20) == "woken"
+
+
+@parallel
+def test_an_unknown_concurrency_group_is_an_error():
+    @skate.remote(concurrency_groups={"io": 1})
+    class Grouped:
+        def hello(self):
+            return "hello"
+
+    grouped = Grouped.remote()
+    with pytest.raises((ValueError, skate.exceptions.RayError)):
+        skate.get(grouped.hello.options(concurrency_group="nowhere").remote(), timeout=20)
+
+
+@parallel
+def test_the_async_loop_is_not_blocked_by_slow_arguments(flag):
+    @skate.remote
+    def slow(flag):
+        flag.wait()
+        return "slow"
+
+    @skate.remote
+    class Async:
+        async def echo(self, x):
+            return x
+
+    go = flag("go")
+    actor = Async.remote()
+    late = actor.echo.remote(slow.remote(go))
+    other = actor.echo.remote("quick")
+    go.set()
+    assert skate.get([late, other], timeout=20) == ["slow", "quick"]
+
+
+def test_an_async_constructor_sees_the_loop():
+    @skate.remote
+    class Async:
+        def __init__(self):
+            self.lock = asyncio.Lock()
+
+        async def locked(self):
+            async with self.lock:
+                return "locked"
+
+    actor = Async.remote()
+    assert skate.get([actor.locked.remote(), actor.locked.remote()]) == ["locked", "locked"]
+
+
+def test_async_context_variables_tell_calls_apart():
+    @skate.remote
+    class Async:
+        async def task_id(self):
+            before = skate.get_runtime_context().get_task_id()
+            await asyncio.sleep(0.001)
+            return before == skate.get_runtime_context().get_task_id()
+
+    actor = Async.remote()
+    assert all(skate.get([actor.task_id.remote() for _ in range(10)]))

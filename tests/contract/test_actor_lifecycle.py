@@ -1,0 +1,316 @@
+"""How actors end and begin again: kill, exit, restarts, limits on calls."""
+
+import os
+import signal
+
+import pytest
+
+import skate
+from tests.support import eventually, parallel
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+ActorError = skate.exceptions.RayActorError
+
+
+@skate.remote
+class Counter:
+    def __init__(self):
+        self.value = 0
+
+    def increment(self):
+        self.value += 1
+        return self.value
+
+    def pid(self):
+        return os.getpid()
+
+    def die(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def exit(self):
+        skate.actor.exit_actor()
+
+    def hold(self, flag):
+        flag.wait()
+
+
+def alive(actor):
+    try:
+        skate.get(actor.increment.remote())
+    except ActorError:
+        return False
+    return True
+
+
+# -- kill -----------------------------------------------------------------------------------------
+
+
+def test_a_killed_actor_answers_no_more():
+    counter = Counter.remote()
+    assert skate.get(counter.increment.remote()) == 1
+    skate.kill(counter)
+    eventually(lambda: not alive(counter))
+    with pytest.raises(ActorError):
+        skate.get(counter.increment.remote())
+
+
+def test_an_actor_can_be_killed_twice():
+    counter = Counter.remote()
+    skate.get(counter.increment.remote())
+    skate.kill(counter)
+    skate.kill(counter)
+
+
+@pytest.mark.parametrize("thing", [5, None, "name"])
+def test_only_actors_can_be_killed(thing):
+    with pytest.raises((ValueError, TypeError)):
+        skate.kill(thing)
+
+
+def test_a_reference_cannot_be_killed():
+    with pytest.raises((ValueError, TypeError)):
+        skate.kill(skate.put(1))
+
+
+@parallel
+def test_calls_under_way_and_queued_fail_when_the_actor_is_killed(flag):
+    counter, go = Counter.remote(), flag("never")
+    skate.get(counter.increment.remote())
+    running = counter.hold.remote(go)
+    queued = [counter.increment.remote() for _ in range(3)]
+    skate.kill(counter)
+    for ref in [running, *queued]:
+        with pytest.raises(ActorError):
+            skate.get(ref, timeout=20)
+
+
+@parallel
+def test_a_killed_actor_restarts_if_it_may():
+    counter = Counter.options(max_restarts=1).remote()
+    assert skate.get(counter.increment.remote()) == 1
+    first = skate.get(counter.pid.remote())
+    skate.kill(counter, no_restart=False)
+    eventually(lambda: alive(counter) and answers(counter.pid))
+    assert skate.get(counter.pid.remote()) != first
+
+
+@parallel
+def test_kill_without_restart_is_final_by_default():
+    counter = Counter.options(max_restarts=-1).remote()
+    skate.get(counter.increment.remote())
+    skate.kill(counter)
+    eventually(lambda: not alive(counter))
+
+
+def test_a_killed_actor_can_be_the_argument_of_a_call():
+    counter = Counter.remote()
+    skate.get(counter.increment.remote())
+    skate.kill(counter)
+
+    @skate.remote
+    def ask(handle):
+        try:
+            return skate.get(handle.increment.remote())
+        except ActorError:
+            return "dead"
+
+    eventually(lambda: not alive(counter))
+    assert skate.get(ask.remote(counter)) == "dead"
+
+
+# -- going by itself ------------------------------------------------------------------------------
+
+
+def test_terminate_lets_earlier_calls_finish():
+    counter = Counter.remote()
+    refs = [counter.increment.remote() for _ in range(3)]
+    counter.__ray_terminate__.remote()
+    assert skate.get(refs) == [1, 2, 3]
+    eventually(lambda: not alive(counter))
+
+
+@parallel
+def test_exit_actor_ends_the_actor():
+    counter = Counter.options(max_restarts=-1).remote()
+    assert skate.get(counter.increment.remote()) == 1
+    with pytest.raises(ActorError):
+        skate.get(counter.exit.remote())
+    eventually(lambda: not alive(counter))
+
+
+@parallel
+def test_exit_actor_in_an_async_actor():
+    @skate.remote
+    class Quitter:
+        async def quit(self):
+            skate.actor.exit_actor()
+
+        async def hello(self):
+            return "hello"
+
+    quitter = Quitter.remote()
+    assert skate.get(quitter.hello.remote()) == "hello"
+    with pytest.raises(ActorError):
+        skate.get(quitter.quit.remote())
+
+
+def test_exit_actor_outside_an_actor_is_an_error():
+    with pytest.raises(TypeError):
+        skate.actor.exit_actor()
+
+
+# -- restarts -------------------------------------------------------------------------------------
+
+
+@parallel
+def test_a_died_actor_is_an_error_by_default():
+    counter = Counter.remote()
+    skate.get(counter.increment.remote())
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(counter.die.remote())
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(counter.increment.remote())
+
+
+@parallel
+def test_a_died_actor_restarts_with_a_fresh_state():
+    counter = Counter.options(max_restarts=1).remote()
+    assert skate.get([counter.increment.remote(), counter.increment.remote()]) == [1, 2]
+    with pytest.raises(ActorError):
+        skate.get(counter.die.remote())
+    eventually(lambda: alive(counter))
+    assert skate.get(counter.increment.remote()) == 2
+
+
+@parallel
+def test_restarts_come_to_an_end():
+    counter = Counter.options(max_restarts=1).remote()
+    skate.get(counter.increment.remote())
+    for _ in range(2):
+        with pytest.raises(ActorError):
+            skate.get(counter.die.remote())
+        eventually(lambda: alive(counter) or died(counter))
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(counter.increment.remote())
+
+
+def died(actor):
+    try:
+        skate.get(actor.increment.remote())
+    except skate.exceptions.ActorDiedError:
+        return True
+    except ActorError:
+        return False
+    return False
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray loses references inside the arguments")
+def test_the_constructor_arguments_are_kept_for_restarts():
+    @skate.remote(max_restarts=1)
+    class Keeper:
+        def __init__(self, data, box):
+            self.data, self.inner = data, skate.get(box[0])
+
+        def get(self):
+            return len(self.data), self.inner
+
+        def die(self):
+            os._exit(1)
+
+    keeper = Keeper.remote(skate.put(b"x" * 1_000_000), [skate.put("inner")])
+    assert skate.get(keeper.get.remote()) == (1_000_000, "inner")
+    with pytest.raises(ActorError):
+        skate.get(keeper.die.remote())
+    eventually(lambda: answers(keeper.get))
+    assert skate.get(keeper.get.remote()) == (1_000_000, "inner")
+
+
+def answers(method):
+    try:
+        skate.get(method.remote())
+    except ActorError:
+        return False
+    return True
+
+
+@parallel
+def test_calls_are_retried_after_a_restart(tally):
+    @skate.remote(max_restarts=1, max_task_retries=1)
+    class Shaky:
+        def work(self):
+            if tally.add() == 1:
+                os._exit(1)
+            return "done"
+
+    assert skate.get(Shaky.remote().work.remote()) == "done"
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray retries in any order")
+def test_queued_calls_are_retried_in_their_order(tally):
+    @skate.remote(max_restarts=1, max_task_retries=-1)
+    class Shaky:
+        def work(self, i):
+            tally.add(i)
+            if i == 1 and tally.words().count("1") == 1:
+                os._exit(1)
+            return i
+
+    shaky = Shaky.remote()
+    assert skate.get([shaky.work.remote(i) for i in range(5)]) == [0, 1, 2, 3, 4]
+    words = tally.words()
+    assert words[words.index("1") + 1 :] == ["1", "2", "3", "4"]
+
+
+@parallel
+def test_an_actor_knows_that_it_was_restarted():
+    @skate.remote(max_restarts=1, max_task_retries=1)
+    class Curious:
+        def restarted(self):
+            return skate.get_runtime_context().was_current_actor_reconstructed
+
+        def die(self):
+            os._exit(1)
+
+    curious = Curious.remote()
+    assert skate.get(curious.restarted.remote()) is False
+    with pytest.raises(ActorError):
+        skate.get(curious.die.options(max_task_retries=0).remote())
+    assert skate.get(curious.restarted.remote()) is True
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+@parallel
+def test_max_pending_calls(flag):
+    counter, go = Counter.options(max_pending_calls=2).remote(), flag("go")
+    refs = [counter.hold.remote(go)]
+    with pytest.raises(skate.exceptions.PendingCallsLimitExceeded):
+        refs.extend(counter.increment.remote() for _ in range(10))
+    go.set()
+    skate.get(refs)
+
+
+@pytest.mark.differs_from_ray("Ray takes 0 for 1")
+def test_an_actor_that_may_do_nothing_at_a_time_is_refused():
+    with pytest.raises(ValueError, match="max_concurrency"):
+        Counter.options(max_concurrency=0).remote()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_restarts": -2},
+        {"max_task_retries": -2},
+        {"lifetime": "eternal"},
+        {"num_cpus": -1},
+        {"num_returns": 2},
+        {"unknown": 1},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises((ValueError, TypeError)):
+        Counter.options(**options).remote()

@@ -1,0 +1,168 @@
+"""Arrays and other buffers: exact, read-only, without a copy."""
+
+import numpy as np
+import pytest
+
+import skate
+from tests.support import eventually, local_only
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@skate.remote
+def identity(x):
+    return x
+
+
+def test_structured(dtype=(("a", "i4"), ("b", "f8", (2,)))):
+    array = np.zeros(1000, dtype=np.dtype(list(dtype)))
+    array["a"] = np.arange(1000)
+    assert_same(array)
+
+
+ARRAYS = {
+    "small": np.arange(3),
+    "large": np.arange(300_000, dtype="f4"),
+    "empty": np.empty((0, 3)),
+    "scalar array": np.array(5),
+    "matrix": np.arange(12).reshape(3, 4),
+    "fortran": np.asfortranarray(np.arange(200_000.0).reshape(400, 500)),
+    "strided": np.arange(400_000)[::2],
+    "negative stride": np.arange(200_000)[::-1],
+    "transposed": np.arange(200_000).reshape(400, 500).T,
+    "bool": np.array([True, False]),
+    "complex": np.ones(100_000, "c16"),
+    "datetime": np.array(["2024-02-29", "NaT"], "M8[us]"),
+    "timedelta": np.arange(5).astype("m8[s]"),
+    "text": np.array(["a", "longer"]),
+    "bytes": np.array([b"a", b"bc"]),
+    "big endian": np.arange(5, dtype=">i4"),
+    "object": np.array([1, "a", None, [2]], dtype=object),
+    "record": np.rec.fromarrays([np.arange(50_000), np.ones(50_000)], names="x,y"),
+}
+
+
+def assert_same(array):
+    for back in (skate.get(skate.put(array)), skate.get(identity.remote(array))):
+        assert type(back) is type(array)
+        assert back.dtype == array.dtype and back.shape == array.shape
+        np.testing.assert_array_equal(back, array)
+
+
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS.keys())
+def test_an_array_comes_back_as_it_went(array):
+    assert_same(array)
+
+
+def test_numpy_scalars_and_masked_arrays():
+    assert skate.get(skate.put(np.float32(1.5))) == np.float32(1.5)
+    masked = np.ma.masked_array([1, 2], mask=[False, True])
+    assert skate.get(skate.put(masked)).mask.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_arrays_are_read_only(size):
+    array = skate.get(skate.put(np.zeros(size)))
+    assert not array.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1
+
+
+def test_arrays_inside_arguments_are_read_only():
+    @skate.remote
+    def writeable(array, box):
+        return array.flags.writeable, box["a"].flags.writeable
+
+    array = np.zeros(200_000)
+    assert skate.get(writeable.remote(skate.put(array), {"a": array})) == (False, False)
+
+
+@pytest.mark.differs_from_ray("only skate has copy=True")
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_a_writable_copy_on_request(size):
+    ref = skate.put({"a": np.zeros(size)})
+    array = skate.get(ref, copy=True)["a"]
+    array[0] = 1
+    assert skate.get(ref)["a"][0] == 0
+    (again,) = skate.get([ref], copy=True)
+    assert again["a"].flags.writeable and again["a"][0] == 0
+
+
+def test_the_caller_may_change_an_array_after_putting_it():
+    array = np.zeros(500_000)
+    ref = skate.put(array)
+    array[:] = 1
+    assert skate.get(ref)[0] == 0
+
+
+def test_an_array_outlives_its_reference():
+    array = skate.get(skate.put(np.arange(1_000_000)))
+    for i in range(5):
+        skate.put(np.full(1_000_000, i))
+    assert array[-1] == 999_999
+
+
+def test_a_view_outlives_array_and_reference():
+    view = skate.get(skate.put(np.arange(1_000_000)))[500_000:500_002]
+    for i in range(5):
+        skate.put(np.full(1_000_000, -i))
+    assert view.tolist() == [500_000, 500_001]
+
+
+def test_many_arrays_in_one_value():
+    arrays = [np.full(20_000, i) for i in range(50)]
+    back = skate.get(identity.remote(arrays))
+    assert [int(a[0]) for a in back] == list(range(50))
+
+
+@local_only
+def test_two_gets_share_one_memory():
+    ref = skate.put(np.zeros(1_000_000))
+    first, second = skate.get(ref), skate.get(ref)
+    assert first.__array_interface__["data"][0] == second.__array_interface__["data"][0]
+
+
+def test_out_of_band_buffers_of_any_class():
+    import pickle
+
+    class Blob:
+        def __init__(self, data):
+            self.data = data
+
+        def __reduce_ex__(self, protocol):
+            return Blob, (pickle.PickleBuffer(self.data),)
+
+    assert bytes(skate.get(skate.put(Blob(b"b" * 300_000))).data) == b"b" * 300_000
+
+
+def shared_memory_of_this_process():
+    with open("/proc/self/status") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return int(lines["RssShmem"].split()[0]) * 1024
+
+
+@local_only
+def test_memory_goes_back_when_the_last_reference_goes():
+    before = shared_memory_of_this_process()
+    for i in range(20):
+        assert skate.get(skate.put(np.full(2_500_000, i)))[0] == i
+    eventually(lambda: shared_memory_of_this_process() - before < 100_000_000)
+
+
+@local_only
+@pytest.mark.init(object_store_memory=200_000_000)
+def test_freed_memory_can_be_used_again():
+    for i in range(20):
+        ref = skate.put(np.full(12_500_000, i, "u1").view("u1").repeat(5))
+        assert skate.get(identity.remote(ref))[0] == i
+
+
+@local_only
+@pytest.mark.init(object_store_memory=200_000_000)
+def test_results_are_freed_as_well():
+    @skate.remote
+    def block(i):
+        return np.full(60_000_000, i, "u1")
+
+    for i in range(10):
+        assert skate.get(block.remote(i))[0] == i

@@ -1,0 +1,263 @@
+"""Cancelling what waits, what runs and what is done."""
+
+import asyncio
+import time
+
+import pytest
+
+import skate
+from tests.support import parallel
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+Cancelled = skate.exceptions.TaskCancelledError
+
+
+@skate.remote
+def identity(x):
+    return x
+
+
+@skate.remote(max_retries=0)
+def spin(started):
+    """Runs until it is interrupted, in small steps so that Python can be."""
+    started.set()
+    while True:
+        time.sleep(0.001)
+
+
+@skate.remote(num_cpus=2)
+def hold(flag):
+    flag.wait()
+
+
+def test_cancelling_what_is_done_changes_nothing():
+    ref = identity.remote(1)
+    assert skate.get(ref) == 1
+    skate.cancel(ref)
+    assert skate.get(ref) == 1
+
+
+@pytest.mark.parametrize("thing", [5, None])
+def test_only_references_can_be_cancelled(thing):
+    with pytest.raises((TypeError, ValueError)):
+        skate.cancel(thing)
+
+
+@parallel
+@pytest.mark.parametrize("force", [False, True])
+def test_a_waiting_task_never_runs(flag, tally, force):
+    @skate.remote(num_cpus=2)
+    def count():
+        tally.add()
+
+    go = flag("go")
+    held = hold.remote(go)
+    waiting = count.remote()
+    skate.cancel(waiting, force=force)
+    with pytest.raises(Cancelled):
+        skate.get(waiting, timeout=20)
+    go.set()
+    skate.get(held)
+    skate.get(identity.remote(1))
+    assert len(tally) == 0
+
+
+@parallel
+def test_a_task_whose_arguments_are_not_there_yet(flag):
+    go = flag("go")
+    held = hold.remote(go)
+    waiting = identity.remote(held)
+    skate.cancel(waiting)
+    with pytest.raises(Cancelled):
+        skate.get(waiting, timeout=20)
+    go.set()
+    skate.get(held)
+
+
+@parallel
+def test_a_running_task_is_interrupted(flag):
+    started = flag("started")
+    ref = spin.remote(started)
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises(Cancelled):
+        skate.get(ref, timeout=20)
+    assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+
+
+@parallel
+def test_a_running_task_sees_a_keyboard_interrupt(flag, tally):
+    @skate.remote
+    def careful(started):
+        try:
+            started.set()
+            while True:
+                time.sleep(0.001)
+        except KeyboardInterrupt:
+            tally.add("interrupted")
+            raise
+
+    started = flag("started")
+    ref = careful.remote(started)
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises(Cancelled):
+        skate.get(ref, timeout=20)
+    assert tally.words() == ["interrupted"]
+
+
+@parallel
+def test_force_kills_what_does_not_listen(flag):
+    @skate.remote
+    def deaf(started):
+        while True:
+            try:
+                started.set()
+                while True:
+                    time.sleep(0.001)
+            except KeyboardInterrupt:
+                pass
+
+    started = flag("started")
+    ref = deaf.remote(started)
+    started.wait()
+    skate.cancel(ref, force=True)
+    with pytest.raises((Cancelled, skate.exceptions.WorkerCrashedError)):
+        skate.get(ref, timeout=20)
+    assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+
+
+@parallel
+def test_dependants_of_a_cancelled_task_fail(flag):
+    started = flag("started")
+    ref = spin.remote(started)
+    dependant = identity.remote(ref)
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises((Cancelled, skate.exceptions.RayTaskError)):
+        skate.get(dependant, timeout=20)
+
+
+@parallel
+def test_cancelling_reaches_the_children(flag):
+    @skate.remote
+    def parent(started):
+        skate.get(spin.remote(started))
+
+    started = flag("started")
+    ref = parent.remote(started)
+    started.wait()
+    skate.cancel(ref, recursive=True)
+    with pytest.raises((Cancelled, skate.exceptions.RayTaskError)):
+        skate.get(ref, timeout=20)
+
+    @skate.remote(num_cpus=2)
+    def everything():
+        return "all CPUs are free"
+
+    assert skate.get(everything.remote(), timeout=20) == "all CPUs are free"
+
+
+@parallel
+def test_an_async_call_is_cancelled(flag, tally):
+    @skate.remote
+    class Async:
+        async def wait(self, started):
+            try:
+                started.set()
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                tally.add("cancelled")
+                raise
+
+        async def hello(self):
+            return "hello"
+
+    started = flag("started")
+    actor = Async.remote()
+    ref = actor.wait.remote(started)
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises((Cancelled, skate.exceptions.RayTaskError)):
+        skate.get(ref, timeout=20)
+    assert skate.get(actor.hello.remote()) == "hello"
+    assert tally.words() == ["cancelled"]
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray sometimes never answers the cancelled call")
+def test_a_queued_call_of_an_actor_is_cancelled(flag):
+    @skate.remote
+    class Actor:
+        def hold(self, flag):
+            flag.wait()
+            return "held"
+
+        def hello(self):
+            return "hello"
+
+    go = flag("go")
+    actor = Actor.remote()
+    held, queued, last = actor.hold.remote(go), actor.hello.remote(), actor.hello.remote()
+    skate.cancel(queued)
+    go.set()
+    with pytest.raises(Cancelled):
+        skate.get(queued, timeout=20)
+    assert skate.get([held, last], timeout=20) == ["held", "hello"]
+
+
+def test_an_actor_call_cannot_be_cancelled_by_force():
+    @skate.remote
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    actor = Actor.remote()
+    with pytest.raises(ValueError, match="force"):
+        skate.cancel(actor.hello.remote(), force=True)
+
+
+@parallel
+def test_a_cancelled_task_is_not_retried(flag, tally):
+    @skate.remote(max_retries=5, retry_exceptions=True)
+    def careful(started):
+        tally.add()
+        started.set()
+        while True:
+            time.sleep(0.001)
+
+    started = flag("started")
+    ref = careful.remote(started)
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises(Cancelled):
+        skate.get(ref, timeout=20)
+    assert len(tally) == 1
+
+
+@parallel
+def test_a_stream_is_cancelled(flag):
+    @skate.remote
+    def endless():
+        i = 0
+        while True:
+            yield i
+            time.sleep(0.001)
+            i += 1
+
+    stream = endless.remote()
+    assert skate.get(next(stream)) == 0
+    skate.cancel(stream)
+    with pytest.raises(Cancelled):
+        for ref in stream:
+            skate.get(ref, timeout=20)
+
+
+@parallel
+def test_a_task_can_ask_whether_it_is_cancelled(flag):
+    @skate.remote
+    def ask():
+        return skate.get_runtime_context().is_canceled()
+
+    assert skate.get(ask.remote()) is False

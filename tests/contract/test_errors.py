@@ -1,0 +1,337 @@
+"""Errors: their type, cause, text and way through dependencies."""
+
+import threading
+
+import pytest
+
+import skate
+from tests.support import parallel
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+TaskError = skate.exceptions.RayTaskError
+
+
+class Odd(Exception):
+    """An error whose constructor cannot be called with its args."""
+
+    def __init__(self, code, *, reason):
+        super().__init__(f"{code}: {reason}")
+        self.code, self.reason = code, reason
+
+
+class Unpicklable(Exception):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+def raising(error):
+    @skate.remote
+    def fail():
+        raise error
+
+    return fail.remote()
+
+
+def caught(ref):
+    with pytest.raises(Exception) as info:  # noqa: PT011
+        skate.get(ref)
+    return info.value
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("bad value"),
+        KeyError("key"),
+        OSError(2, "no such thing", "file"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+        StopIteration("stop"),
+        AssertionError("asserted"),
+        ZeroDivisionError("zero"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_is_of_the_users_type_and_a_task_error(error):
+    found = caught(raising(error))
+    assert isinstance(found, type(error))
+    assert isinstance(found, TaskError)
+    assert isinstance(found, skate.exceptions.RayError)
+
+
+def test_the_cause_is_the_original_error():
+    cause = caught(raising(ValueError("original", 5))).cause
+    assert type(cause) is ValueError
+    assert cause.args == ("original", 5)
+
+
+@pytest.mark.differs_from_ray("Ray keeps only attributes set in Python")
+def test_attributes_of_the_error_are_kept():
+    error = OSError(2, "no such thing")
+    found = caught(raising(error))
+    assert found.errno == 2
+
+
+@pytest.mark.differs_from_ray("Ray gives up with an error of another kind")
+def test_an_error_with_an_odd_constructor():
+    @skate.remote
+    def fail():
+        raise Odd(7, reason="odd")
+
+    found = caught(fail.remote())
+    assert isinstance(found, TaskError)
+    assert "7: odd" in str(found) and "Odd" in str(found)
+
+
+def test_an_error_that_cannot_be_pickled():
+    @skate.remote
+    def fail():
+        raise Unpicklable("with a lock")
+
+    found = caught(fail.remote())
+    assert isinstance(found, TaskError)
+    assert "with a lock" in str(found) and "Unpicklable" in str(found)
+
+
+def test_an_error_that_cannot_be_unpickled():
+    class Refuses(Exception):
+        def __reduce__(self):
+            return int, ("not a number",)
+
+    @skate.remote
+    def fail():
+        raise Refuses("hard to read")
+
+    found = caught(fail.remote())
+    assert isinstance(found, skate.exceptions.RayError)
+    assert "Refuses" in str(found) or "not a number" in str(found)
+
+
+def test_the_text_shows_the_line_of_the_user():
+    @skate.remote
+    def fail():
+        table = {}
+        return table["the missing key"]
+
+    text = str(caught(fail.remote()))
+    assert 'table["the missing key"]' in text
+    assert "KeyError" in text
+    assert "fail" in text
+
+
+@pytest.mark.differs_from_ray("Ray shows its own frames of nested calls")
+def test_the_text_does_not_show_the_engine():
+    @skate.remote
+    def inner():
+        raise ValueError("deep")
+
+    @skate.remote
+    def outer():
+        return skate.get(inner.remote())
+
+    text = str(caught(outer.remote()))
+    assert "skate/engine" not in text and "_api.py" not in text
+    assert text.count("raise ValueError") == 1
+
+
+def test_a_chained_error_shows_both():
+    @skate.remote
+    def fail():
+        try:
+            raise KeyError("first")
+        except KeyError as error:
+            raise ValueError("second") from error
+
+    text = str(caught(fail.remote()))
+    assert "first" in text and "second" in text
+
+
+def test_an_error_passes_through_dependants(tally):
+    @skate.remote
+    def use(x):
+        tally.add()
+
+    found = caught(use.remote(use.remote(raising(ValueError("at the root")))))
+    assert isinstance(found, ValueError)
+    assert "at the root" in str(found)
+    assert len(tally) == 0
+
+
+def test_an_error_in_a_nested_task():
+    @skate.remote
+    def inner():
+        raise ValueError("deep inside")
+
+    @skate.remote
+    def outer():
+        skate.get(inner.remote())
+
+    found = caught(outer.remote())
+    assert isinstance(found, ValueError)
+    assert "deep inside" in str(found)
+
+
+def test_a_task_can_handle_the_error_of_another():
+    @skate.remote
+    def handle(box):
+        try:
+            skate.get(box[0])
+        except ValueError as error:
+            return str(error.cause)
+
+    assert skate.get(handle.remote([raising(ValueError("handled"))])) == "handled"
+
+
+def test_the_first_error_of_a_list_is_raised():
+    good = skate.put(1)
+    with pytest.raises(KeyError):
+        skate.get([good, raising(KeyError("first")), raising(ValueError("second"))])
+
+
+def test_an_error_can_be_got_again_and_again():
+    ref = raising(ValueError("again"))
+    for _ in range(3):
+        with pytest.raises(ValueError, match="again"):
+            skate.get(ref)
+
+
+def test_an_error_of_an_actor_names_the_method():
+    @skate.remote
+    class Actor:
+        def method(self):
+            raise ValueError("in a method")
+
+    actor = Actor.remote()
+    text = str(caught(actor.method.remote()))
+    assert "Actor.method" in text and "in a method" in text
+
+
+def test_except_clauses_work_by_the_users_own_class():
+    class Base(Exception):
+        pass
+
+    class Special(Base):
+        pass
+
+    @skate.remote
+    def fail():
+        raise Special("special")
+
+    with pytest.raises(Base):
+        skate.get(fail.remote())
+
+
+def test_an_error_can_be_pickled_by_the_user():
+    import cloudpickle
+
+    found = caught(raising(ValueError("travels")))
+    again = cloudpickle.loads(cloudpickle.dumps(found))
+    assert isinstance(again, ValueError)
+    assert "travels" in str(again)
+
+
+def test_a_task_error_can_be_reraised_in_another_task():
+    error = caught(raising(ValueError("again")))
+    found = caught(raising(error))
+    assert isinstance(found, ValueError)
+
+
+# -- what cannot be serialised --------------------------------------------------------------------
+
+
+class Config:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+
+def test_an_unserialisable_argument_is_refused_at_the_call():
+    @skate.remote
+    def use(x):
+        return x
+
+    with pytest.raises(TypeError, match="lock"):
+        use.remote({"config": Config()})
+
+
+@pytest.mark.differs_from_ray("Ray does not name the place")
+def test_the_path_to_what_cannot_be_serialised_is_named():
+    @skate.remote
+    def use(config):
+        return config
+
+    with pytest.raises(TypeError) as info:
+        use.remote({"settings": [Config()]})
+    assert "lock" in str(info.value)
+    assert "settings" in str(info.value)
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray does not name the place")
+def test_an_unserialisable_closure_names_the_variable():
+    secret_lock = threading.Lock()
+
+    @skate.remote
+    def use():
+        return secret_lock
+
+    with pytest.raises(TypeError, match="secret_lock"):
+        use.remote()
+
+
+def test_an_unserialisable_result_is_an_error():
+    @skate.remote
+    def make():
+        return Config()
+
+    found = caught(make.remote())
+    assert isinstance(found, TypeError)
+    assert "lock" in str(found)
+
+
+def test_an_unserialisable_result_of_an_actor_leaves_it_alive():
+    @skate.remote
+    class Maker:
+        def bad(self):
+            return threading.Lock()
+
+        def good(self):
+            return "good"
+
+    maker = Maker.remote()
+    assert isinstance(caught(maker.bad.remote()), TypeError)
+    assert skate.get(maker.good.remote()) == "good"
+
+
+def test_a_value_that_cannot_be_unpickled_is_an_error():
+    class Bomb:
+        def __reduce__(self):
+            return int, ("not a number",)
+
+    @skate.remote
+    def use(x):
+        return x
+
+    with pytest.raises(skate.exceptions.RayError):
+        skate.get(use.remote(Bomb()))
+
+
+def test_the_tree_of_errors():
+    e = skate.exceptions
+    for name in (
+        "RayTaskError",
+        "RayActorError",
+        "WorkerCrashedError",
+        "TaskCancelledError",
+        "GetTimeoutError",
+        "ObjectLostError",
+        "ObjectStoreFullError",
+        "OutOfDiskError",
+        "OutOfMemoryError",
+        "RuntimeEnvSetupError",
+        "PendingCallsLimitExceeded",
+    ):
+        assert issubclass(getattr(e, name), e.RayError), name
+    assert issubclass(e.ActorDiedError, e.RayActorError)
+    assert issubclass(e.ActorUnavailableError, e.RayActorError)
+    assert issubclass(e.GetTimeoutError, TimeoutError)

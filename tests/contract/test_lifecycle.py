@@ -1,0 +1,228 @@
+"""init and shutdown: once, twice, not at all, in threads and event loops."""
+
+import asyncio
+import threading
+
+import pytest
+
+import skate
+
+
+@skate.remote
+def identity(x):
+    return x
+
+
+def test_start_and_stop(start):
+    assert not skate.is_initialized()
+    start(num_cpus=2)
+    assert skate.is_initialized()
+    assert skate.get(identity.remote(1)) == 1
+    skate.shutdown()
+    assert not skate.is_initialized()
+
+
+def test_start_again(start):
+    for i in range(3):
+        start(num_cpus=2)
+        assert skate.get(identity.remote(i)) == i
+        skate.shutdown()
+
+
+def test_stop_twice(start):
+    start(num_cpus=1)
+    skate.shutdown()
+    skate.shutdown()
+
+
+def test_stop_without_start(engine_name):
+    skate.shutdown()
+
+
+@pytest.mark.differs_from_ray("Ray refuses, which troubles notebooks")
+def test_start_twice_with_the_same_arguments(start):
+    start(num_cpus=2)
+    ref = skate.put("still here")
+    start(num_cpus=2)
+    assert skate.get(ref) == "still here"
+
+
+def test_start_twice_on_purpose(start, engine_name):
+    start(num_cpus=2)
+    ref = skate.put("still here")
+    skate.init(ignore_reinit_error=True)
+    assert skate.get(ref) == "still here"
+
+
+@pytest.mark.differs_from_ray("one suite, two libraries: the engine has no name in Ray")
+def test_start_twice_with_other_arguments_is_an_error(start):
+    start(num_cpus=2)
+    with pytest.raises((RuntimeError, ValueError)):
+        start(num_cpus=1)
+
+
+@pytest.mark.differs_from_ray("Ray has no engines")
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(ValueError, match="inline"):
+        skate.init(engine="steam")
+
+
+@pytest.mark.differs_from_ray("Ray's local mode is gone")
+def test_local_mode_is_the_inline_engine():
+    skate.init(local_mode=True)
+    assert skate.get(identity.remote(1)) == 1
+    assert skate.get(skate.remote(threading.get_ident).remote()) == threading.get_ident()
+    skate.shutdown()
+
+
+@pytest.mark.parametrize("arguments", [{"num_cpus": -1}, {"num_gpus": -1}, {"nonsense": 1}])
+def test_arguments_that_make_no_sense_are_refused(start, arguments):
+    with pytest.raises((ValueError, TypeError, RuntimeError)):
+        start(**arguments)
+    assert not skate.is_initialized()
+
+
+def test_the_context_manager(start):
+    with start(num_cpus=2):
+        assert skate.get(identity.remote(1)) == 1
+    assert not skate.is_initialized()
+
+
+def test_the_context_of_the_session(start):
+    context = start(num_cpus=2)
+    assert context.address_info["node_id"] == skate.get_runtime_context().get_node_id()
+    assert hasattr(context, "dashboard_url")
+
+
+@pytest.mark.differs_from_ray("starting Ray by itself takes all CPUs and seconds")
+def test_the_first_use_starts_skate():
+    assert not skate.is_initialized()
+    assert skate.get(identity.remote(1)) == 1
+    assert skate.is_initialized()
+    skate.shutdown()
+
+
+@pytest.mark.differs_from_ray("starting Ray by itself takes all CPUs and seconds")
+@pytest.mark.parametrize(
+    "use", [lambda: skate.put(1), lambda: skate.remote(object).remote(), lambda: skate.nodes()]
+)
+def test_many_things_start_skate(use):
+    use()
+    assert skate.is_initialized()
+    skate.shutdown()
+
+
+def test_inside_a_running_event_loop(start):
+    async def main():
+        start(num_cpus=2)
+        assert skate.get(identity.remote(1)) == 1
+        assert await identity.remote(2) == 2
+        skate.shutdown()
+
+    asyncio.run(main())
+
+
+def test_started_in_a_thread_used_in_another(start):
+    thread = threading.Thread(target=lambda: start(num_cpus=2))
+    thread.start()
+    thread.join()
+    assert skate.get(identity.remote(1)) == 1
+    skate.shutdown()
+
+
+def test_stopped_in_another_thread(start):
+    start(num_cpus=2)
+    assert skate.get(identity.remote(1)) == 1
+    thread = threading.Thread(target=skate.shutdown)
+    thread.start()
+    thread.join()
+    assert not skate.is_initialized()
+
+
+def test_an_old_reference_is_a_clear_error(start):
+    start(num_cpus=2)
+    old = skate.put(1)
+    skate.shutdown()
+    start(num_cpus=2)
+    for use in (lambda: skate.get(old, timeout=20), lambda: skate.get(identity.remote(old), 20)):
+        with pytest.raises(Exception):  # noqa: B017, PT011
+            use()
+    assert skate.get(identity.remote("new")) == "new"
+
+
+@pytest.mark.differs_from_ray("Ray speaks of owners")
+def test_the_error_of_an_old_reference_names_shutdown(start):
+    start(num_cpus=2)
+    old = skate.put(1)
+    skate.shutdown()
+    start(num_cpus=2)
+    with pytest.raises(skate.exceptions.RayError, match="shutdown|session"):
+        skate.get(old)
+
+
+def test_an_old_actor_is_a_clear_error(start):
+    @skate.remote
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    start(num_cpus=2)
+    actor = Actor.remote()
+    assert skate.get(actor.hello.remote()) == "hello"
+    skate.shutdown()
+    start(num_cpus=2)
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        skate.get(actor.hello.remote(), timeout=20)
+
+
+def test_a_remote_function_survives_a_restart(start):
+    for i in range(2):
+        start(num_cpus=2)
+        assert skate.get(identity.remote(i)) == i
+        skate.shutdown()
+
+
+def test_old_references_can_be_dropped_after_shutdown(start):
+    start(num_cpus=2)
+    refs = [identity.remote(i) for i in range(10)]
+    skate.shutdown()
+    del refs
+
+
+def test_shutdown_with_work_under_way(start, flag):
+    @skate.remote
+    def quick(i):
+        return i
+
+    start(num_cpus=2)
+    for i in range(200):
+        quick.remote(i)
+    skate.shutdown()
+    assert not skate.is_initialized()
+
+
+def test_values_outlive_the_session(start):
+    np = pytest.importorskip("numpy")
+    start(num_cpus=2)
+    array = skate.get(skate.put(np.arange(1_000_000)))
+    skate.shutdown()
+    assert array[-1] == 999_999
+
+
+@pytest.mark.differs_from_ray("harmless there, and some warn")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"include_dashboard": False},
+        {"dashboard_port": 8265},
+        {"log_to_driver": False},
+        {"ignore_reinit_error": True},
+        {"object_store_memory": 10**8},
+        {"logging_level": "ERROR"},
+        {"_temp_dir": None},
+    ],
+    ids=str,
+)
+def test_arguments_that_ray_programs_use(start, arguments):
+    start(**arguments)
+    assert skate.get(identity.remote(1)) == 1

@@ -1,0 +1,117 @@
+"""What tasks print."""
+
+import os
+import re
+import sys
+
+import pytest
+
+import skate
+from tests.support import eventually, parallel
+
+pytestmark = [
+    parallel,
+    pytest.mark.usefixtures("engine"),
+    pytest.mark.differs_from_ray("Ray prints later, in colour and to other places"),
+]
+
+
+@skate.remote
+def shout(text):
+    print(text)
+    return os.getpid()
+
+
+class Heard:
+    """Everything that was printed so far, kept over several looks."""
+
+    def __init__(self, capfd):
+        self.capfd, self.out, self.err = capfd, "", ""
+
+    def __contains__(self, text):
+        out, err = self.capfd.readouterr()
+        self.out, self.err = self.out + out, self.err + err
+        return text in self.out + self.err
+
+
+@pytest.fixture
+def heard(capfd):
+    return Heard(capfd)
+
+
+def test_prints_come_to_the_driver_with_name_and_pid(heard):
+    pid = skate.get(shout.remote("hello from afar"))
+    eventually(lambda: "hello from afar" in heard)
+    assert re.search(rf"\(shout pid={pid}\) hello from afar", heard.out + heard.err)
+
+
+def test_prints_of_an_actor_name_its_class(heard):
+    @skate.remote
+    class Speaker:
+        def speak(self):
+            print("actor speaking")
+            return os.getpid()
+
+    speaker = Speaker.remote()
+    pid = skate.get(speaker.speak.remote())
+    eventually(lambda: "actor speaking" in heard)
+    assert re.search(rf"\(Speaker pid={pid}\) actor speaking", heard.out + heard.err)
+
+
+def test_every_line_has_its_prefix(heard):
+    skate.get(shout.remote("one\ntwo\nthree"))
+    eventually(lambda: "three" in heard)
+    lines = [line for line in (heard.out + heard.err).splitlines() if line]
+    assert [line.split(") ")[1] for line in lines] == ["one", "two", "three"]
+
+
+def test_standard_error_is_forwarded(heard):
+    @skate.remote
+    def complain():
+        print("complaint", file=sys.stderr)
+
+    skate.get(complain.remote())
+    eventually(lambda: "complaint" in heard)
+
+
+def test_output_below_python_is_forwarded(heard):
+    @skate.remote
+    def low():
+        os.write(1, b"from the descriptor\n")
+
+    skate.get(low.remote())
+    eventually(lambda: "from the descriptor" in heard)
+
+
+def test_what_is_printed_before_a_crash_is_not_lost(heard):
+    @skate.remote(max_retries=0)
+    def crash():
+        print("last words", flush=True)
+        os._exit(1)
+
+    with pytest.raises(skate.exceptions.WorkerCrashedError):
+        skate.get(crash.remote())
+    eventually(lambda: "last words" in heard)
+
+
+@pytest.mark.init(log_to_driver=False)
+def test_prints_can_be_silenced(heard):
+    skate.get([shout.remote("not heard") for _ in range(5)])
+    skate.shutdown()
+    assert "not heard" not in heard
+
+
+def test_nothing_else_is_printed(heard):
+    @skate.remote
+    def quiet():
+        return 1
+
+    @skate.remote
+    class Quiet:
+        def hello(self):
+            return 1
+
+    skate.get([quiet.remote(), Quiet.remote().hello.remote(), skate.put(b"x" * 1_000_000)])
+    skate.shutdown()
+    assert "" in heard
+    assert (heard.out, heard.err) == ("", "")

@@ -1,0 +1,207 @@
+"""Placement groups: bundles of resources reserved together."""
+
+import pytest
+
+import skate
+from skate.util import placement_group, placement_group_table, remove_placement_group
+from skate.util.placement_group import get_current_placement_group
+from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from tests.support import eventually, parallel
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture
+def group():
+    groups = []
+
+    def make(bundles, **options):
+        groups.append(placement_group(bundles, **options))
+        return groups[-1]
+
+    yield make
+    for made in groups:
+        remove_placement_group(made)
+
+
+@skate.remote
+def current():
+    group = get_current_placement_group()
+    return group and group.id.hex()
+
+
+def inside(group, **options):
+    return PlacementGroupSchedulingStrategy(placement_group=group, **options)
+
+
+def test_a_group_becomes_ready(group):
+    made = group([{"CPU": 1}, {"CPU": 1}])
+    skate.get(made.ready(), timeout=20)
+    assert made.wait(timeout_seconds=20) is True
+    assert made.bundle_count == 2
+    assert made.bundle_specs == [{"CPU": 1}, {"CPU": 1}]
+
+
+def test_a_task_runs_in_a_group(group):
+    made = group([{"CPU": 1}])
+    ref = current.options(scheduling_strategy=inside(made)).remote()
+    assert skate.get(ref, timeout=20) == made.id.hex()
+
+
+def test_without_a_group_there_is_none():
+    assert skate.get(current.remote()) is None
+    assert get_current_placement_group() is None
+
+
+def test_an_actor_runs_in_a_group(group):
+    @skate.remote(num_cpus=1)
+    class Actor:
+        def current(self):
+            return get_current_placement_group().id.hex()
+
+    made = group([{"CPU": 1}])
+    actor = Actor.options(scheduling_strategy=inside(made)).remote()
+    assert skate.get(actor.current.remote(), timeout=20) == made.id.hex()
+
+
+def test_a_bundle_is_chosen_by_its_index(group):
+    made = group([{"CPU": 1}, {"CPU": 1}])
+    strategy = inside(made, placement_group_bundle_index=1)
+    assert skate.get(current.options(scheduling_strategy=strategy).remote(), timeout=20)
+
+
+@pytest.mark.parametrize("index", [2, -2])
+def test_a_bundle_that_does_not_exist_is_refused(group, index):
+    made = group([{"CPU": 1}, {"CPU": 1}])
+    strategy = inside(made, placement_group_bundle_index=index)
+    with pytest.raises(ValueError, match="index"):
+        current.options(scheduling_strategy=strategy).remote()
+
+
+def test_a_task_larger_than_any_bundle_is_refused(group):
+    made = group([{"CPU": 1}])
+    with pytest.raises(ValueError):
+        current.options(num_cpus=2, scheduling_strategy=inside(made)).remote()
+
+
+@parallel
+def test_bundles_are_reserved(group):
+    made = group([{"CPU": 2}])
+    assert made.wait(timeout_seconds=20)
+    ref = current.remote()
+    assert skate.wait([ref], timeout=0.1) == ([], [ref])
+    remove_placement_group(made)
+    assert skate.get(ref, timeout=20) is None
+
+
+@parallel
+def test_a_group_that_finds_no_room_waits(group):
+    first = group([{"CPU": 2}])
+    assert first.wait(timeout_seconds=20)
+    second = group([{"CPU": 1}])
+    assert second.wait(timeout_seconds=0.1) is False
+    remove_placement_group(first)
+    assert second.wait(timeout_seconds=20) is True
+
+
+@parallel
+def test_removing_a_group_ends_what_runs_in_it(group):
+    @skate.remote(num_cpus=1)
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    made = group([{"CPU": 1}])
+    actor = Actor.options(scheduling_strategy=inside(made)).remote()
+    assert skate.get(actor.hello.remote(), timeout=20) == "hello"
+    remove_placement_group(made)
+    eventually(lambda: dead(actor))
+    eventually(lambda: skate.available_resources().get("CPU") == 2)
+
+
+def dead(actor):
+    try:
+        skate.get(actor.hello.remote())
+    except skate.exceptions.RayActorError:
+        return True
+    return False
+
+
+def test_children_are_captured_on_request(group):
+    @skate.remote
+    def parent():
+        return skate.get(current.options(num_cpus=0).remote())
+
+    made = group([{"CPU": 2}])
+    captured = inside(made, placement_group_capture_child_tasks=True)
+    assert skate.get(parent.options(scheduling_strategy=captured).remote()) == made.id.hex()
+
+
+def test_children_are_not_captured_by_default(group):
+    @skate.remote
+    def parent():
+        return skate.get(current.options(num_cpus=0).remote())
+
+    made = group([{"CPU": 1}])
+    assert skate.get(parent.options(scheduling_strategy=inside(made)).remote()) is None
+
+
+def test_the_table_of_groups(group):
+    made = group([{"CPU": 1}], strategy="SPREAD", name="in the table")
+    assert made.wait(timeout_seconds=20)
+    entry = placement_group_table(made)
+    assert entry["state"] == "CREATED"
+    assert entry["strategy"] == "SPREAD"
+    assert entry["name"] == "in the table"
+    assert entry["bundles"] == {0: {"CPU": 1.0}}
+    assert made.id.hex() in placement_group_table()
+    remove_placement_group(made)
+    eventually(lambda: placement_group_table(made)["state"] == "REMOVED")
+
+
+def test_a_group_by_name(group):
+    from skate.util import get_placement_group
+
+    made = group([{"CPU": 1}], name="found")
+    assert made.wait(timeout_seconds=20)
+    assert get_placement_group("found").id == made.id
+    with pytest.raises(ValueError):
+        get_placement_group("unknown")
+
+
+def test_a_group_travels(group):
+    @skate.remote
+    def run_in(made):
+        return skate.get(current.options(scheduling_strategy=inside(made), num_cpus=1).remote())
+
+    made = group([{"CPU": 1}])
+    assert skate.get(run_in.remote(made), timeout=20) == made.id.hex()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"bundles": []},
+        {"bundles": [{}]},
+        {"bundles": [{"CPU": 0}]},
+        {"bundles": {"CPU": 1}},
+        {"bundles": [{"CPU": 1}], "strategy": "SOMEHOW"},
+    ],
+    ids=str,
+)
+def test_groups_that_make_no_sense_are_refused(arguments):
+    with pytest.raises((ValueError, TypeError)):
+        placement_group(**arguments)
+
+
+@pytest.mark.differs_from_ray("Ray accepts it")
+def test_a_negative_bundle_is_refused():
+    with pytest.raises(ValueError, match="CPU"):
+        placement_group([{"CPU": -1}])
+
+
+@pytest.mark.differs_from_ray("Ray waits for ever")
+def test_an_impossible_group_says_so(group):
+    made = group([{"CPU": 2}, {"CPU": 1}])
+    with pytest.raises(skate.exceptions.RayError, match="CPU"):
+        skate.get(made.ready(), timeout=20)

@@ -1,0 +1,307 @@
+"""What a task may use, and how many run at a time."""
+
+import os
+import time
+
+import pytest
+
+import skate
+from tests.support import eventually, parallel
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@skate.remote
+def identity(x):
+    return x
+
+
+@skate.remote
+def visit(tally, resources=None):
+    """Note how many are inside at the same time."""
+    tally.add("+")
+    time.sleep(0.01)
+    inside = tally.words().count("+") - tally.words().count("-")
+    tally.add("-")
+    return inside
+
+
+# -- accounting -----------------------------------------------------------------------------------
+
+
+def test_what_there_is():
+    total = skate.cluster_resources()
+    assert total["CPU"] == 2
+    assert total["memory"] > 0 and total["object_store_memory"] > 0
+
+
+def test_a_machine_is_listed():
+    (node,) = skate.nodes()
+    assert node["Alive"] is True
+    assert node["Resources"]["CPU"] == 2
+    assert node["NodeID"] == skate.get_runtime_context().get_node_id()
+
+
+@parallel
+def test_what_is_in_use_is_not_available(flag):
+    go, started = flag("go"), flag("started")
+
+    @skate.remote
+    def hold():
+        started.set()
+        go.wait()
+
+    eventually(lambda: skate.available_resources().get("CPU") == 2)
+    ref = hold.remote()
+    started.wait()
+    eventually(lambda: skate.available_resources().get("CPU") == 1)
+    go.set()
+    skate.get(ref)
+    eventually(lambda: skate.available_resources().get("CPU") == 2)
+
+
+@parallel
+def test_resources_come_back_after_errors_and_actors():
+    @skate.remote
+    def fail():
+        raise ValueError
+
+    @skate.remote(num_cpus=1)
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    for _ in range(3):
+        with pytest.raises(ValueError):
+            skate.get(fail.remote())
+        assert skate.get(Actor.remote().hello.remote()) == "hello"
+    eventually(lambda: skate.available_resources().get("CPU") == 2)
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+@parallel
+def test_cpus_limit_how_many_run(tally):
+    assert max(skate.get([visit.remote(tally) for _ in range(6)])) <= 2
+
+
+@parallel
+def test_a_task_can_take_all_cpus(tally):
+    refs = [visit.options(num_cpus=2).remote(tally) for _ in range(4)]
+    assert max(skate.get(refs)) == 1
+
+
+@parallel
+def test_fractions_of_a_cpu(flag):
+    flags = [flag(str(i)) for i in range(4)]
+
+    @skate.remote(num_cpus=0.5)
+    def meet(i):
+        flags[i].set()
+        for other in flags:
+            other.wait()
+        return True
+
+    assert all(skate.get([meet.remote(i) for i in range(4)], timeout=30))
+
+
+@parallel
+def test_tasks_without_cpus_are_not_limited(flag):
+    flags = [flag(str(i)) for i in range(4)]
+
+    @skate.remote(num_cpus=0)
+    def meet(i):
+        flags[i].set()
+        for other in flags:
+            other.wait()
+        return True
+
+    assert all(skate.get([meet.remote(i) for i in range(4)], timeout=30))
+
+
+@parallel
+@pytest.mark.init(resources={"license": 1})
+def test_custom_resources(tally):
+    assert skate.cluster_resources()["license"] == 1
+    refs = [visit.options(resources={"license": 1}).remote(tally) for _ in range(4)]
+    assert max(skate.get(refs)) == 1
+
+
+@parallel
+@pytest.mark.init(_memory=1_000_000_000)
+def test_memory_is_a_resource(tally):
+    refs = [visit.options(memory=600_000_000).remote(tally) for _ in range(3)]
+    assert max(skate.get(refs)) == 1
+
+
+@parallel
+def test_actors_without_cpus_are_not_limited():
+    @skate.remote
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    actors = [Actor.remote() for _ in range(4)]
+    assert skate.get([a.hello.remote() for a in actors]) == ["hello"] * 4
+    assert skate.get(identity.remote("tasks still run")) == "tasks still run"
+
+
+@parallel
+def test_actors_with_cpus_wait_for_them():
+    @skate.remote(num_cpus=2)
+    class Greedy:
+        def hello(self):
+            return "hello"
+
+    first, second = Greedy.remote(), Greedy.remote()
+    assert skate.get(first.hello.remote()) == "hello"
+    waiting = second.hello.remote()
+    assert skate.wait([waiting], timeout=0.1) == ([], [waiting])
+    skate.kill(first)
+    assert skate.get(waiting, timeout=20) == "hello"
+
+
+# -- blocked tasks give their CPU back ---------------------------------------------------------------
+
+
+@parallel
+def test_a_task_that_waits_for_another_gives_its_cpu_back():
+    @skate.remote(num_cpus=2)
+    def inner():
+        return "inner"
+
+    @skate.remote(num_cpus=2)
+    def outer():
+        return skate.get(inner.remote())
+
+    assert skate.get(outer.remote(), timeout=30) == "inner"
+
+
+@parallel
+def test_wait_gives_the_cpu_back_as_well():
+    @skate.remote(num_cpus=2)
+    def outer():
+        ref = identity.options(num_cpus=2).remote(1)
+        return skate.wait([ref], timeout=20) == ([ref], [])
+
+    assert skate.get(outer.remote(), timeout=30)
+
+
+@parallel
+def test_nested_tasks_do_not_deadlock():
+    @skate.remote
+    def nest(depth):
+        return 0 if depth == 0 else 1 + skate.get(nest.remote(depth - 1))
+
+    assert skate.get(nest.remote(8), timeout=60) == 8
+
+
+@parallel
+def test_a_wide_tree_of_tasks():
+    @skate.remote
+    def tree(depth):
+        return 1 if depth == 0 else sum(skate.get([tree.remote(depth - 1) for _ in range(3)]))
+
+    assert skate.get(tree.remote(3), timeout=60) == 27
+
+
+# -- GPUs -----------------------------------------------------------------------------------------
+
+two_gpus = pytest.mark.init(num_gpus=2)
+
+
+@skate.remote
+def gpus():
+    return skate.get_gpu_ids(), os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+@two_gpus
+def test_gpus_are_given_by_number():
+    ids, visible = skate.get(gpus.options(num_gpus=2).remote())
+    assert [str(i) for i in ids] == ["0", "1"]
+    assert visible == "0,1"
+
+
+@two_gpus
+def test_one_gpu():
+    ids, visible = skate.get(gpus.options(num_gpus=1).remote())
+    assert len(ids) == 1 and visible == str(ids[0])
+
+
+@parallel
+@two_gpus
+@pytest.mark.differs_from_ray("Ray shows all of them")
+def test_without_a_gpu_none_is_visible():
+    assert skate.get(gpus.remote()) == ([], "")
+
+
+@parallel
+@two_gpus
+def test_fractions_of_a_gpu_share_one(flag):
+    here, there = flag("here"), flag("there")
+
+    @skate.remote(num_gpus=0.5)
+    def meet(mine, other):
+        mine.set()
+        other.wait()
+        return skate.get_gpu_ids()
+
+    first, second = skate.get([meet.remote(here, there), meet.remote(there, here)], timeout=30)
+    assert first == second and len(first) == 1
+
+
+@parallel
+@two_gpus
+def test_actors_keep_their_gpus():
+    @skate.remote(num_gpus=1)
+    class Actor:
+        def gpus(self):
+            return skate.get_gpu_ids()
+
+    actors = [Actor.remote() for _ in range(2)]
+    assert sorted(str(i) for ids in skate.get([a.gpus.remote() for a in actors]) for i in ids) == [
+        "0",
+        "1",
+    ]
+
+
+def test_the_driver_has_no_gpus():
+    assert skate.get_gpu_ids() == []
+
+
+# -- what can never be ----------------------------------------------------------------------------
+
+
+@pytest.mark.differs_from_ray("Ray waits for ever")
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"num_cpus": 8}, "CPU"),
+        ({"num_gpus": 1}, "GPU"),
+        ({"resources": {"license": 1}}, "license"),
+        ({"memory": 10**18}, "memory"),
+    ],
+    ids=["cpu", "gpu", "custom", "memory"],
+)
+def test_an_impossible_request_says_so_at_once(options, word):
+    with pytest.raises(skate.exceptions.RayError, match=word):
+        skate.get(identity.options(**options).remote(1), timeout=20)
+
+
+@pytest.mark.differs_from_ray("Ray waits for ever")
+def test_an_impossible_actor_says_so_at_once():
+    @skate.remote(num_gpus=1)
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    actor = Actor.remote()
+    with pytest.raises(skate.exceptions.RayError, match="GPU"):
+        skate.get(actor.hello.remote(), timeout=20)
+
+
+@pytest.mark.differs_from_ray("Ray waits for ever")
+def test_an_impossible_request_names_the_way_out():
+    with pytest.raises(skate.exceptions.RayError, match=r"init\(num_gpus="):
+        skate.get(identity.options(num_gpus=1).remote(1), timeout=20)

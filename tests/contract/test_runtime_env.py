@@ -1,0 +1,126 @@
+"""Surroundings of a task: environment variables, working directory, modules."""
+
+import os
+
+import pytest
+
+import skate
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+whole_job_only = pytest.mark.differs_from_ray("Ray takes directories for a whole job only")
+
+
+@skate.remote
+def variable(name):
+    return os.environ.get(name)
+
+
+def test_environment_variables_of_a_task():
+    env = {"env_vars": {"SKATE_COLOUR": "blue"}}
+    assert skate.get(variable.options(runtime_env=env).remote("SKATE_COLOUR")) == "blue"
+    assert skate.get(variable.remote("SKATE_COLOUR")) is None
+    assert "SKATE_COLOUR" not in os.environ
+
+
+def test_environment_variables_of_an_actor():
+    @skate.remote(runtime_env={"env_vars": {"SKATE_COLOUR": "red"}})
+    class Actor:
+        def __init__(self):
+            self.first = os.environ["SKATE_COLOUR"]
+
+        def colour(self):
+            return self.first, os.environ["SKATE_COLOUR"]
+
+    assert skate.get(Actor.remote().colour.remote()) == ("red", "red")
+    assert "SKATE_COLOUR" not in os.environ
+
+
+def test_children_inherit_the_environment():
+    @skate.remote(runtime_env={"env_vars": {"SKATE_COLOUR": "green"}})
+    def parent():
+        return skate.get(variable.remote("SKATE_COLOUR"))
+
+    assert skate.get(parent.remote()) == "green"
+
+
+@pytest.mark.init(runtime_env={"env_vars": {"SKATE_JOB": "whole", "SKATE_COLOUR": "grey"}})
+def test_the_environment_of_the_whole_job():
+    assert skate.get(variable.remote("SKATE_JOB")) == "whole"
+    env = {"env_vars": {"SKATE_COLOUR": "blue"}}
+    task = variable.options(runtime_env=env)
+    assert skate.get([task.remote("SKATE_JOB"), task.remote("SKATE_COLOUR")]) == ["whole", "blue"]
+
+
+@whole_job_only
+def test_the_working_directory(tmp_path):
+    (tmp_path / "data.txt").write_text("from the working directory")
+
+    @skate.remote(runtime_env={"working_dir": str(tmp_path)})
+    def read():
+        with open("data.txt") as file:
+            return file.read()
+
+    here = os.getcwd()
+    assert skate.get(read.remote()) == "from the working directory"
+    assert os.getcwd() == here
+
+
+@whole_job_only
+def test_modules_of_the_working_directory_can_be_imported(tmp_path):
+    (tmp_path / "skate_neighbour.py").write_text("VALUE = 'neighbour'")
+
+    @skate.remote(runtime_env={"working_dir": str(tmp_path)})
+    def use():
+        import skate_neighbour
+
+        return skate_neighbour.VALUE
+
+    assert skate.get(use.remote()) == "neighbour"
+
+
+@whole_job_only
+def test_modules_can_be_added(tmp_path):
+    package = tmp_path / "skate_extra"
+    package.mkdir()
+    (package / "__init__.py").write_text("VALUE = 'extra'")
+
+    @skate.remote(runtime_env={"py_modules": [str(package)]})
+    def use():
+        import skate_extra
+
+        return skate_extra.VALUE
+
+    assert skate.get(use.remote()) == "extra"
+
+
+def test_a_runtime_env_object():
+    from skate.runtime_env import RuntimeEnv
+
+    env = RuntimeEnv(env_vars={"SKATE_COLOUR": "violet"})
+    assert skate.get(variable.options(runtime_env=env).remote("SKATE_COLOUR")) == "violet"
+
+
+@pytest.mark.parametrize(
+    "env", [{"env_vars": {"A": 1}}, {"env_vars": ["A"]}, {"working_dir": 5}, "text"], ids=str
+)
+def test_environments_that_make_no_sense_are_refused(env):
+    with pytest.raises((TypeError, ValueError)):
+        variable.options(runtime_env=env).remote("A")
+
+
+def test_a_task_knows_its_environment():
+    @skate.remote(runtime_env={"env_vars": {"SKATE_COLOUR": "cyan"}})
+    def ask():
+        return dict(skate.get_runtime_context().runtime_env)["env_vars"]
+
+    assert skate.get(ask.remote()) == {"SKATE_COLOUR": "cyan"}
+
+
+def test_a_task_runs_in_the_directory_of_the_driver():
+    @skate.remote
+    def where():
+        return os.getcwd()
+
+    assert skate.get(where.remote()) == os.getcwd()

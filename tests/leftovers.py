@@ -1,0 +1,101 @@
+"""What a test may leave behind: a picture before, a picture after, and the difference."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, fields
+
+import psutil
+
+GRACE_SECONDS = 1.0
+
+# Inherited by every process that a test starts, so that orphans are found as well.
+MARKER = "SKATE_TEST_SESSION"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Everything that a test could leave, as it is now."""
+
+    processes: frozenset[str]
+    threads: frozenset[str]
+    descriptors: frozenset[str]
+    files: frozenset[str]
+
+    @classmethod
+    def take(cls) -> Picture:
+        return cls(_processes(), _threads(), _descriptors(), _files())
+
+    def new_since(self, before: Picture) -> list[str]:
+        return [
+            f"{field.name[:-1]}: {item}"
+            for field in fields(self)
+            for item in sorted(getattr(self, field.name) - getattr(before, field.name))
+        ]
+
+
+def leftovers_since(before: Picture, grace: float = GRACE_SECONDS) -> list[str]:
+    """What has appeared since `before` and does not go away within the grace period."""
+    deadline = time.monotonic() + grace
+    while found := Picture.take().new_since(before):
+        if time.monotonic() > deadline:
+            break
+        gc.collect()
+        time.sleep(0.01)
+    return found
+
+
+def _processes() -> frozenset[str]:
+    """Descendants of this process, and whoever carries the marker of this test session."""
+    mark = f"{MARKER}={os.environ.get(MARKER)}".encode()
+    found = {p.pid: p for p in psutil.Process().children(recursive=True)}
+    for pid in psutil.pids():
+        if pid not in found and pid != os.getpid() and mark in _environment(pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found[pid] = psutil.Process(pid)
+    return frozenset(text for p in found.values() if (text := _describe(p)))
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _describe(process: psutil.Process) -> str | None:
+    try:
+        return f"{process.pid} {process.status()} {' '.join(process.cmdline())[:200]}"
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _threads() -> frozenset[str]:
+    return frozenset(f"{t.name} ({t.ident})" for t in threading.enumerate())
+
+
+def _descriptors() -> frozenset[str]:
+    if not os.path.isdir("/proc/self/fd"):
+        return frozenset()
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
+            found.add(f"{name} -> {os.readlink(f'/proc/self/fd/{name}')}")
+    return frozenset(found)
+
+
+def _files() -> frozenset[str]:
+    places = {"/dev/shm", tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", "/dev/shm")}
+    return frozenset(
+        os.path.join(place, name)
+        for place in places
+        if os.path.isdir(place)
+        for name in os.listdir(place)
+        if "skate" in name
+    )

@@ -1,0 +1,242 @@
+"""Collective communication between actors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import skate
+from skate.util import collective
+from skate.util.collective import Backend, ReduceOp
+from tests.support import PATIENCE, local_only
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@skate.remote
+class Member:
+    """Runs any function of the collective API; returns its first argument as it is then."""
+
+    def join(self, world_size: int, rank: int, name: str = "default", timeout: int = 30000) -> int:
+        collective.init_collective_group(world_size, rank, "gloo", name, timeout)
+        return collective.get_rank(name)
+
+    def leave(self, name: str = "default") -> bool:
+        collective.destroy_collective_group(name)
+        return collective.is_group_initialized(name)
+
+    def call(self, operation: str, target: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(target, np.ndarray):
+            target = target.copy()
+        elif isinstance(target, list):
+            target = [part.copy() for part in target]
+        getattr(collective, operation)(target, *args, **kwargs)
+        return target
+
+    def standing(self, name: str = "default") -> tuple[bool, int, int]:
+        return (
+            collective.is_group_initialized(name),
+            collective.get_rank(name),
+            collective.get_collective_group_size(name),
+        )
+
+    def strided(self) -> Any:
+        whole = np.zeros((3, 2))
+        whole[:, 0] = collective.get_rank() + 1
+        collective.allreduce(whole[:, 0])
+        return whole
+
+    def exchange(self, peer: int) -> Any:
+        array = np.full(3, float(collective.get_rank()))
+        if collective.get_rank() == 0:
+            collective.send(array, peer)
+            collective.recv(array, peer)
+        else:
+            received = np.empty(3)
+            collective.recv(received, peer)
+            collective.send(received + 10, peer)
+        return array
+
+    def read_only(self, array: Any) -> None:
+        collective.allreduce(array)
+
+
+def everyone(members: list[Any], method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+    refs = [getattr(m, method).remote(*a) for m, a in zip(members, arguments, strict=True)]
+    results: list[Any] = skate.get(refs, timeout=PATIENCE)
+    return results
+
+
+@pytest.fixture
+def pair(engine: str) -> list[Any]:
+    members = [Member.remote() for _ in range(2)]
+    assert everyone(members, "join", [(2, 0), (2, 1)]) == [0, 1]
+    return members
+
+
+def both(pair: list[Any], operation: str, targets: Any, *args: Any) -> list[Any]:
+    return everyone(pair, "call", [(operation, target, *args) for target in targets])
+
+
+def arrays(*values: float) -> list[Any]:
+    return [np.full(3, float(value)) for value in values]
+
+
+@local_only
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [(ReduceOp.SUM, 5), (ReduceOp.PRODUCT, 6), (ReduceOp.MIN, 2), (ReduceOp.MAX, 3)],
+)
+def test_allreduce(pair: list[Any], op: ReduceOp, expected: float) -> None:
+    for result in both(pair, "allreduce", arrays(2, 3), "default", op):
+        assert result.tolist() == [expected] * 3
+
+
+@local_only
+def test_the_other_operations(pair: list[Any]) -> None:
+    first, second = both(pair, "reduce", arrays(2, 3), 1)
+    assert (first.tolist(), second.tolist()) == ([2] * 3, [5] * 3)
+    for result in both(pair, "broadcast", arrays(2, 3), 1):
+        assert result.tolist() == [3] * 3
+    refs = [
+        member.call.remote("allgather", arrays(0, 0), array)
+        for member, array in zip(pair, arrays(2, 3), strict=True)
+    ]
+    for gathered in skate.get(refs, timeout=PATIENCE):
+        assert [part.tolist() for part in gathered] == [[2] * 3, [3] * 3]
+    refs = [member.call.remote("reducescatter", np.zeros(3), arrays(2, 3)) for member in pair]
+    scattered = skate.get(refs, timeout=PATIENCE)
+    assert [part.tolist() for part in scattered] == [[4] * 3, [6] * 3]
+    sent = everyone(pair, "exchange", [(1,), (0,)])
+    assert [part.tolist() for part in sent] == [[10] * 3, [1] * 3]
+
+
+@local_only
+def test_torch_tensors(pair: list[Any]) -> None:
+    targets = [torch.ones(2, dtype=torch.int64), torch.full((2,), 4)]
+    for result in both(pair, "allreduce", targets):
+        assert result.tolist() == [5, 5]
+
+
+@local_only
+def test_a_part_of_an_array_is_changed_in_place(pair: list[Any]) -> None:
+    for result in everyone(pair, "strided", [(), ()]):
+        assert result.tolist() == [[3, 0], [3, 0], [3, 0]]
+
+
+@local_only
+def test_several_groups_and_a_second_life(pair: list[Any]) -> None:
+    assert everyone(pair, "join", [(2, 1, "other"), (2, 0, "other")]) == [1, 0]
+    assert everyone(pair, "standing", [("other",)] * 2) == [(True, 1, 2), (True, 0, 2)]
+    assert everyone(pair, "leave", [()] * 2) == [False, False]
+    assert everyone(pair, "standing", [()] * 2) == [(False, -1, -1)] * 2
+    assert everyone(pair, "join", [(2, 0), (2, 1)]) == [0, 1]
+    for name in ("default", "other"):
+        for result in both(pair, "allreduce", arrays(1, 1), name):
+            assert result.tolist() == [2] * 3
+
+
+@local_only
+def test_the_meeting_ends_when_all_are_connected(pair: list[Any]) -> None:
+    assert both(pair, "allreduce", arrays(1, 1))
+    assert skate.util.list_named_actors() == []
+
+
+@local_only
+def test_a_group_declared_from_outside() -> None:
+    members = [Member.remote() for _ in range(2)]
+    collective.create_collective_group(members, 2, [1, 0], backend="gloo", group_name="g")
+    with pytest.raises(RuntimeError, match="exists already"):
+        collective.create_collective_group(members, 2, [1, 0], backend="gloo", group_name="g")
+    for result in both(members, "allreduce", arrays(1, 2), "g"):
+        assert result.tolist() == [3] * 3
+    assert everyone(members, "standing", [("g",)] * 2) == [(True, 1, 2), (True, 0, 2)]
+    assert everyone(members, "leave", [("g",)] * 2) == [False, False]
+    with pytest.raises(RuntimeError, match="not in a collective group"):
+        both(members, "allreduce", arrays(1, 2), "g")
+
+
+@local_only
+def test_a_member_that_never_comes_is_named() -> None:
+    member = Member.remote()
+    with pytest.raises(TimeoutError, match=r"rank 0, 2 of 3 did not join"):
+        skate.get(member.join.remote(3, 1, "default", 200), timeout=PATIENCE)
+    others = [Member.remote(), member]
+    assert everyone(others, "join", [(2, 0), (2, 1)]) == [0, 1]
+
+
+@local_only
+def test_a_rank_that_is_taken_is_refused() -> None:
+    first, second = Member.remote(), Member.remote()
+    waiting = first.join.remote(2, 0)
+    with pytest.raises((ValueError, TimeoutError)):
+        skate.get(second.join.remote(2, 0, "default", 1000), timeout=PATIENCE)
+    skate.kill(first)
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(waiting, timeout=PATIENCE)
+
+
+@local_only
+def test_a_read_only_array_is_refused(pair: list[Any]) -> None:
+    ref = skate.put(np.ones(1_000_000))
+    with pytest.raises(ValueError, match="copy"):
+        skate.get(pair[0].read_only.remote(ref), timeout=PATIENCE)
+
+
+def test_a_group_of_one_needs_nobody() -> None:
+    member = Member.remote()
+    assert skate.get(member.join.remote(1, 0, "alone")) == 0
+    result = skate.get(member.call.remote("allreduce", np.ones(2), "alone"))
+    assert result.tolist() == [1, 1]
+    for wrong in (
+        ("send", np.ones(2), 0, "alone"),
+        ("allgather", [np.ones(2)] * 2, np.ones(2), "alone"),
+    ):
+        with pytest.raises(RuntimeError, match=r"this process itself|a list of 1"):
+            skate.get(member.call.remote(*wrong))
+    with pytest.raises(ValueError, match="ranks 0 to 0"):
+        skate.get(member.call.remote("broadcast", np.ones(2), 1, "alone"))
+    with pytest.raises(TypeError, match="or a numpy"):
+        skate.get(member.call.remote("allreduce", "text", "alone"))
+    with pytest.raises(RuntimeError, match="already"):
+        skate.get(member.join.remote(1, 0, "alone"))
+    assert skate.get(member.leave.remote("alone")) is False
+
+
+def test_outside_a_group() -> None:
+    assert not collective.is_group_initialized("none")
+    assert collective.get_rank("none") == collective.get_collective_group_size("none") == -1
+    collective.destroy_collective_group("none")
+    with pytest.raises(RuntimeError, match="not in a collective group 'none'"):
+        collective.barrier("none")
+
+
+@pytest.mark.parametrize(("world_size", "rank"), [(0, 0), (2, 2), (2, -1)])
+def test_bad_ranks_are_refused(world_size: int, rank: int) -> None:
+    with pytest.raises(ValueError, match="rank must be"):
+        collective.init_collective_group(world_size, rank)
+    with pytest.raises(ValueError, match="a rank of its own"):
+        collective.create_collective_group([None], world_size, [rank])
+
+
+def test_backends() -> None:
+    assert Backend("gloo") == Backend("torch_gloo") == Backend.GLOO == "GLOO"
+    assert Backend("nccl") == Backend.NCCL
+    with pytest.raises(ValueError, match="mpi"):
+        Backend("mpi")
+    assert collective.gloo_available()
+    assert collective.is_backend_available("gloo")
+    assert not collective.is_backend_available("nccl")
+    assert not collective.nccl_available()
+    with pytest.raises(RuntimeError, match="use gloo"):
+        collective.init_collective_group(1, 0, backend="nccl")
+
+
+def test_without_torch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r'pip install "skate\[torch\]"'):
+        collective.init_collective_group(1, 0)

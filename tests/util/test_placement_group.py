@@ -1,0 +1,124 @@
+"""The handles of placement groups; what groups do is in the contract suite."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+import skate
+from skate.util import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from skate.util.placement_group import PlacementGroup, check_placement_group_index
+from tests.support import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+BUNDLES = [{"CPU": 1.0}, {"CPU": 0.5}]
+
+
+@skate.remote(num_cpus=0)
+def bundles_of(group: PlacementGroup) -> tuple[bool, list[dict[str, float]]]:
+    return group.wait(PATIENCE), group.bundle_specs
+
+
+def test_ready_gives_the_group() -> None:
+    group = placement_group(BUNDLES)
+    assert skate.get(group.ready(), timeout=PATIENCE) == group
+    assert group.wait(PATIENCE)
+    assert (group.bundle_count, group.bundle_specs) == (2, BUNDLES)
+    assert not group.is_empty
+
+
+def test_a_handle_can_be_sent() -> None:
+    group = placement_group(BUNDLES)
+    assert skate.get(bundles_of.remote(group), timeout=PATIENCE) == (True, BUNDLES)
+    assert skate.get(skate.put([group])) == [group]
+    assert {group: 1}[skate.get(skate.put(group))] == 1
+
+
+def test_a_handle_can_be_made_from_the_id() -> None:
+    group = placement_group(BUNDLES)
+    again = PlacementGroup(group.id)
+    assert again == group
+    assert again.bundle_specs == BUNDLES
+    assert again.wait(PATIENCE)
+
+
+def test_a_group_is_found_by_its_name() -> None:
+    group = placement_group(BUNDLES, name="mine", lifetime="detached")
+    found = get_placement_group("mine")
+    assert found == group
+    assert found.bundle_specs == BUNDLES
+    with pytest.raises(ValueError, match="must not be empty"):
+        get_placement_group("")
+    with pytest.raises(ValueError, match="other"):
+        get_placement_group("other")
+
+
+def test_the_table() -> None:
+    group = placement_group(BUNDLES, strategy="STRICT_PACK", name="mine")
+    group.wait(PATIENCE)
+    row = placement_group_table(group)
+    assert placement_group_table()[group.id.hex()] == row
+    assert (row["name"], row["strategy"], row["state"]) == ("mine", "STRICT_PACK", "CREATED")
+    assert list(row["bundles"].values()) == BUNDLES
+
+
+def test_a_removed_group_gives_its_resources_back() -> None:
+    before = skate.available_resources()["CPU"]
+    group = placement_group(BUNDLES)
+    group.wait(PATIENCE)
+    assert skate.available_resources()["CPU"] == before - 1.5
+    remove_placement_group(group)
+    assert skate.available_resources()["CPU"] == before
+
+
+def test_no_group() -> None:
+    empty = PlacementGroup.empty()
+    assert empty.is_empty
+    assert empty.wait(0)
+    assert empty.bundle_count == 0
+    assert skate.get(empty.ready()) == empty == pickle.loads(pickle.dumps(empty))
+    assert get_current_placement_group() is None
+
+
+@pytest.mark.parametrize(
+    "bundles", [None, [], {}, [{}], [{"CPU": 0}], [{"CPU": -1}], [{"CPU": "1"}], [{1: 1}], ["CPU"]]
+)
+def test_bad_bundles_are_refused(bundles: Any) -> None:
+    with pytest.raises(ValueError, match="bundles must be"):
+        placement_group(bundles)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"strategy": "TIGHT"},
+        {"lifetime": "forever"},
+        {"_soft_target_node_id": "ab"},
+        {"bundle_label_selector": [{"a": "b"}]},
+        {"topology_strategy": {"a": "PACK"}},
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        placement_group([{"CPU": 1}], **arguments)
+
+
+def test_the_bundle_index_is_checked() -> None:
+    group = placement_group(BUNDLES)
+    for index in (-1, 0, 1):
+        check_placement_group_index(group, index)
+    for index in (-2, 2):
+        with pytest.raises(ValueError, match="bundles 0 to 1"):
+            check_placement_group_index(group, index)
+    check_placement_group_index(PlacementGroup.empty(), -1)
+    with pytest.raises(ValueError, match="must be -1"):
+        check_placement_group_index(PlacementGroup.empty(), 0)
