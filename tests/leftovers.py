@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import tempfile
 import threading
 import time
@@ -33,7 +34,7 @@ class Picture:
 
     def new_since(self, before: Picture) -> list[str]:
         return [
-            f"{field.name[:-1]}: {item}"
+            f"{field.name}: {item}"
             for field in fields(self)
             for item in sorted(getattr(self, field.name) - getattr(before, field.name))
         ]
@@ -52,13 +53,17 @@ def leftovers_since(before: Picture, grace: float = GRACE_SECONDS) -> list[str]:
 
 def _processes() -> frozenset[str]:
     """Descendants of this process, and whoever carries the marker of this test session."""
-    mark = f"{MARKER}={os.environ.get(MARKER)}".encode()
+    mark = _mark()
     found = {p.pid: p for p in psutil.Process().children(recursive=True)}
     for pid in psutil.pids():
         if pid not in found and pid != os.getpid() and mark in _environment(pid):
             with contextlib.suppress(psutil.NoSuchProcess):
                 found[pid] = psutil.Process(pid)
     return frozenset(text for p in found.values() if (text := _describe(p)))
+
+
+def _mark() -> bytes:
+    return f"{MARKER}={os.environ.get(MARKER)}".encode()
 
 
 def _environment(pid: int) -> bytes:
@@ -71,7 +76,7 @@ def _environment(pid: int) -> bytes:
 
 def _describe(process: psutil.Process) -> str | None:
     try:
-        return f"{process.pid} {process.status()} {' '.join(process.cmdline())[:200]}"
+        return f"{process.pid} {' '.join(process.cmdline())[:200]}"
     except psutil.NoSuchProcess:
         return None
 
@@ -97,5 +102,11 @@ def _files() -> frozenset[str]:
         for place in places
         if os.path.isdir(place)
         for name in os.listdir(place)
-        if "skate" in name
+        if "skate" in name and not _of_somebody_else(name)
     )
+
+
+def _of_somebody_else(name: str) -> bool:
+    """Whether the process that the name mentions is alive and none of this test session."""
+    pids = {int(number) for number in re.findall(r"\d+", name)} - {os.getpid()}
+    return any((text := _environment(pid)) and _mark() not in text for pid in pids)

@@ -1,6 +1,6 @@
 """Ray in the place of skate, to check what the tests expect against the original.
 
-    SKATE_ORACLE=ray pytest tests/contract
+Run `SKATE_ORACLE=ray pytest tests/contract`.
 """
 
 from __future__ import annotations

@@ -231,7 +231,8 @@ def _connect(address: str | None) -> Engine:
 
 def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | None, str | None]:
     memory = _options._bytes("_memory", kwargs.pop("_memory", None))
-    return memory, spill_dir or kwargs.pop("_temp_dir", None)
+    temp_dir = kwargs.pop("_temp_dir", None)
+    return memory, spill_dir or temp_dir
 
 
 def _check_without_effect(given: dict[str, Any]) -> None:

@@ -152,13 +152,20 @@ def _is_dense(tensor: Any) -> bool:
 
 
 _readonly_warning_silenced = False
+_tensors_rebuilt = 0
+
+
+def tensors_rebuilt() -> int:
+    """How many tensors have been made on buffers so far; grows when a value contains some."""
+    return _tensors_rebuilt
 
 
 def _rebuild_tensor(buffer: Any, dtype: Any, shape: tuple[int, ...], stride: Any) -> Any:
     """A view on the buffer. Shared segments are mapped copy-on-write, so writing to it is safe."""
     import torch
 
-    global _readonly_warning_silenced
+    global _readonly_warning_silenced, _tensors_rebuilt
+    _tensors_rebuilt += 1
     if not _readonly_warning_silenced:
         import warnings
 

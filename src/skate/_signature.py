@@ -42,7 +42,7 @@ class Arity:
         places.update((name, _UNLIMITED) for name, kind, _ in parameters if kind == 3)
         self._places = {name: places[name] for name, kind, _ in parameters if kind in (1, 3)}
         self._required = [
-            (name, places[name])
+            (name if kind else None, places[name])
             for name, kind, default in parameters
             if not default and name in places
         ]

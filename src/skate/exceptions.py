@@ -38,6 +38,7 @@ SkateError (RayError)
 from __future__ import annotations
 
 import os
+import pickle
 from typing import Any
 
 __all__ = [
@@ -88,16 +89,16 @@ class SkateError(Exception):
 
     def to_bytes(self) -> bytes:
         """The error as bytes, for `from_bytes`."""
-        import cloudpickle
+        from skate._serialization import dumps
 
-        return bytes(cloudpickle.dumps(self))
+        return pickle.dumps(dumps(self, "error").packed())
 
     @staticmethod
     def from_bytes(b: bytes) -> SkateError:
         """The error that `to_bytes` wrote."""
-        import cloudpickle
+        from skate._serialization import loads
 
-        error: SkateError = cloudpickle.loads(b)
+        error: SkateError = loads(pickle.loads(b))
         return error
 
     @staticmethod

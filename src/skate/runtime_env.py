@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-_SUPPORTED = ("env_vars", "working_dir", "py_modules", "config", "worker_process_setup_hook")
+_SUPPORTED = ("env_vars", "working_dir", "py_modules", "config")
 _INSTALLING = ("pip", "conda", "uv", "container", "image_uri", "py_executable", "java_jars")
-_PROFILING = ("nsight", "rocprof_sys", "mpi")
+_PROCESS = ("worker_process_setup_hook", "nsight", "rocprof_sys", "mpi")
 
 
 class RuntimeEnv(dict[str, Any]):
@@ -17,7 +17,7 @@ class RuntimeEnv(dict[str, Any]):
     RuntimeEnv(env_vars={"OMP_NUM_THREADS": "1"}, working_dir="experiment")
     """
 
-    known_fields = frozenset((*_SUPPORTED, *_INSTALLING, *_PROFILING))
+    known_fields = frozenset((*_SUPPORTED, *_INSTALLING, *_PROCESS))
     extensions_fields: frozenset[str] = frozenset()
 
     def __init__(
@@ -133,8 +133,11 @@ def _check(name: str, value: Any) -> None:
             f"runtime_env[{name!r}] asks for another environment, but workers share this one: "
             "install what is needed here, or run on a Ray cluster with the ray engine"
         )
-    if name in _PROFILING:
-        raise ValueError(f"runtime_env[{name!r}] is not supported; profile workers from outside")
+    if name in _PROCESS:
+        raise ValueError(
+            f"runtime_env[{name!r}] changes how worker processes start, and those are shared: "
+            "do it in the task or in the constructor of an actor"
+        )
     if name not in _SUPPORTED:
         raise ValueError(f"runtime_env has no field {name!r}; allowed are {', '.join(_SUPPORTED)}")
     check = {"env_vars": _check_env_vars, "working_dir": _check_path, "py_modules": _check_list}

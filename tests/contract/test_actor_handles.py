@@ -189,7 +189,8 @@ def test_a_handle_kept_by_another_actor():
 def test_handles_of_one_actor_are_equal():
     counter = Counter.options(name="equal").remote()
     again = skate.get_actor("equal")
-    assert counter == again and hash(counter) == hash(again)
+    assert counter == again
+    assert hash(counter) == hash(again)
     assert counter != Counter.remote()
     assert skate.get(skate.put([counter]))[0] == counter
 

@@ -1,5 +1,7 @@
 """Actors: construction, calls, their order, state, results and errors."""
 
+# ruff: noqa: UP028 (Ray cannot stream a `yield from`)
+
 import pytest
 
 import skate

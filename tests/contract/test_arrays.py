@@ -14,8 +14,8 @@ def identity(x):
     return x
 
 
-def test_structured(dtype=(("a", "i4"), ("b", "f8", (2,)))):
-    array = np.zeros(1000, dtype=np.dtype(list(dtype)))
+def test_structured():
+    array = np.zeros(1000, dtype=[("a", "i4"), ("b", "f8", (2,))])
     array["a"] = np.arange(1000)
     assert_same(array)
 
@@ -45,7 +45,8 @@ ARRAYS = {
 def assert_same(array):
     for back in (skate.get(skate.put(array)), skate.get(identity.remote(array))):
         assert type(back) is type(array)
-        assert back.dtype == array.dtype and back.shape == array.shape
+        assert back.dtype == array.dtype
+        assert back.shape == array.shape
         np.testing.assert_array_equal(back, array)
 
 
@@ -85,7 +86,8 @@ def test_a_writable_copy_on_request(size):
     array[0] = 1
     assert skate.get(ref)["a"][0] == 0
     (again,) = skate.get([ref], copy=True)
-    assert again["a"].flags.writeable and again["a"][0] == 0
+    assert again["a"].flags.writeable
+    assert again["a"][0] == 0
 
 
 def test_the_caller_may_change_an_array_after_putting_it():

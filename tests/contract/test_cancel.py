@@ -250,8 +250,7 @@ def test_a_stream_is_cancelled(flag):
     assert skate.get(next(stream)) == 0
     skate.cancel(stream)
     with pytest.raises(Cancelled):
-        for ref in stream:
-            skate.get(ref, timeout=20)
+        skate.get(list(stream), timeout=20)
 
 
 @parallel

@@ -38,8 +38,13 @@ class Actor:
 
 def test_the_driver_is_in_no_task():
     mine = facts()
-    assert [mine[k] for k in ("task", "task_name", "function", "actor", "actor_name")] == [None] * 5
-    assert mine["job"] and mine["node"] and mine["worker"] and mine["namespace"]
+    assert [mine[k] for k in ("task", "task_name", "function", "actor", "actor_name")] == [
+        None
+    ] * 5
+    assert mine["job"]
+    assert mine["node"]
+    assert mine["worker"]
+    assert mine["namespace"]
 
 
 def test_a_task():
@@ -49,12 +54,14 @@ def test_a_task():
     }
     assert its["task_name"].endswith("task_facts")
     assert its["function"].endswith("task_facts")
-    assert its["actor"] is None and its["actor_name"] is None
+    assert its["actor"] is None
+    assert its["actor_name"] is None
 
 
 def test_every_task_has_its_own_id():
     ids = {its["task"] for its in skate.get([task_facts.remote() for _ in range(5)])}
-    assert len(ids) == 5 and None not in ids
+    assert len(ids) == 5
+    assert None not in ids
 
 
 def test_an_actor():

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 TaskError = skate.exceptions.RayTaskError
 
 
-class Odd(Exception):
+class OddError(Exception):
     """An error whose constructor cannot be called with its args."""
 
     def __init__(self, code, *, reason):
@@ -20,7 +20,7 @@ class Odd(Exception):
         self.code, self.reason = code, reason
 
 
-class Unpicklable(Exception):
+class UnpicklableError(Exception):
     def __init__(self, text):
         super().__init__(text)
         self.lock = threading.Lock()
@@ -77,35 +77,37 @@ def test_attributes_of_the_error_are_kept():
 def test_an_error_with_an_odd_constructor():
     @skate.remote
     def fail():
-        raise Odd(7, reason="odd")
+        raise OddError(7, reason="odd")
 
     found = caught(fail.remote())
     assert isinstance(found, TaskError)
-    assert "7: odd" in str(found) and "Odd" in str(found)
+    assert "7: odd" in str(found)
+    assert "OddError" in str(found)
 
 
 def test_an_error_that_cannot_be_pickled():
     @skate.remote
     def fail():
-        raise Unpicklable("with a lock")
+        raise UnpicklableError("with a lock")
 
     found = caught(fail.remote())
     assert isinstance(found, TaskError)
-    assert "with a lock" in str(found) and "Unpicklable" in str(found)
+    assert "with a lock" in str(found)
+    assert "UnpicklableError" in str(found)
 
 
 def test_an_error_that_cannot_be_unpickled():
-    class Refuses(Exception):
+    class RefusesError(Exception):
         def __reduce__(self):
             return int, ("not a number",)
 
     @skate.remote
     def fail():
-        raise Refuses("hard to read")
+        raise RefusesError("hard to read")
 
     found = caught(fail.remote())
     assert isinstance(found, skate.exceptions.RayError)
-    assert "Refuses" in str(found) or "not a number" in str(found)
+    assert "RefusesError" in str(found) or "not a number" in str(found)
 
 
 def test_the_text_shows_the_line_of_the_user():
@@ -131,7 +133,8 @@ def test_the_text_does_not_show_the_engine():
         return skate.get(inner.remote())
 
     text = str(caught(outer.remote()))
-    assert "skate/engine" not in text and "_api.py" not in text
+    assert "skate/engine" not in text
+    assert "_api.py" not in text
     assert text.count("raise ValueError") == 1
 
 
@@ -144,7 +147,8 @@ def test_a_chained_error_shows_both():
             raise ValueError("second") from error
 
     text = str(caught(fail.remote()))
-    assert "first" in text and "second" in text
+    assert "first" in text
+    assert "second" in text
 
 
 def test_an_error_passes_through_dependants(tally):
@@ -204,21 +208,22 @@ def test_an_error_of_an_actor_names_the_method():
 
     actor = Actor.remote()
     text = str(caught(actor.method.remote()))
-    assert "Actor.method" in text and "in a method" in text
+    assert "Actor.method" in text
+    assert "in a method" in text
 
 
 def test_except_clauses_work_by_the_users_own_class():
-    class Base(Exception):
+    class BaseError(Exception):
         pass
 
-    class Special(Base):
+    class SpecialError(BaseError):
         pass
 
     @skate.remote
     def fail():
-        raise Special("special")
+        raise SpecialError("special")
 
-    with pytest.raises(Base):
+    with pytest.raises(BaseError):
         skate.get(fail.remote())
 
 

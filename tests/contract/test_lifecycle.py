@@ -122,6 +122,7 @@ def test_inside_a_running_event_loop(start):
     asyncio.run(main())
 
 
+@pytest.mark.differs_from_ray("Ray ends the whole program")
 def test_started_in_a_thread_used_in_another(start):
     thread = threading.Thread(target=lambda: start(num_cpus=2))
     thread.start()
@@ -156,7 +157,7 @@ def test_the_error_of_an_old_reference_names_shutdown(start):
     old = skate.put(1)
     skate.shutdown()
     start(num_cpus=2)
-    with pytest.raises(skate.exceptions.RayError, match="shutdown|session"):
+    with pytest.raises(skate.exceptions.RayError, match=r"shutdown|session"):
         skate.get(old)
 
 

@@ -58,7 +58,8 @@ VALUES = {
 def test_a_value_comes_back_as_it_went(value):
     assert skate.get(skate.put(value)) == value
     returned = skate.get(identity.remote(value))
-    assert returned == value and type(returned) is type(value)
+    assert returned == value
+    assert type(returned) is type(value)
 
 
 @pytest.mark.parametrize("size", [0, 1, 1_000, 100_000, 1_000_000, 50_000_000])

@@ -80,7 +80,7 @@ def test_a_bundle_that_does_not_exist_is_refused(group, index):
 
 def test_a_task_larger_than_any_bundle_is_refused(group):
     made = group([{"CPU": 1}])
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="CPU"):
         current.options(num_cpus=2, scheduling_strategy=inside(made)).remote()
 
 
@@ -165,7 +165,7 @@ def test_a_group_by_name(group):
     made = group([{"CPU": 1}], name="found")
     assert made.wait(timeout_seconds=20)
     assert get_placement_group("found").id == made.id
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="unknown"):
         get_placement_group("unknown")
 
 

@@ -32,7 +32,8 @@ def visit(tally, resources=None):
 def test_what_there_is():
     total = skate.cluster_resources()
     assert total["CPU"] == 2
-    assert total["memory"] > 0 and total["object_store_memory"] > 0
+    assert total["memory"] > 0
+    assert total["object_store_memory"] > 0
 
 
 def test_a_machine_is_listed():
@@ -64,7 +65,7 @@ def test_what_is_in_use_is_not_available(flag):
 def test_resources_come_back_after_errors_and_actors():
     @skate.remote
     def fail():
-        raise ValueError
+        raise ValueError("failed")
 
     @skate.remote(num_cpus=1)
     class Actor:
@@ -72,7 +73,7 @@ def test_resources_come_back_after_errors_and_actors():
             return "hello"
 
     for _ in range(3):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="failed"):
             skate.get(fail.remote())
         assert skate.get(Actor.remote().hello.remote()) == "hello"
     eventually(lambda: skate.available_resources().get("CPU") == 2)
@@ -162,7 +163,7 @@ def test_actors_with_cpus_wait_for_them():
     assert skate.get(waiting, timeout=20) == "hello"
 
 
-# -- blocked tasks give their CPU back ---------------------------------------------------------------
+# -- blocked tasks give their CPU back ------------------------------------------------------------
 
 
 @parallel
@@ -226,7 +227,8 @@ def test_gpus_are_given_by_number():
 @two_gpus
 def test_one_gpu():
     ids, visible = skate.get(gpus.options(num_gpus=1).remote())
-    assert len(ids) == 1 and visible == str(ids[0])
+    assert len(ids) == 1
+    assert visible == str(ids[0])
 
 
 @parallel
@@ -248,7 +250,8 @@ def test_fractions_of_a_gpu_share_one(flag):
         return skate.get_gpu_ids()
 
     first, second = skate.get([meet.remote(here, there), meet.remote(there, here)], timeout=30)
-    assert first == second and len(first) == 1
+    assert first == second
+    assert len(first) == 1
 
 
 @parallel

@@ -1,5 +1,7 @@
 """Not small any more: many tasks, many references, deep nesting."""
 
+# ruff: noqa: UP028 (Ray cannot stream a `yield from`)
+
 import pytest
 
 import skate

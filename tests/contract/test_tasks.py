@@ -145,7 +145,7 @@ def test_the_old_spelling_of_several_results():
     assert skate.get(echo.options(num_return_vals=2).remote()) == [(), {}]
 
 
-# -- ways to make a remote function ----------------------------------------------------------------
+# -- ways to make a remote function ---------------------------------------------------------------
 
 
 def test_remote_as_a_call():
@@ -203,7 +203,9 @@ def test_a_task_may_return_a_reference_it_made():
 
 def test_a_function_of_a_script():
     script = {"__name__": "__main__", "remote": skate.remote}
-    exec("HELPER = 3\ndef helper(x): return x * HELPER\n@remote\ndef f(x): return helper(x)", script)
+    exec(
+        "HELPER = 3\ndef helper(x): return x * HELPER\n@remote\ndef f(x): return helper(x)", script
+    )
     assert skate.get(script["f"].remote(2)) == 6
 
 
@@ -292,9 +294,9 @@ def test_an_error_of_the_task_is_not_retried_by_default(tally):
     @skate.remote
     def fail():
         tally.add()
-        raise ValueError
+        raise ValueError("failed")
 
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="failed"):
         skate.get(fail.remote())
     assert len(tally) == 1
 
@@ -348,9 +350,9 @@ def test_no_retries_at_all(tally):
     @skate.remote(max_retries=0, retry_exceptions=True)
     def fail():
         tally.add()
-        raise ValueError
+        raise ValueError("failed")
 
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="failed"):
         skate.get(fail.remote())
     assert len(tally) == 1
 

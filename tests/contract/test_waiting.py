@@ -56,7 +56,8 @@ def test_wait_for_all():
 def test_wait_takes_the_first_of_the_ready():
     refs = [skate.put(i) for i in range(5)]
     ready, pending = skate.wait(refs, num_returns=2)
-    assert ready == refs[:2] and pending == refs[2:]
+    assert ready == refs[:2]
+    assert pending == refs[2:]
 
 
 def test_wait_counts_errors_as_ready():
@@ -70,13 +71,13 @@ def test_wait_for_nothing():
 
 @pytest.mark.parametrize("arguments", [{"num_returns": 0}, {"num_returns": 2}, {"timeout": -1}])
 def test_wait_refuses_numbers_that_make_no_sense(arguments):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"num_returns|objects|timeout"):
         skate.wait([skate.put(1)], **arguments)
 
 
 def test_wait_refuses_duplicates():
     ref = skate.put(1)
-    with pytest.raises(ValueError, match="unique|twice|duplicate|more than once"):
+    with pytest.raises(ValueError, match=r"unique|twice|duplicate|more than once"):
         skate.wait([ref, ref])
 
 
@@ -96,7 +97,8 @@ def test_wait_keeps_the_order_given(held):
     done = [identity.remote(i) for i in range(3)]
     skate.get(done)
     ready, pending = skate.wait([done[2], held, done[0]], num_returns=2)
-    assert ready == [done[2], done[0]] and pending == [held]
+    assert ready == [done[2], done[0]]
+    assert pending == [held]
 
 
 @parallel

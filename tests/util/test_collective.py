@@ -12,7 +12,7 @@ import torch
 import skate
 from skate.util import collective
 from skate.util.collective import Backend, ReduceOp
-from tests.support import PATIENCE, local_only
+from tests.support import PATIENCE, eventually, local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -143,7 +143,7 @@ def test_several_groups_and_a_second_life(pair: list[Any]) -> None:
 @local_only
 def test_the_meeting_ends_when_all_are_connected(pair: list[Any]) -> None:
     assert both(pair, "allreduce", arrays(1, 1))
-    assert skate.util.list_named_actors() == []
+    eventually(lambda: skate.util.list_named_actors() == [])
 
 
 @local_only

@@ -39,6 +39,10 @@ def describe(array: Any, i: int) -> tuple[float, bool, int]:
     return float(array[i]), bool(array.flags.writeable), os.getpid()
 
 
+def environment(name: str) -> str | None:
+    return os.environ.get(name)
+
+
 def nested(n: int) -> list[int]:
     found: list[int] = joblib.Parallel(n_jobs=2)(delayed(square)(i) for i in range(n))
     return found
@@ -83,7 +87,7 @@ def test_results_one_by_one() -> None:
 
 
 def test_an_exception_is_the_users_own() -> None:
-    with joblib.parallel_config("skate"), pytest.raises(ValueError, match="0 is even"):
+    with joblib.parallel_config("skate"), pytest.raises(ValueError, match="is even"):
         joblib.Parallel(n_jobs=2)(delayed(odd_only)(i) for i in range(10))
 
 
@@ -126,7 +130,7 @@ def test_an_argument_may_change_between_two_calls() -> None:
 def test_options_and_thread_limits_reach_the_workers() -> None:
     with joblib.parallel_config("skate", inner_max_num_threads=3):
         found = joblib.Parallel(n_jobs=2)(
-            delayed(os.environ.get)("OMP_NUM_THREADS") for _ in range(3)
+            delayed(environment)("OMP_NUM_THREADS") for _ in range(3)
         )
     assert found == ["3"] * 3
 

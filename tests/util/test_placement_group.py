@@ -51,6 +51,11 @@ def test_a_handle_can_be_made_from_the_id() -> None:
     assert again.wait(PATIENCE)
 
 
+def test_a_handle_from_an_unknown_id_says_so() -> None:
+    with pytest.raises(ValueError, match="no placement group with the id"):
+        PlacementGroup(skate.PlacementGroupID.from_random()).bundle_specs  # noqa: B018
+
+
 def test_a_group_is_found_by_its_name() -> None:
     group = placement_group(BUNDLES, name="mine", lifetime="detached")
     found = get_placement_group("mine")

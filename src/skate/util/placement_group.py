@@ -67,7 +67,10 @@ class PlacementGroup:
     def bundle_specs(self) -> list[Bundle]:
         """The resources of each bundle."""
         if self.bundle_cache is None:
-            self.bundle_cache = list(placement_group_table(self)["bundles"].values())
+            row = placement_group_table(self)
+            if not row:
+                raise ValueError(f"there is no placement group with the id {self.id.hex()}")
+            self.bundle_cache = list(row["bundles"].values())
         return self.bundle_cache
 
     @property

@@ -38,7 +38,7 @@ class Answers:
                 self._stream(work, value, start)
                 return
             if "dynamic" in extra:
-                value = DynamicObjectRefGenerator([self._engine.put(item) for item in value])
+                value = self._collect(work, value)
         if count == 1:
             packed = self.pack(value)
             self._send(work, (m.RESULT, id, *packed, _micros(start)))
@@ -47,6 +47,18 @@ class Answers:
         else:
             values = [self.pack(item) for item in _exactly(value, count)]
             self._send(work, (m.RESULTS, id, values, _micros(start)))
+
+    def _collect(self, work: Work, items: Any) -> DynamicObjectRefGenerator:
+        """All items as references; an error on the way is the last one."""
+        refs = []
+        try:
+            for item in _iterate(items):
+                refs.append(self._engine.put(item))
+        except Exception as error:
+            execution = self._engine.execution
+            packed = execution.remote_error(error, execution.name_of(work[0]))
+            refs.append(self._engine.put_error(packed))
+        return DynamicObjectRefGenerator(refs)
 
     def pack(self, value: Any) -> Value:
         if _serialization.is_plain((value,)):

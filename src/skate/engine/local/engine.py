@@ -341,11 +341,6 @@ class LocalEngine(Objects, Engine):
         kwargs: dict[str, Any],
         options: ActorOptions,
     ) -> tuple[ObjectRef[Any], ActorMeta]:
-        if options.name is not None:
-            with self.lock:
-                existing = self.requests.claim_name(options)
-            if existing is not None:
-                return self._handle(existing)
         exported = cls.exported
         if exported is None or exported[0] is not self:
             exported = self._export(cls, cls.cls, cls.meta.class_name)
@@ -354,6 +349,9 @@ class LocalEngine(Objects, Engine):
         meta = _serialization.dumps(cls.meta).packed()
         (ref,) = self._return_refs(task)
         with self.lock:
+            existing = self.requests.claim_name(options)
+            if existing is not None:
+                return self._handle(existing)
             self.requests.new_actor(task, options, cls.meta.class_name, meta)
         self._write()
         return ref, cls.meta

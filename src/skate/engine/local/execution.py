@@ -27,6 +27,7 @@ from skate.engine.local.arguments import unpack
 from skate.engine.local.interrupts import Interrupts
 from skate.engine.local.objects import INLINE, Needs
 from skate.engine.local.reactor import Waiter
+from skate.engine.local.store import parts_of
 
 if TYPE_CHECKING:
     from skate.engine.local.wire import Connection, Message
@@ -76,6 +77,7 @@ class Execution:
         self.cancel_running: Callable[[int], None] = self._interrupt_main
         self.deliver: Callable[[Work], None] = self._enqueue
         self._functions: dict[int, Any] = {}
+        self._captured: dict[Any, tuple[Any, Any]] = {}
         self._durations: dict[Any, float] = {}
         self._main = threading.get_ident()
         self._current: Running | None = None  # on the main thread
@@ -90,6 +92,10 @@ class Execution:
             m.CREDIT: self.answers.on_credit,
             m.EXIT: self._on_exit,
         }
+
+    @property
+    def has_cpu(self) -> bool:
+        return bool(self.actor_settings.get("resources", {}).get("CPU"))
 
     # -- messages ------------------------------------------------------------------------------
 
@@ -293,7 +299,7 @@ class Execution:
             if kind == INLINE:
                 function = _serialization.loads(data)
             else:
-                function = _serialization.loads(self.engine.store.open(data).packed())
+                function = _serialization.loads(parts_of(self.engine.store.open(data)))
             known = self._functions[key] = (function, name)
         return known  # type: ignore[no-any-return]
 
@@ -333,16 +339,26 @@ class Execution:
         return running.label if running is not None else self.actor_label or "worker"
 
     def captured(self, options: Options) -> Options:
-        """Options of a child, in the parent's placement group if that captures its children."""
+        """Options of a child: in the parent's environment, and in its placement group if that
+        captures children."""
         running = _running.get()
         settings = {**self.actor_settings, **(running.extra if running else {})}
-        if options.placement_group is None and settings.get("capture"):
-            return dataclasses.replace(
-                options,
-                placement_group=_serialization.loads(settings["group"]),
-                capture_child_tasks=True,
-            )
-        return options
+        group = settings.get("group") if settings.get("capture") else None
+        env = settings.get("runtime_env")
+        if group is None and env is None:
+            return options
+        key = (id(options), group, env)
+        known = self._captured.get(key)
+        if known is None:
+            changes: dict[str, Any] = {}
+            if group is not None and options.placement_group is None:
+                changes["placement_group"] = _serialization.loads(group)
+                changes["capture_child_tasks"] = True
+            if env is not None:
+                changes["runtime_env"] = _merged_env(_serialization.loads(env), options)
+            # With the original, so that its id is not given to another.
+            known = self._captured[key] = (options, dataclasses.replace(options, **changes))
+        return known[1]  # type: ignore[no-any-return]
 
     def context(self) -> Context:
         from skate.engine.local.context import build_context
@@ -363,6 +379,13 @@ class Execution:
         return _serialization.dumps(
             task_error(error, name, actor_repr=label, actor_id=actor_id)
         ).packed()
+
+
+def _merged_env(parent: dict[str, Any], options: TaskOptions | ActorOptions) -> dict[str, Any]:
+    own = options.runtime_env or {}
+    variables = {**parent.get("env_vars", {}), **own.get("env_vars", {})}
+    merged = {**parent, **own}
+    return {**merged, "env_vars": variables} if variables else merged
 
 
 def _short(name: str) -> str:

@@ -48,7 +48,7 @@ def main(fd: int, session_dirs: list[str], preload: list[str]) -> None:
     gc.collect()
     gc.freeze()  # later collections must not touch, and so copy, the shared pages
     server = _Server(control, session_dirs)
-    control.send(marshal.dumps((READY, failed)))
+    server.tell((READY, failed))
     server.serve()
 
 
@@ -86,7 +86,10 @@ class _Server:
                     self._end()
 
     def _handle(self) -> bool:
-        data, fds, _, _ = socket.recv_fds(self._control, _PACKET, 3)
+        try:
+            data, fds, _, _ = socket.recv_fds(self._control, _PACKET, 3)
+        except OSError:
+            return False
         if not data:
             return False
         operation, number, *rest = marshal.loads(data)
@@ -107,7 +110,7 @@ class _Server:
             os.close(fd)
         if pid > 0:
             self._workers[number] = pid
-        self._tell((FORKED, number, pid))
+        self.tell((FORKED, number, pid))
 
     def _become_worker(self, number: int, settings: dict[str, Any], fds: list[int]) -> None:
         code = 1
@@ -146,9 +149,9 @@ class _Server:
             if number is not None:
                 del self._workers[number]
                 _kill_group(pid)  # what it has started itself goes with it
-                self._tell((EXITED, number, status))
+                self.tell((EXITED, number, status))
 
-    def _tell(self, message: tuple[Any, ...]) -> None:
+    def tell(self, message: tuple[Any, ...]) -> None:
         try:
             self._control.send(marshal.dumps(message))
         except OSError:  # the driver is gone

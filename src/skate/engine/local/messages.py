@@ -18,7 +18,7 @@ STEAL = 6  #
 SYNCED = 7  # number
 RECYCLE = 8  # segment name
 CREDIT = 9  # id of a streaming task, items consumed (-1: wants no more)
-PEER = 10  # actor, socket path ("": ask again later)
+PEER = 10  # actor, socket path ("": not now), whether it keeps no order, process number
 LISTEN = 11  #
 EXIT = 12  #
 
@@ -45,5 +45,6 @@ LOG = 18  # stream (1, 2), label, text
 PROMISE = 19  # ids that this worker will PUT
 CONNECT = 20  # actor
 LISTENING = 21  # socket path
-LOST_CALL = 22  # as CALL_ACTOR: was sent directly to an actor that has died since
+LOST_CALL = 22  # process number of the actor, then as CALL_ACTOR: it was sent directly
+PUT_FOR = 24  # process number of the owner, id, kind, data, contained
 EXITING = 23  # the actor ends by itself, as asked (exit_actor)

@@ -22,7 +22,7 @@ from typing import Any
 from skate import _serialization, exceptions
 from skate._refs import ObjectRef
 from skate.engine.local.reactor import Reactor, Waiter
-from skate.engine.local.store import Missing, Store
+from skate.engine.local.store import Missing, Store, parts_of
 
 INLINE, STORED, FAILED = 0, 1, 2
 INLINE_LIMIT = 100_000  # bytes; larger values go to shared memory
@@ -37,8 +37,8 @@ class Entry:
     """One object in this process. `kind` is None while the value is not there."""
 
     __slots__ = (
-        "asked", "contained", "count", "data", "held", "id", "kind", "mapped", "ref",
-        "stream", "task", "waiters",
+        "asked", "contained", "count", "data", "held", "id", "kind", "link", "mapped",
+        "mapping", "ref",        "stream", "task", "waiters",
     )  # fmt: skip
 
     def __init__(self, id: int) -> None:
@@ -47,9 +47,11 @@ class Entry:
         self.data: Any = None
         self.held = False  # this process has a reference or a view
         self.ref: Callable[[], ObjectRef[Any] | None] = _gone  # weak
-        self.mapped = 0  # live views on the segment in this process
+        self.mapped = 0  # live mappings of the segment in this process
+        self.mapping: Callable[[], Any] = _gone  # weak; one that further reads may share
         self.waiters: list[Callable[[Entry], None]] | None = None
         self.asked = False  # worker: the driver has been asked for the value
+        self.link: Any = None  # worker: the object is known here only, see `peers`
         self.count = 0  # driver: holds by processes, pending work and containing objects
         self.contained: Sequence[int] = ()  # driver: ids inside the value
         self.task: Any = None  # driver: the work that will produce it
@@ -81,7 +83,11 @@ class Home:
         self._dropped = objects.dropped
 
     def dropped(self, ref: ObjectRef[Any]) -> None:
-        self._dropped.append(ref._entry)
+        entry = ref._entry
+        self._dropped.append(entry)
+        # Small values can wait until somebody passes by; memory, actors and work should go now.
+        if entry.kind != INLINE or entry.task is not None:
+            self.engine.reactor.interrupt()
 
 
 class Objects:
@@ -271,19 +277,30 @@ class Objects:
             if kind == FAILED:
                 raise self.error_of(entry)
             try:
-                view = self.store.open(data)
+                mapping = entry.mapping() or self._map(entry)
             except Missing:
                 self._refetch(entry)
                 continue
-            with self.lock:
-                self._need(entry)
-                entry.mapped += 1
-            view.on_close = lambda: self._view_closed(entry)
-            return _serialization.loads(view.packed(), copy)
+            tensors = _serialization.tensors_rebuilt()
+            value = _serialization.loads(parts_of(mapping), copy)
+            if _serialization.tensors_rebuilt() != tensors:
+                # Tensors can be written to: each read has its own copy-on-write mapping.
+                entry.mapping = _gone
+            return value
 
-    def _view_closed(self, entry: Entry) -> None:
+    def _map(self, entry: Entry) -> Any:
+        mapping = self.store.open(entry.data)
+        with self.lock:
+            self._need(entry)
+            entry.mapped += 1
+            entry.mapping = weakref.ref(mapping)
+        weakref.finalize(mapping, self._unmapped, entry).atexit = False
+        return mapping
+
+    def _unmapped(self, entry: Entry) -> None:
         self._closed_views.append(entry)
         self.dropped.append(entry)
+        self.reactor.interrupt()
 
     def error_of(self, entry: Entry) -> BaseException:
         try:

@@ -1,28 +1,318 @@
-"""Calls from worker to actor without the driver in between. (Not yet direct.)"""
+"""Calls from a worker to an actor, without the driver in between.
+
+    caller ── CALL ──► actor          a Unix socket in the session's directory, made on demand
+           ◄── RESULT ──
+
+Only calls whose arguments contain no references go this way, and only results that are small and
+contain none come back: then nobody but the two has to know of the object, and it lives in the
+caller alone. Everything else goes through the hub, as does the first call, which asks for the
+connection. A reference to such a private object that leaves the caller is *published*: the hub is
+given its value, or a promise of it.
+
+Order: calls from one caller to an ordinary actor run in the order they were made. So the caller
+changes from the hub's way to the direct one only when its calls there are answered, and back only
+when the direct ones are (`_Link.waiting`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from skate.engine.base import CallOptions
+from skate.engine.local import messages as m
+from skate.engine.local.objects import INLINE, STORED, Entry
+from skate.engine.local.wire import Connection, Message
+
+if TYPE_CHECKING:
+    from skate._refs import ObjectRef
+    from skate.engine.local.arguments import Arguments
+    from skate.engine.local.worker import WorkerEngine
+
+_AT_HUB = -1  # kind in a direct RESULT: the value has been given to the hub
+_TOGETHER = 32
+
+
+class _Link:
+    """This process's way to one actor."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.asked = False  # the hub has been asked for the connection
+        self.concurrent = False  # the actor keeps no order
+        self.target = 0  # process number of the actor
+        self.in_flight: dict[int, tuple[Message, list[ObjectRef[Any]], ObjectRef[Any]]] = {}
+        self.last_by_hub: ObjectRef[Any] | None = None
+        self.waiting: deque[Message] = deque()  # for the hub, after the direct ones
 
 
 class Peers:
-    def __init__(self, engine: Any) -> None:
+    """Direct connections of a worker, as a caller and, if it is an actor, as the one called."""
+
+    def __init__(self, engine: WorkerEngine) -> None:
         self._engine = engine
+        self._links: dict[int, _Link] = {}
+        self._callers: dict[Connection, int] = {}
 
-    def call(self, *rest: Any) -> bool:
-        return False
+    # -- calling -------------------------------------------------------------------------------
 
-    def publish(self, entry: Any) -> None:
-        pass
+    def call(
+        self,
+        actor: ObjectRef[Any],
+        id: int,
+        refs: list[ObjectRef[Any]],
+        method: str,
+        packed: Arguments,
+        options: CallOptions,
+    ) -> None:
+        """Send a call, by whichever way keeps the order. The engine's lock is held."""
+        link = self._links.get(actor._id)
+        if link is None:
+            link = self._links[actor._id] = _Link()
+        if self._may_go_directly(link, packed, options):
+            self._send_directly(link, actor, id, refs, method, packed, options)
+        else:
+            self._send_by_hub(link, actor, id, refs, method, packed, options)
 
-    def forget(self, entry: Any) -> bool:
-        return False
+    def _may_go_directly(self, link: _Link, packed: Arguments, options: CallOptions) -> bool:
+        if link.connection is None:
+            return False
+        if packed.kind != INLINE or packed.dependencies or packed.nested:
+            return False
+        if not isinstance(options.num_returns, int) or options.retry_exceptions:
+            return False
+        return link.concurrent or (not link.waiting and self._hub_calls_answered(link))
 
-    def reply(self, origin: Any, message: Any) -> None:
-        pass
+    def _hub_calls_answered(self, link: _Link) -> bool:
+        if link.last_by_hub is None:
+            return True
+        entry = link.last_by_hub._entry
+        if entry.kind is None:
+            self._engine._want([entry])
+            return False
+        link.last_by_hub = None
+        return True
 
-    def on_peer(self, *rest: Any) -> None:
-        pass
+    def _send_directly(
+        self,
+        link: _Link,
+        actor: ObjectRef[Any],
+        id: int,
+        refs: list[ObjectRef[Any]],
+        method: str,
+        packed: Arguments,
+        options: CallOptions,
+    ) -> None:
+        extra = _extra(options)
+        connection = link.connection
+        assert connection is not None
+        count = options.num_returns
+        message = (m.CALL, id, method, packed.kind, packed.data, None, count, extra)
+        lost = (id, actor._id, method, packed.kind, packed.data, [], (), options)
+        link.in_flight[id] = (lost, refs, actor)
+        for ref in refs:
+            ref._entry.asked = True
+            ref._entry.link = link
+        if not connection.outbox:
+            self._engine.reactor.dirty.append(connection)
+        connection.outbox.append(message)
+        if len(link.in_flight) == 1 or len(connection.outbox) >= _TOGETHER:
+            connection.flush()
+
+    def _send_by_hub(
+        self,
+        link: _Link,
+        actor: ObjectRef[Any],
+        id: int,
+        refs: list[ObjectRef[Any]],
+        method: str,
+        packed: Arguments,
+        options: CallOptions,
+    ) -> None:
+        engine = self._engine
+        engine.published([actor])
+        call = (
+            m.CALL_ACTOR, id, actor._id, method, *engine.sendable(packed),
+            engine.options_key(options), engine.parent(),
+        )  # fmt: skip
+        if link.in_flight and not link.concurrent:
+            link.waiting.append(call)
+            link.last_by_hub = refs[0]
+            return
+        engine.send(call)
+        link.last_by_hub = refs[0]
+        if not link.asked and link.connection is None:
+            link.asked = True
+            engine.send((m.CONNECT, actor._id))
+
+    def cancel(self, entry: Entry) -> bool:
+        """Cancel a direct call; False if it is not one."""
+        link: _Link | None = entry.link
+        if link is None or link.connection is None:
+            return False
+        link.connection.outbox.append((m.CANCEL, entry.id))
+        link.connection.flush()
+        return True
+
+    # -- the connection ------------------------------------------------------------------------
+
+    def on_peer(self, actor_id: int, path: str, concurrent: bool, target: int) -> None:
+        """Where the actor listens; "" if it cannot be reached directly now."""
+        link = self._links.get(actor_id)
+        if link is None:
+            return
+        link.asked = False
+        if not path:
+            return
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(path)
+        except OSError:  # it has just died; the hub will tell
+            sock.close()
+            return
+        connection = link.connection = Connection(sock)
+        link.concurrent = concurrent
+        link.target = target
+        connection.outbox.append((self._engine.process,))
+        connection.flush()
+        self._engine.reactor.add(sock.fileno(), lambda: self._answered(actor_id, link))
+
+    def _answered(self, actor_id: int, link: _Link) -> None:
+        engine = self._engine
+        with engine.lock:
+            connection = link.connection
+            if connection is None:
+                return
+            received = connection.receive()
+            if received is None:
+                self._lost(actor_id, link)
+                return
+            for operation, id, *rest in received:
+                _, refs, _ = link.in_flight.pop(id)
+                if operation == m.RESULT:
+                    self._complete(refs[0], rest[0], rest[1])
+                else:
+                    for ref, (kind, data, _) in zip(refs, rest[0], strict=True):
+                        self._complete(ref, kind, data)
+            if link.waiting and not link.in_flight:
+                self._go_on_by_hub(link)
+
+    def _complete(self, ref: ObjectRef[Any], kind: int, data: Any) -> None:
+        engine, entry = self._engine, ref._entry
+        if kind == _AT_HUB:
+            # Only after the hub has the value may the reference go: its release must come last.
+            entry.link = None
+            engine.on_complete(entry, lambda entry, ref=ref: None)
+            entry.asked = False
+            engine._want([entry])
+            return
+        promised = entry.link is None
+        engine.complete(entry, kind, data)
+        if promised:
+            engine.send((m.PUT, entry.id, kind, data, ()))
+
+    def _go_on_by_hub(self, link: _Link) -> None:
+        while link.waiting:
+            self._engine.send(link.waiting.popleft())
+
+    def _lost(self, actor_id: int, link: _Link) -> None:
+        """The actor's process is gone: the hub knows what that means for these calls."""
+        engine = self._engine
+        assert link.connection is not None
+        engine.reactor.remove(link.connection.fileno())
+        link.connection.close()
+        if self._links.get(actor_id) is link:
+            del self._links[actor_id]
+        for (*call, options), refs, actor in link.in_flight.values():
+            engine.published([actor])
+            key = engine.options_key(options)
+            engine.send((m.LOST_CALL, link.target, *call, key, engine.parent()))
+            for ref in refs:
+                entry = ref._entry
+                entry.link, entry.asked = None, False
+                engine.on_complete(entry, lambda entry, ref=ref: None)
+            engine._want([ref._entry for ref in refs])
+        link.in_flight.clear()
+        self._go_on_by_hub(link)
+
+    # -- private objects -----------------------------------------------------------------------
+
+    def publish(self, entry: Entry) -> None:
+        """A reference leaves this process: tell the hub of its object, if only we know it."""
+        if entry.link is None:
+            return
+        entry.link = None
+        if entry.kind is None:
+            self._engine.send((m.PROMISE, (entry.id,)))
+        else:
+            self._engine.send((m.PUT, entry.id, entry.kind, entry.data, ()))
+
+    # -- being called --------------------------------------------------------------------------
 
     def listen(self) -> None:
-        pass
+        engine = self._engine
+        path = os.path.join(engine.settings["session_dir"], f"actor-{engine.process}")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen(128)
+        listener.setblocking(False)
+        engine.reactor.add(listener.fileno(), lambda: self._accept(listener))
+        engine.send((m.LISTENING, path))
+
+    def _accept(self, listener: socket.socket) -> None:
+        sock, _ = listener.accept()
+        connection = Connection(sock)
+        self._engine.reactor.add(sock.fileno(), lambda: self._called(connection))
+
+    def _called(self, connection: Connection) -> None:
+        engine = self._engine
+        with engine.lock:
+            received = connection.receive()
+            if received is None:
+                engine.reactor.remove(connection.fileno())
+                connection.close()
+                self._callers.pop(connection, None)
+                return
+            for message in received:
+                if message[0] == m.CALL:
+                    engine.execution.deliver((message, connection))
+                elif connection in self._callers:
+                    engine.execution.handlers[message[0]](*message[1:])
+                else:
+                    self._callers[connection] = message[0]  # the first says who is calling
+
+    def reply(self, connection: Connection, message: Message) -> None:
+        """Answer a direct call; what others may need goes through the hub."""
+        engine = self._engine
+        with engine.lock:
+            if not connection.outbox:
+                engine.reactor.dirty.append(connection)
+            if message[0] == m.RESULT:
+                _, id, kind, data, contained, micros = message
+                if kind == STORED or contained:
+                    self._give_to_hub(connection, id, kind, data, contained)
+                    message = (m.RESULT, id, _AT_HUB, None, (), micros)
+            else:
+                _, id, values, micros = message
+                if any(kind == STORED or contained for kind, _, contained in values):
+                    for offset, value in enumerate(values):
+                        self._give_to_hub(connection, id + offset, *value)
+                    message = (m.RESULTS, id, [(_AT_HUB, None, ())] * len(values), micros)
+            connection.outbox.append(message)
+
+    def _give_to_hub(
+        self, connection: Connection, id: int, kind: int, data: Any, contained: Any
+    ) -> None:
+        caller = self._callers[connection]
+        self._engine.send((m.PUT_FOR, caller, id, kind, data, contained))
+
+
+def _extra(options: CallOptions) -> dict[str, Any] | None:
+    extra = {}
+    if options.concurrency_group:
+        extra["group"] = options.concurrency_group
+    if options.name:
+        extra["name"] = options.name
+    return extra or None

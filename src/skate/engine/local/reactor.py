@@ -72,7 +72,7 @@ class Reactor:
     def __init__(self) -> None:
         self.dirty: list[Connection] = []  # connections with collected messages
         self.after: deque[Callable[[], None]] = deque()  # run outside of handlers
-        self.on_turn: Callable[[], None] = _nothing  # called at the end of every turn
+        self.on_turn: Callable[[], None] = _nothing  # called at the start of every turn
         self.activity = 0  # grows with every use by a user thread
         self.closed = False
         self._poller = select.epoll()
@@ -110,6 +110,7 @@ class Reactor:
 
     def turn(self, timeout: float | None) -> None:
         """Write what is collected, read what has come, handle it. The caller leads."""
+        self.on_turn()
         if self.dirty:
             self.flush()
         if self._timers:
@@ -121,7 +122,6 @@ class Reactor:
                 handler = self._handlers.get(fd)
                 if handler is not None:
                     handler()
-        self.on_turn()
         while self.after:
             self.after.popleft()()
         if self.dirty:
@@ -232,8 +232,9 @@ class Reactor:
                 return
 
     def interrupt(self) -> None:
-        """Make the current leader's poll return."""
-        os.eventfd_write(self._alarm, 1)
+        """Make the current leader's poll return. Safe in destructors and signal handlers."""
+        if not self.closed:
+            os.eventfd_write(self._alarm, 1)
 
     def _clear_alarm(self) -> None:
         os.eventfd_read(self._alarm)
@@ -307,8 +308,8 @@ class Reactor:
     def close(self) -> None:
         """Stop the courier and close the poller. Registered descriptors stay open."""
         self.closed = True
+        os.eventfd_write(self._alarm, 1)
         self._rouse_courier()
-        self.interrupt()
         if self._courier is not None and self._courier is not threading.current_thread():
             self._courier.join()
         self._poller.close()

@@ -23,41 +23,16 @@ from typing import Any
 
 from skate import exceptions
 from skate._serialization import Packed, Serialized
+from skate.engine.local.mapping import Mapping, map_copy_on_write
 
 Location = tuple[str, int]  # name, bytes
 
 _ALIGN = 64
 _MINIMUM = 1 << 16
-_COPY_ON_WRITE_FLAGS = mmap.MAP_PRIVATE
 
 
 class Missing(Exception):
     """The segment is not under its name any more."""
-
-
-class View(mmap.mmap):
-    """A reader's mapping. Whoever uses its bytes keeps it alive; `on_close` runs after the last.
-
-    One mapping per read rather than a shared one: torch may write into its private copy.
-    """
-
-    on_close: Callable[[], None] | None = None
-
-    def __del__(self) -> None:
-        if self.on_close is not None:
-            self.on_close()
-
-    def packed(self) -> Packed:
-        """The parts, as read-only views that keep the mapping alive."""
-        whole = memoryview(self).toreadonly()
-        count, length = struct.unpack_from("<QQ", whole)
-        sizes = struct.unpack_from(f"<{count}Q", whole, 16)
-        parts = []
-        start = _aligned(16 + 8 * count)
-        for size in (length, *sizes):
-            parts.append(whole[start : start + size])
-            start = _aligned(start + size)
-        return tuple(parts)
 
 
 class Store:
@@ -97,7 +72,7 @@ class Store:
             "another place with skate.init(spill_dir=...)"
         )
 
-    def open(self, location: Location) -> View:
+    def open(self, location: Location) -> Mapping:
         """Map a segment for reading. Raises Missing if it was moved or freed."""
         name, size = location
         try:
@@ -105,11 +80,9 @@ class Store:
         except FileNotFoundError:
             raise Missing(name) from None
         try:
-            return View(
-                fd, size, flags=_COPY_ON_WRITE_FLAGS, prot=mmap.PROT_READ | mmap.PROT_WRITE
-            )
-        except ValueError:  # cut short from outside
-            raise Missing(name) from None
+            if os.fstat(fd).st_size < size:
+                raise Missing(name)  # cut short from outside
+            return map_copy_on_write(fd, size)
         finally:
             os.close(fd)
 
@@ -236,6 +209,19 @@ class _Pool:
     def clear(self) -> list[_Segment]:
         free, self._free, self._bytes = self._free, [], 0
         return free
+
+
+def parts_of(mapping: Mapping) -> Packed:
+    """The packed value in a mapped segment: read-only views that keep the mapping alive."""
+    whole = memoryview(mapping).cast("B").toreadonly()
+    count, length = struct.unpack_from("<QQ", whole)
+    sizes = struct.unpack_from(f"<{count}Q", whole, 16)
+    parts = []
+    start = _aligned(16 + 8 * count)
+    for size in (length, *sizes):
+        parts.append(whole[start : start + size])
+        start = _aligned(start + size)
+    return tuple(parts)
 
 
 def segment_size(value: Serialized) -> int:

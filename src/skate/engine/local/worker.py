@@ -41,6 +41,9 @@ from skate.engine.local.store import Store
 from skate.engine.local.wire import Connection, Message
 
 
+_SOON = 0.002
+
+
 class WorkerEngine(Objects, Engine):
     """The engine inside a worker: everything is asked of the driver's hub, over one socket."""
 
@@ -133,6 +136,15 @@ class WorkerEngine(Objects, Engine):
         self.reactor.touch()
         return self.new_ref(entry)
 
+    def put_error(self, packed: Any) -> ObjectRef[Any]:
+        """A reference whose value is an error."""
+        entry = Entry(self.next_id())
+        with self.lock:
+            self._own(entry)
+            entry.kind, entry.data = FAILED, packed
+            self.send((m.PUT, entry.id, FAILED, packed, ()))
+        return self.new_ref(entry)
+
     def keep(self, serialized: Serialized) -> tuple[int, Any]:
         """Small values stay in the message; large ones go to the store."""
         if serialized.size <= INLINE_LIMIT:
@@ -158,7 +170,7 @@ class WorkerEngine(Objects, Engine):
 
     def _release(self, entry: Entry) -> None:
         self.entries.pop(entry.id, None)
-        if not self.peers.forget(entry):
+        if entry.link is None:
             self.send((m.RELEASE, (entry.id,)))
 
     def _want(self, entries: Sequence[Entry]) -> None:
@@ -195,7 +207,8 @@ class WorkerEngine(Objects, Engine):
             # Whatever is ready has been told when the hub answers.
             self.request("sync")
             return needs.done
-        # A look at what has come already may spare telling the hub that we wait.
+        if self._hub_need_not_know(needs, timeout):
+            return self.execution.wait(needs, timeout)
         with self.lock:
             self.execution.give_back()
             self.send((m.BLOCKED,))
@@ -204,6 +217,15 @@ class WorkerEngine(Objects, Engine):
         finally:
             with self.lock:
                 self.send((m.UNBLOCKED,))
+
+    def _hub_need_not_know(self, needs: Needs, timeout: float | None) -> bool:
+        """Whether waiting keeps no CPU from others: an actor that has none, or an answer that
+        comes directly from another actor, and soon."""
+        if self.execution.actor is not None and not self.execution.has_cpu:
+            return True
+        if all(entry.link is not None for entry in needs.wanted):
+            return self.execution.wait(needs, _SOON if timeout is None else min(timeout, _SOON))
+        return False
 
     # -- tasks ---------------------------------------------------------------------------------
 
@@ -219,12 +241,13 @@ class WorkerEngine(Objects, Engine):
         packed = pack(args, kwargs, self._put)
         id, refs = self._new_returns(options.num_returns)
         with self.lock:
-            options_key = self._options_key(options)
-            self.send((m.SUBMIT, id, key, *self._sendable(packed), options_key, self._parent()))
+            key_of_options = self.options_key(options)
+            sendable = self.sendable(packed)
+            self.send((m.SUBMIT, id, key, *sendable, key_of_options, self.parent()))
         self._write()
         return _returned(options.num_returns, refs)
 
-    def _sendable(self, packed: Arguments) -> tuple[Any, ...]:
+    def sendable(self, packed: Arguments) -> tuple[Any, ...]:
         """kind, data, dependencies, nested."""
         dependencies = [(slot, ref._id) for slot, ref in packed.dependencies]
         self.published([ref for _, ref in packed.dependencies])
@@ -252,7 +275,7 @@ class WorkerEngine(Objects, Engine):
             spec.exported = exported = (self, key)
         return exported[1]  # type: ignore[no-any-return]
 
-    def _options_key(self, options: Any) -> int:
+    def options_key(self, options: Any) -> int:
         """Options are sent once; afterwards their number says it all."""
         known = self._options_sent.get(id(options))
         if known is not None:
@@ -263,7 +286,7 @@ class WorkerEngine(Objects, Engine):
         self.send((m.OPTIONS, key, serialized.packed(), self.published(serialized.refs)))
         return key
 
-    def _parent(self) -> int:
+    def parent(self) -> int:
         return self.execution.current_task_id()
 
     def _write(self) -> None:
@@ -273,7 +296,9 @@ class WorkerEngine(Objects, Engine):
             self.reactor.touch()
 
     def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
-        self.request("cancel", self.entry_of(ref).id, force, recursive)
+        entry = self.entry_of(ref)
+        if not self.peers.cancel(entry):
+            self.request("cancel", entry.id, force, recursive)
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -328,17 +353,20 @@ class WorkerEngine(Objects, Engine):
         options: ActorOptions,
     ) -> tuple[ObjectRef[Any], ActorMeta]:
         options = self.execution.captured(options)
-        if options.name is not None:
-            existing = self.request("claim_name_for", _serialization.dumps(options).packed())
-            if existing is not None:
-                return self._given(existing[0]), _serialization.loads(existing[1])
         key = self._export(cls, cls.cls, cls.meta.class_name)
         packed = pack(args, kwargs, self._put)
         id, (ref,) = self._new_returns(1)
         meta = _serialization.dumps(cls.meta).packed()
         with self.lock:
-            options_key = self._options_key(options)
-            self.send((m.CREATE_ACTOR, id, key, *self._sendable(packed), options_key, meta))
+            key_of_options = self.options_key(options)
+            sendable = self.sendable(packed)
+            creation = (id, key, *sendable, key_of_options, meta)
+            if options.name is None:
+                self.send((m.CREATE_ACTOR, *creation))
+        if options.name is not None:
+            existing = self.request("create_named_actor", *creation)
+            if existing is not None:
+                return self._given(existing[0]), _serialization.loads(existing[1])
         self._write()
         return ref, cls.meta
 
@@ -353,13 +381,7 @@ class WorkerEngine(Objects, Engine):
         packed = pack(args, kwargs, self._put)
         id, refs = self._new_returns(options.num_returns)
         with self.lock:
-            if not self.peers.call(actor, id, refs, method, packed, options):
-                options_key = self._options_key(options)
-                sendable = self._sendable(packed)
-                self.published([actor])
-                self.send(
-                    (m.CALL_ACTOR, id, actor._id, method, *sendable, options_key, self._parent())
-                )
+            self.peers.call(actor, id, refs, method, packed, options)
         self._write()
         return _returned(options.num_returns, refs)
 

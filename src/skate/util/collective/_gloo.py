@@ -21,6 +21,7 @@ from skate.util.collective.types import ReduceOp
 torch = try_import("torch", extra="torch")
 dist = try_import("torch.distributed", extra="torch")
 
+_ATTEMPTS = 5
 _Store: Any = dist.Store
 Tensor = Any
 
@@ -64,8 +65,11 @@ class _MeetingStore(_Store):  # type: ignore[misc]
 class GlooGroup:
     """This process's membership in a group. Tensors and arrays are changed in place."""
 
-    def __init__(self, name: str, world_size: int, rank: int, timeout: float) -> None:
+    def __init__(
+        self, name: str, world_size: int, rank: int, timeout: float, declared: bool = False
+    ) -> None:
         self.name = name
+        self.declared = declared  # from outside, by create_collective_group
         self.world_size = world_size
         self.rank = rank
         self._group = self._connected(timeout)
@@ -77,13 +81,26 @@ class GlooGroup:
         options._timeout = timedelta(seconds=timeout)
         if self.world_size == 1:
             return dist.ProcessGroupGloo(dist.HashStore(), 0, 1, options)
-        meeting = open_meeting(self.name)
-        gathering = skate.get(meeting.join.remote(self.rank, self.world_size, timeout))
+        meeting, gathering = self._met(timeout)
         store = _MeetingStore(meeting, f"{gathering}/", timeout)
         group = dist.ProcessGroupGloo(store, self.rank, self.world_size, options)
         group.barrier().wait()
         store.close()
         return group
+
+    def _met(self, timeout: float) -> tuple[Any, int]:
+        """The meeting at which all members are, and which gathering there it is."""
+        attempts = _ATTEMPTS
+        while True:
+            meeting = open_meeting(self.name)
+            joined = meeting.join.remote(self.rank, self.world_size, timeout)
+            try:
+                return meeting, skate.get(joined)
+            except skate.exceptions.ActorDiedError:
+                # Found at its end, when the members of an earlier group had just left it.
+                attempts -= 1
+                if not attempts:
+                    raise
 
     def allreduce(self, tensor: Any, op: ReduceOp) -> None:
         options = dist.AllreduceOptions()

@@ -88,7 +88,7 @@ class Meeting:
             await asyncio.wait_for(gathering.complete.wait(), timeout)
         except asyncio.TimeoutError:
             missing = sorted(set(range(world_size)) - gathering.ranks)
-            gathering.ranks.discard(rank)
+            self._dismiss(rank, gathering)
             raise TimeoutError(
                 f"the collective group {self._group_name!r} is not complete after {timeout:g} s: "
                 f"rank {', '.join(map(str, missing))} of {world_size} did not join"
@@ -111,6 +111,11 @@ class Meeting:
             self._round = None
             gathering.complete.set()
         return gathering
+
+    def _dismiss(self, rank: int, gathering: _Round) -> None:
+        gathering.ranks.discard(rank)
+        if not gathering.ranks and self._round is gathering:
+            self._round = None
 
     async def set(self, key: str, value: bytes) -> None:
         async with self._change:

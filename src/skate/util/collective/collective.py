@@ -72,8 +72,8 @@ def destroy_collective_group(group_name: str = "default") -> None:
     if group is None:
         return
     group.close()
-    meeting = find_meeting(group_name)
-    if meeting is not None:  # one that was declared, and would let this process in again
+    meeting = find_meeting(group_name) if group.declared else None
+    if meeting is not None:  # would let this process in again
         skate.kill(meeting)
 
 
@@ -168,10 +168,12 @@ def barrier(group_name: str = "default") -> None:
 # -- inside -------------------------------------------------------------------------------------
 
 
-def _join(group_name: str, world_size: int, rank: int, timeout: float) -> GlooGroup:
+def _join(
+    group_name: str, world_size: int, rank: int, timeout: float, declared: bool = False
+) -> GlooGroup:
     from skate.util.collective._gloo import GlooGroup
 
-    group = GlooGroup(group_name, world_size, rank, timeout)
+    group = GlooGroup(group_name, world_size, rank, timeout, declared)
     with _lock:
         _groups[group_name] = group
     return group
@@ -194,7 +196,7 @@ def _join_declared(group_name: str) -> GlooGroup:
             f"this process is not in a collective group {group_name!r}: use "
             "init_collective_group here, or create_collective_group with this actor"
         )
-    return _join(group_name, len(ranks), ranks[actor_id], timeout)
+    return _join(group_name, len(ranks), ranks[actor_id], timeout, declared=True)
 
 
 def _check_gloo(backend: str) -> None:

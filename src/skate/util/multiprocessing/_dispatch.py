@@ -152,10 +152,14 @@ class Dispatcher:
 
     def _handle(self, worker: _Worker, answer: Any) -> None:
         with self._lock:
-            chunk = self._busy.pop(worker, None)
+            chunk = self._busy.get(worker)
             if chunk is None:
                 return  # terminated in the meantime
             outcomes, alive = _read(answer, chunk)
+            if not alive and not skate.is_initialized():
+                self.terminate()  # the engine has ended, and every worker with it
+                return
+            del self._busy[worker]
             self._renew(worker, alive)
             self._dispatch()
         _tell(chunk, outcomes)

@@ -38,6 +38,7 @@ class Desk:
                 m.CONNECT: self.on_connect,
                 m.LISTENING: self.on_listening,
                 m.LOST_CALL: self.on_lost_call,
+                m.PUT_FOR: self.on_put_for,
             }
         )
 
@@ -127,13 +128,13 @@ class Desk:
             return
         self._hub.call_actor(actor_id, task)
 
-    def on_lost_call(self, worker: Worker, id: int, actor_id: int, *rest: Any) -> None:
+    def on_lost_call(self, worker: Worker, target: int, *call: Any) -> None:
         """A call that the worker had sent directly to an actor whose process is gone."""
-        *_, options, parent = rest
-        self._hub.when_actor_settled(
-            actor_id,
-            lambda: self._lost_call(worker, id, actor_id, *rest),
-        )
+        callee = self._engine.processes.workers.get(target)
+        if callee is None:
+            self._lost_call(worker, *call)
+        else:  # the hub has not noticed yet
+            callee.when_lost.append(lambda: self._lost_call(worker, *call))
 
     def _lost_call(self, worker: Worker, id: int, actor_id: int, *rest: Any) -> None:
         plan = self._engine.planner.call_plan(actor_id, worker.options[rest[-2]])
@@ -142,7 +143,7 @@ class Desk:
             return
         self._hub.counts.hold(worker, (id,))
         entry = self._hub.counts.entry(id)
-        self._engine.complete(entry, FAILED, self._hub.why_call_lost(actor_id))
+        self._engine.complete(entry, FAILED, self._hub.why_lost(actor_id))
 
     def _entries(self, dependencies: Any) -> list[Any]:
         return [(slot, self._hub.counts.entry(id)) for slot, id in dependencies]
@@ -151,14 +152,22 @@ class Desk:
         self._hub.counts.hold(worker, (id,))
         self._engine.complete(self._hub.counts.entry(id), FAILED, errors.packed(error))
 
+    def on_put_for(
+        self, worker: Worker, owner: int, id: int, kind: int, data: Any, contained: Any
+    ) -> None:
+        """The answer to a direct call, too large or too connected to go directly."""
+        caller = self._engine.processes.workers.get(owner)
+        if caller is not None:
+            self._hub.on_put(caller, id, kind, data, contained)
+
     # -- direct connections ----------------------------------------------------------------------
 
     def on_connect(self, worker: Worker, actor_id: int) -> None:
         """The worker wants to talk to an actor directly."""
         actor = self._hub.actors.get(actor_id)
         target = actor.worker if actor is not None else None
-        if target is None:
-            self._engine.processes.send(worker, (m.PEER, actor_id, "", False))
+        if actor is None or target is None or actor.options.max_pending_calls > 0:
+            self._engine.processes.send(worker, (m.PEER, actor_id, "", False, 0))
         elif target.listening:
             self._tell_path(worker, target)
         else:
@@ -175,7 +184,7 @@ class Desk:
     def _tell_path(self, asking: Worker, target: Worker) -> None:
         actor = target.actor
         self._engine.processes.send(
-            asking, (m.PEER, actor.id, target.listening, actor.concurrent)
+            asking, (m.PEER, actor.id, target.listening, actor.concurrent, target.number)
         )
 
     # -- output --------------------------------------------------------------------------------
@@ -208,9 +217,12 @@ class Desk:
     def _request_pin(self, worker: Worker, answer: int, id: int) -> None:
         self._hub.counts.add((id,))
 
-    def _request_claim_name_for(self, worker: Worker, answer: int, packed: Any) -> Any:
-        actor = self._requests.claim_name(_serialization.loads(packed))
-        return None if actor is None else self._lend(worker, actor.id, actor.meta)
+    def _request_create_named_actor(self, worker: Worker, answer: int, *creation: Any) -> Any:
+        actor = self._requests.claim_name(worker.options[creation[-2]])
+        if actor is not None:
+            return self._lend(worker, actor.id, actor.meta)
+        self.on_create_actor(worker, *creation)
+        return None
 
     def _request_get_actor_for(
         self, worker: Worker, answer: int, name: str, namespace: str | None

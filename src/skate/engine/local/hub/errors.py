@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from skate import _serialization, exceptions
-from skate.engine.local.hub.resources import from_units
+from skate.engine.local.hub.resources import Demand, Pool, from_units
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.actors import Actor
@@ -75,13 +75,26 @@ def group_removed(task: Task) -> exceptions.SkateError:
     return exceptions.TaskPlacementGroupRemoved(text)
 
 
+def _how_to_declare(demand: Demand, machine: Pool) -> str:
+    """Arguments of init() that would make the demand possible."""
+    lacking = {
+        name: amount
+        for name, amount in from_units(demand).items()
+        if machine.total.get(name, 0) < demand[name]
+    }
+    named = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "_memory"}
+    known = [f"{named[name]}={lacking[name]:g}" for name in lacking if name in named]
+    custom = {name: amount for name, amount in lacking.items() if name not in named}
+    return ", ".join(known + ([f"resources={custom}"] if custom else []))
+
+
 def unschedulable(task: Task, problem: str, scheduler: Scheduler) -> exceptions.SkateError:
     shape = task.plan.shape
     assert shape is not None
     text = (
         f"{task.name} asks for {from_units(shape.demand)}, and {problem}. "
         f"There is {from_units(scheduler.machine.total)} in total. Ask for less, or say that "
-        "there is more, for example skate.init(num_cpus=8, num_gpus=1, resources={'disk': 1})"
+        f"there is more: skate.init({_how_to_declare(shape.demand, scheduler.machine)})"
     )
     if task.actor is not None:
         return exceptions.ActorUnschedulableError(text)

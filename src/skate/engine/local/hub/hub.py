@@ -122,7 +122,7 @@ class Hub:
             elif entry.kind == FAILED:
                 failed = entry
         if failed is not None:
-            self.fail(task, failed.data)
+            self._argument_failed(task, failed.data)
             return False
         return not task.missing
 
@@ -131,12 +131,17 @@ class Hub:
         if task.cancelled:
             return
         if entry.kind == FAILED:
-            self.fail(task, entry.data)
+            self._argument_failed(task, entry.data)
         elif not task.missing:
             if task.actor is not None and task.method:
                 self._send_calls(task.actor, task.actor.arguments_ready(task))
             else:
                 self.scheduler.enqueue(task)
+
+    def _argument_failed(self, task: Task, error: Any) -> None:
+        if task.actor is not None and not task.method:
+            error = errors.packed(exceptions.ActorDiedError(_serialization.loads(error)))
+        self.fail(task, error)
 
     # -- sending -------------------------------------------------------------------------------
 
@@ -390,8 +395,10 @@ class Hub:
         actor.stop_reason = "its constructor failed"
         cause = _serialization.loads(error)
         died = exceptions.ActorDiedError(cause)
+        worker = actor.worker
         self._actor_dead(actor, errors.packed(died))
-        self.processes.retire_of(actor)
+        if worker is not None:
+            self.processes.retire(worker)
 
     def _terminate(self, actor: Actor) -> None:
         """The last handle is gone and nothing is under way."""
@@ -454,6 +461,13 @@ class Hub:
             self.counts.drop((actor.id,))
         self.actors.pop(actor.id, None)
 
+    def why_lost(self, actor_id: int) -> Any:
+        """The error of a call that was under way when its actor's process died."""
+        actor = self.actors.get(actor_id)
+        if actor is None:
+            return self._why_dead(actor_id)
+        return errors.packed(errors.actor_unavailable(actor, "its process died"))
+
     def _why_dead(self, actor_id: int) -> Any:
         return self.deaths.get(actor_id) or errors.packed(exceptions.ActorDiedError())
 
@@ -473,6 +487,8 @@ class Hub:
         for id in worker.promised:
             self._complete(id, FAILED, owner_died, ())
         self.counts.release(worker, list(worker.holds))
+        for follow_up in worker.when_lost:
+            follow_up()
         self.scheduler.dispatch_all()
 
     def _lost_task(self, worker: Worker, task: Task, alone: bool) -> None:

@@ -64,7 +64,7 @@ class Planner:
         shape = self._engine.hub.scheduler.shape(
             to_units(demand),
             self._environment(options.runtime_env, demand),
-            self._group(options.placement_group),
+            self._group(options, demand),
             options.bundle_index,
         )
         max_calls = options.max_calls
@@ -102,7 +102,7 @@ class Planner:
         shape = self._engine.hub.scheduler.shape(
             to_units(demand),
             self._environment(options.runtime_env, demand),
-            self._group(options.placement_group),
+            self._group(options, demand),
             options.bundle_index,
             dedicated=True,
         )
@@ -131,12 +131,25 @@ class Planner:
 
     # -- surroundings --------------------------------------------------------------------------
 
-    def _group(self, placement_group: Any) -> Group | None:
-        if placement_group is None:
+    def _group(
+        self, options: TaskOptions | ActorOptions, demand: Mapping[str, float]
+    ) -> Group | None:
+        """The placement group that is asked for. Raises ValueError if it cannot serve."""
+        if options.placement_group is None:
             return None
-        group = self._engine.hub.scheduler.groups.get(placement_group._ref._id)
+        group = self._engine.hub.scheduler.groups.get(options.placement_group._ref._id)
         if group is None:
-            raise ValueError(f"{placement_group!r} does not exist any more")
+            raise ValueError(f"{options.placement_group!r} does not exist any more")
+        index = options.bundle_index
+        if not -1 <= index < len(group.bundles):
+            raise ValueError(
+                f"placement_group_bundle_index takes -1 to {len(group.bundles) - 1}, as the group "
+                f"has {len(group.bundles)} bundles; the index was {index}"
+            )
+        if not group.could_ever_fit(to_units(demand), index):
+            raise ValueError(
+                f"{dict(demand)} does not fit any bundle of the placement group: {group.bundles}"
+            )
         return group
 
     def _runtime_env(self, own: Mapping[str, Any] | None) -> dict[str, Any]:

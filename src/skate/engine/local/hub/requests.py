@@ -29,6 +29,8 @@ class Requests:
 
     def claim_name(self, options: ActorOptions) -> Actor | None:
         """None if the name is free; the existing actor if that is wanted. Raises ValueError."""
+        if options.name is None:
+            return None
         existing = self._hub.names.get(self._name_key(options.name, options.namespace))
         if existing is None or options.get_if_exists:
             return existing
@@ -170,7 +172,7 @@ class Requests:
 
     def group_table(self) -> dict[str, dict[str, Any]]:
         groups = [*self._hub.scheduler.groups.values(), *self._removed_groups.values()]
-        return {errors.hex_id(group.id): group.describe() for group in groups}
+        return {str(group.describe()["placement_group_id"]): group.describe() for group in groups}
 
     # -- memory --------------------------------------------------------------------------------
 

@@ -84,12 +84,7 @@ class Scheduler:
 
     def why_impossible(self, shape: Shape) -> str | None:
         """Why no task of this shape can ever run here, or None."""
-        if shape.group is not None:
-            if shape.bundle >= len(shape.group.demands):
-                return f"the placement group has no bundle {shape.bundle}"
-            if not shape.group.could_ever_fit(shape.demand, shape.bundle):
-                return f"no bundle of the placement group ({shape.group.bundles}) is large enough"
-        elif not self.machine.could_ever_fit(shape.demand):
+        if shape.group is None and not self.machine.could_ever_fit(shape.demand):
             return "this machine does not have that much"
         return None
 

@@ -19,7 +19,7 @@ class Worker:
     __slots__ = (
         "actor", "allocation", "blocked", "calls", "connection", "doomed", "environment",
         "functions", "holds", "idle_since", "in_flight", "number", "options", "pid", "promised",
-        "server", "shape", "stealing", "listening", "wants_peer", "status",
+        "server", "shape", "status", "stealing", "listening", "wants_peer", "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
@@ -44,6 +44,7 @@ class Worker:
         self.promised: set[int] = set()  # objects that only it can complete
         self.listening = ""
         self.wants_peer: list[Any] = []
+        self.when_lost: list[Any] = []  # to be called when all that follows its end is done
 
     def count_call(self, function: int) -> int:
         """Calls of a function so far, this one included."""

@@ -1,0 +1,53 @@
+"""Mapping a file into memory for as long as anyone looks at it.
+
+By hand rather than with `mmap.mmap`, which keeps a file descriptor open per mapping (until Python
+3.13): a program that holds ten thousand large arrays would run out of them. `ctypes` is imported
+when the first large object is read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from typing import Any
+
+Mapping = Any  # a ctypes array: exports its memory, and can be referenced weakly
+
+_libc: Any = None
+_live: dict[int, weakref.ref[Any]] = {}  # by address
+
+
+def map_copy_on_write(fd: int, size: int) -> Mapping:
+    """The first `size` bytes of the file. Unmapped when the last view on it is gone."""
+    import ctypes
+
+    libc = _load_libc()
+    address = libc.mmap(
+        None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, fd, 0
+    )  # fmt: skip
+    if address == ctypes.c_void_p(-1).value:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    block = (ctypes.c_char * size).from_address(address)
+
+    def unmap(_: Any) -> None:
+        del _live[address]
+        libc.munmap(address, size)
+
+    _live[address] = weakref.ref(block, unmap)
+    return block
+
+
+def _load_libc() -> Any:
+    global _libc
+    if _libc is None:
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        c_int, c_size, c_pointer = ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
+        libc.mmap.restype = c_pointer
+        libc.mmap.argtypes = [c_pointer, c_size, c_int, c_int, c_int, ctypes.c_long]
+        libc.munmap.argtypes = [c_pointer, c_size]
+        _libc = libc
+    return _libc

@@ -1,0 +1,160 @@
+"""Large objects, a full store, a full disk, a small /dev/shm, and very many tasks."""
+
+import numpy as np
+import pytest
+
+import skate
+from tests.chaos import drivers
+from tests.support import local_only
+
+pytestmark = [local_only, pytest.mark.differs_from_ray("other limits, other errors")]
+
+MB = 1_000_000
+
+
+@skate.remote
+def total(array):
+    return int(array.sum())
+
+
+@skate.remote
+def blocks(megabytes, value=1):
+    return np.full(megabytes * MB, value, "u1")
+
+
+@pytest.mark.usefixtures("engine")
+def test_two_gigabytes():
+    ref = skate.put(np.ones(2_200 * MB, "u1"))
+    assert skate.get(total.remote(ref), timeout=60) == 2_200 * MB
+
+
+@pytest.mark.init(object_store_memory=100 * MB)
+@pytest.mark.usefixtures("engine")
+def test_a_full_store_spills_what_was_put():
+    refs = [skate.put(np.full(30 * MB, i, "u1")) for i in range(10)]
+    for i, ref in enumerate(refs):
+        assert int(skate.get(ref)[-1]) == i
+    assert skate.get([total.remote(ref) for ref in refs], timeout=60) == [
+        i * 30 * MB for i in range(10)
+    ]
+
+
+@pytest.mark.init(object_store_memory=100 * MB)
+@pytest.mark.usefixtures("engine")
+def test_a_full_store_spills_results():
+    refs = [blocks.remote(30, i) for i in range(10)]
+    assert [int(skate.get(ref, timeout=60)[0]) for ref in refs] == list(range(10))
+    assert [int(skate.get(ref, timeout=60)[0]) for ref in reversed(refs)] == [*reversed(range(10))]
+
+
+@pytest.mark.init(object_store_memory=100 * MB)
+@pytest.mark.usefixtures("engine")
+def test_values_in_use_are_not_disturbed_by_spilling():
+    held = [skate.get(skate.put(np.full(30 * MB, i, "u1"))) for i in range(5)]
+    more = [skate.put(np.full(30 * MB, 10 + i, "u1")) for i in range(5)]
+    assert [int(array[0]) for array in held] == list(range(5))
+    assert [int(skate.get(ref)[0]) for ref in more] == [10, 11, 12, 13, 14]
+
+
+@pytest.mark.init(object_store_memory=50 * MB)
+@pytest.mark.usefixtures("engine")
+def test_an_object_larger_than_the_store():
+    ref = skate.put(np.ones(120 * MB, "u1"))
+    assert skate.get(total.remote(ref), timeout=60) == 120 * MB
+
+
+@pytest.mark.usefixtures("engine")
+def test_twenty_thousand_pending_tasks(flag):
+    go = flag("go")
+
+    @skate.remote
+    def hold():
+        go.wait()
+        return 1
+
+    @skate.remote
+    def add(x, y):
+        return x + y
+
+    first = hold.remote()
+    refs = [add.remote(first, i) for i in range(20_000)]
+    go.set()
+    assert skate.get(refs, timeout=100) == list(range(1, 20_001))
+
+
+# -- small file systems ---------------------------------------------------------------------------
+
+WORK = """
+    import numpy, skate
+    skate.init(num_cpus=2)
+    total = skate.remote(lambda array: int(array.sum()))
+    refs = [skate.put(numpy.ones(20_000_000, "u1")) for _ in range(10)]
+    print(sum(skate.get([total.remote(ref) for ref in refs])))
+    make = skate.remote(lambda: numpy.ones(30_000_000, "u1"))
+    results = [make.remote() for _ in range(5)]
+    print(sum(int(skate.get(ref)[0]) for ref in results))
+"""
+
+
+def test_a_small_dev_shm():
+    out = drivers.run_code(WORK, prefix=drivers.small_mounts(dev_shm="64m"))
+    assert out.split()[-2:] == ["200000000", "5"]
+
+
+def test_a_full_dev_shm():
+    code = """
+        import os
+        with open("/dev/shm/ballast", "wb") as file:
+            try:
+                while True:
+                    file.write(b"0" * 1_000_000)
+            except OSError:
+                pass
+    """
+    import textwrap
+
+    prefix = drivers.small_mounts(dev_shm="64m")
+    out = drivers.run_code(textwrap.dedent(code) + textwrap.dedent(WORK), prefix=prefix)
+    assert out.split()[-2:] == ["200000000", "5"]
+
+
+def test_a_full_disk_is_a_typed_error():
+    code = """
+        import numpy, skate
+        skate.init(num_cpus=2, object_store_memory=30_000_000)
+        refs = []
+        try:
+            for _ in range(20):
+                refs.append(skate.put(numpy.ones(20_000_000, "u1")))
+        except (skate.exceptions.OutOfDiskError, skate.exceptions.ObjectStoreFullError) as error:
+            print("typed:", type(error).__name__)
+        del refs
+        print(skate.get(skate.remote(lambda: "usable").remote(), timeout=20))
+    """
+    prefix = drivers.small_mounts(dev_shm="64m", tmp="48m")
+    out = drivers.run_code(code, prefix=prefix, TMPDIR="/tmp")
+    assert "typed:" in out
+    assert "usable" in out
+
+
+def test_a_full_disk_is_a_typed_error_for_results_too():
+    code = """
+        import numpy, skate
+        skate.init(num_cpus=2, object_store_memory=30_000_000)
+        make = skate.remote(lambda: numpy.ones(20_000_000, "u1"))
+        refs = [make.remote() for _ in range(20)]
+        failed = 0
+        for ref in refs:
+            try:
+                skate.get(ref, timeout=30)
+            except (skate.exceptions.OutOfDiskError, skate.exceptions.ObjectStoreFullError):
+                failed += 1
+        print("failed:", failed)
+        del ref, refs
+        print(skate.get(skate.remote(lambda: "usable").remote(), timeout=20))
+    """
+    prefix = drivers.small_mounts(dev_shm="64m", tmp="48m")
+    out = drivers.run_code(code, prefix=prefix, TMPDIR="/tmp")
+    assert "failed: 0" not in out
+    assert "failed:" in out
+    assert "usable" in out

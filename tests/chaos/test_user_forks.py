@@ -1,0 +1,97 @@
+"""User code that forks, spawns and pools inside tasks and in the driver."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import pytest
+
+import skate
+from tests.chaos.drivers import run_code
+from tests.support import local_only
+
+pytestmark = local_only
+
+
+@skate.remote
+def identity(x):
+    return x
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_task_forks_a_child_that_exits():
+    @skate.remote
+    def fork():
+        child = os.fork()
+        if child == 0:
+            os._exit(5)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert skate.get(fork.remote(), timeout=20) == 5
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_forked_child_that_returns_answers_nothing():
+    @skate.remote(max_retries=0)
+    def fork():
+        child = os.fork()
+        if child == 0:
+            return "from the child"
+        os.waitpid(child, 0)
+        return "from the parent"
+
+    for _ in range(3):
+        assert skate.get(fork.remote(), timeout=20) == "from the parent"
+    assert skate.get([identity.remote(i) for i in range(20)], timeout=20) == list(range(20))
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_task_runs_a_program():
+    @skate.remote
+    def program():
+        command = [sys.executable, "-c", "print(6 * 7)"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert skate.get(program.remote(), timeout=20) == "42"
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_task_uses_a_pool_of_processes():
+    @skate.remote
+    def pool():
+        with multiprocessing.get_context("fork").Pool(2) as workers:
+            return workers.map(abs, [-1, -2, -3])
+
+    assert skate.get(pool.remote(), timeout=20) == [1, 2, 3]
+
+
+def test_the_driver_forks_a_child_that_exits_normally():
+    code = """
+        import os, sys, skate
+        skate.init(num_cpus=2)
+        f = skate.remote(lambda x: x)
+        assert skate.get(f.remote(1)) == 1
+        ref = skate.put(b"x" * 1_000_000)
+        child = os.fork()
+        if child == 0:
+            del ref
+            sys.exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(skate.get(ref)) == 1_000_000
+        print(skate.get(f.remote("still works")))
+    """
+    assert "still works" in run_code(code)
+
+
+def test_the_driver_uses_a_pool_of_processes():
+    code = """
+        import multiprocessing, skate
+        skate.init(num_cpus=2)
+        f = skate.remote(lambda x: x)
+        assert skate.get(f.remote(1)) == 1
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert pool.map(abs, [-1, -2]) == [1, 2]
+        print(skate.get(f.remote("still works")))
+    """
+    assert "still works" in run_code(code)

@@ -1,0 +1,205 @@
+"""The functions of the façade: what they check before the engine is asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate
+
+inline = pytest.mark.engines("inline")
+
+
+@skate.remote
+def identity(x: Any) -> Any:
+    return x
+
+
+@inline
+class TestInit:
+    def test_the_context(self, start: Any) -> None:
+        context = start(num_cpus=2)
+        assert context["address"] == "inline"
+        assert dict(context) == context.address_info
+        assert context.dashboard_url == ""
+        assert context.python_version == ".".join(map(str, sys.version_info[:3]))
+
+    def test_it_can_be_a_context_manager(self, start: Any) -> None:
+        with start():
+            assert skate.is_initialized()
+        assert not skate.is_initialized()
+
+    def test_a_second_call_with_nothing_new(self, start: Any) -> None:
+        first = start(num_cpus=2)
+        assert dict(skate.init()) == dict(first)
+        assert dict(skate.init(num_cpus=2)) == dict(first)
+
+    def test_a_second_call_with_something_else(self, start: Any) -> None:
+        start(num_cpus=2)
+        with pytest.raises(RuntimeError, match=r"num_cpus=3.*ignore_reinit_error"):
+            skate.init(num_cpus=3)
+        skate.init(num_cpus=3, ignore_reinit_error=True)
+        assert skate.cluster_resources()["CPU"] == 2
+
+    def test_after_shutdown_everything_is_new(self, start: Any) -> None:
+        start(num_cpus=2)
+        skate.shutdown()
+        skate.shutdown()
+        start(num_cpus=3)
+        assert skate.cluster_resources()["CPU"] == 3
+
+    def test_local_mode_is_inline(self, start: Any) -> None:
+        assert skate.init(local_mode=True)["address"] == "inline"
+        skate.shutdown()
+        with pytest.raises(ValueError, match="local_mode"):
+            skate.init(local_mode=True, engine="local")
+
+    def test_the_engine_by_environment(self, start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SKATE_ENGINE", "inline")
+        assert skate.get(identity.remote(1)) == 1
+        assert skate.init()["address"] == "inline"
+        skate.shutdown()
+
+    @pytest.mark.parametrize("address", ["auto", "ray://host:10001", "10.0.0.1:6379"])
+    def test_a_cluster_is_out_of_reach(self, address: str) -> None:
+        with pytest.raises(ValueError, match=r"cluster.*engine='local'"):
+            skate.init(address)
+
+    def test_the_address_by_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SKATE_ADDRESS", "ray://host:10001")
+        with pytest.raises(ValueError, match="ray://host:10001"):
+            skate.init()
+
+    @pytest.mark.parametrize(
+        ("given", "error", "words"),
+        [
+            ({"engine": "lokal"}, ValueError, "'local'"),
+            ({"num_cpus": -1}, ValueError, "num_cpus"),
+            ({"num_cpu": 1}, TypeError, "num_cpus"),
+            ({"include_dashboard": True}, ValueError, "include_dashboard=True"),
+            ({"resources": {"CPU": 1}}, ValueError, "num_cpus"),
+            ({"runtime_env": {"pip": ["x"]}}, ValueError, "pip"),
+            ({"job_config": object()}, ValueError, "job_config"),
+            ({"_system_config": {"x": 1}}, ValueError, "_system_config"),
+        ],
+    )
+    def test_what_is_refused(self, given: dict[str, Any], error: type, words: str) -> None:
+        with pytest.raises(error, match=words):
+            skate.init(**given)
+        assert not skate.is_initialized()
+
+    def test_harmless_parameters_of_ray(self, start: Any) -> None:
+        start(
+            include_dashboard=False,
+            dashboard_port=8265,
+            configure_logging=False,
+            log_to_driver=False,
+            _redis_password="x",
+            _memory=10**9,
+            object_store_memory=10**8,
+        )
+        resources = skate.cluster_resources()
+        assert (resources["memory"], resources["object_store_memory"]) == (10**9, 10**8)
+
+
+@inline
+@pytest.mark.usefixtures("engine")
+class TestObjects:
+    def test_get_takes_references_only(self) -> None:
+        ref = skate.put(1)
+        assert skate.get([]) == []
+        with pytest.raises(ValueError, match="int"):
+            skate.get(1)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="tuple"):
+            skate.get((ref,))
+        with pytest.raises(TypeError, match=r"item 1.*flatten"):
+            skate.get([ref, [ref]])  # type: ignore[list-item]
+
+    def test_get_of_a_handle_says_what_to_do(self) -> None:
+        handle = skate.remote(type("A", (), {})).remote()
+        with pytest.raises(ValueError, match="methods"):
+            skate.get(handle)
+
+    def test_get_of_a_generator_is_the_generator(self) -> None:
+        @skate.remote
+        def numbers() -> Any:
+            yield 1
+
+        stream = numbers.remote()
+        assert skate.get(stream) is stream
+
+    def test_put_of_a_reference(self) -> None:
+        ref = skate.put(1)
+        with pytest.raises(TypeError, match=r"\[ref\]"):
+            skate.put(ref)
+        assert skate.get(skate.put([ref])) == [ref]
+        with pytest.raises(ValueError, match="_owner"):
+            skate.put(1, _owner=ref)
+
+    def test_wait_checks_what_it_is_given(self) -> None:
+        ref, other = skate.put(1), skate.put(2)
+        with pytest.raises(TypeError, match=r"\[ref\]"):
+            skate.wait(ref)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="tuple"):
+            skate.wait((ref,))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="item 1 is int"):
+            skate.wait([ref, 1])
+        with pytest.raises(ValueError, match="duplicates"):
+            skate.wait([ref, ref])
+        with pytest.raises(ValueError, match="1 to 2"):
+            skate.wait([ref, other], num_returns=3)
+        with pytest.raises(ValueError, match="1 to 1"):
+            skate.wait([ref], num_returns=0)
+        with pytest.raises(ValueError, match="timeout"):
+            skate.wait([ref], timeout=-1)
+        assert skate.wait([]) == ([], [])
+
+    def test_wait_over_references_and_generators(self) -> None:
+        @skate.remote
+        def numbers() -> Any:
+            yield 1
+
+        stream, ref = numbers.remote(), skate.put(1)
+        assert skate.wait([stream, ref], num_returns=2) == ([stream, ref], [])
+        assert skate.get(next(stream)) == 1
+
+    def test_kill_and_cancel_take_the_right_thing(self) -> None:
+        ref = skate.put(1)
+        with pytest.raises(ValueError, match=r"cancel\("):
+            skate.kill(ref)  # type: ignore[arg-type]
+        handle = skate.remote(type("A", (), {})).remote()
+        with pytest.raises(TypeError, match=r"kill\("):
+            skate.cancel(handle)
+        with pytest.raises(ValueError, match="name"):
+            skate.get_actor("")
+
+    def test_timeline_can_be_written(self, tmp_path: Path) -> None:
+        skate.get(identity.remote(1))
+        file = tmp_path / "trace.json"
+        assert skate.timeline(str(file)) is None
+        assert "identity" in [event["name"] for event in json.loads(file.read_text())]
+
+
+def test_lazy_parts_of_the_package() -> None:
+    assert skate.exceptions.RayError.__module__ == "skate.exceptions"
+    assert skate.util.ActorPool
+    assert skate.runtime_env.RuntimeEnv() == {}
+    assert "util" in dir(skate)
+    with pytest.raises(AttributeError, match="no_such_part"):
+        skate.no_such_part  # noqa: B018
+    for name in skate.__all__:
+        assert getattr(skate, name) is not None
+
+
+def test_what_a_lazy_part_itself_misses_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+
+    monkeypatch.setattr("importlib.import_module", broken)
+    monkeypatch.delattr(skate, "util", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="pyarrow"):
+        skate.util  # noqa: B018

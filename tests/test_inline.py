@@ -1,0 +1,267 @@
+"""What is particular to the inline engine; what all engines share is in contract/."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import traceback
+import weakref
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import mock
+
+import pytest
+
+import skate
+
+pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+
+
+def elsewhere() -> str:
+    return "real"
+
+
+@skate.remote
+def call_elsewhere() -> str:
+    return elsewhere()
+
+
+class Watched:
+    """Weakly referenceable, and remembers its instances."""
+
+    alive: ClassVar[weakref.WeakSet[Watched]] = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        Watched.alive.add(self)
+
+
+def test_tasks_run_at_once_in_this_thread_in_order() -> None:
+    seen: list[tuple[int, int]] = []
+    note = skate.remote(lambda i: seen.append((i, threading.get_ident())))
+    refs = [note.remote(i) for i in range(5)]
+    assert seen == [(i, threading.get_ident()) for i in range(5)]
+    del refs
+
+
+def test_mocks_work() -> None:
+    with mock.patch(f"{__name__}.elsewhere", return_value="mocked"):
+        assert skate.get(call_elsewhere.remote()) == "mocked"
+    assert skate.get(call_elsewhere.remote()) == "real"
+
+
+def test_a_debugger_lands_on_the_users_line() -> None:
+    @skate.remote
+    def divide(x: int) -> float:
+        return 1 / x
+
+    ref = divide.remote(0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        skate.get(ref)
+    last = traceback.extract_tb(caught.tb)[-1]
+    assert (last.name, last.line) == ("divide", "return 1 / x")
+
+
+def test_values_are_copies() -> None:
+    original = [1]
+    ref = skate.put(original)
+    original.append(2)
+    assert skate.get(ref) == [1]
+    skate.get(ref).append(3)
+    assert skate.get(ref) == [1]
+
+
+def test_values_are_freed_with_their_references() -> None:
+    import numpy as np
+
+    refs = [skate.put(np.zeros(10)) for _ in range(10)]
+    objects = refs[0]._home
+    outer = skate.put({"inner": refs})
+    assert len(objects._refs) == 11
+    del refs
+    assert len(objects._refs) == 11
+    del outer
+    assert len(objects._refs) == 0
+
+
+def test_tasks_leave_nothing() -> None:
+    identity = skate.remote(lambda x: x)
+    objects = skate.put(0)._home
+    for _ in range(100):
+        skate.get(identity.remote(identity.remote([1])))
+    assert len(objects._refs) == 0
+
+
+def test_failed_tasks_leave_nothing() -> None:
+    @skate.remote
+    def fail() -> None:
+        raise LookupError
+
+    objects = skate.put(0)._home
+    for _ in range(100):
+        with pytest.raises(LookupError):
+            skate.get(fail.remote())
+    gc.collect()
+    assert len(objects._refs) == 0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_actor_goes_with_its_last_handle(is_async: bool) -> None:
+    class Actor(Watched):
+        def hello(self) -> str:
+            return "hello"
+
+    if is_async:
+        Actor.hello = _async_hello  # type: ignore[assignment, method-assign]
+    before = set(threading.enumerate())
+    handle = skate.remote(Actor).options(num_cpus=1).remote()
+    assert skate.get(handle.hello.remote()) == "hello"
+    assert len(Watched.alive) == 1
+    assert skate.available_resources()["CPU"] == 1
+    own_threads = set(threading.enumerate()) - before
+    assert len(own_threads) == is_async
+    del handle
+    for thread in own_threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    gc.collect()
+    assert not Watched.alive
+    assert skate.available_resources()["CPU"] == 2
+
+
+async def _async_hello(self: Any) -> str:
+    await asyncio.sleep(0)
+    return "hello"
+
+
+def test_async_calls_overlap() -> None:
+    @skate.remote
+    class Gate:
+        def __init__(self) -> None:
+            self.opened = asyncio.Event()
+
+        async def wait(self) -> str:
+            await self.opened.wait()
+            return "through"
+
+        async def open(self) -> None:
+            self.opened.set()
+
+    gate = Gate.remote()
+    waiting = gate.wait.remote()
+    chained = skate.remote(lambda text: text.upper()).remote(waiting)
+    assert skate.wait([waiting, chained], num_returns=2, timeout=0) == ([], [waiting, chained])
+    gate.open.remote()
+    assert skate.get([waiting, chained], timeout=20) == ["through", "THROUGH"]
+
+
+def test_a_call_that_waits_for_its_argument_can_be_cancelled() -> None:
+    @skate.remote
+    class Never:
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+    ran: list[int] = []
+    never = Never.remote()
+    waiting = never.wait.remote()
+    dependent = skate.remote(lambda _: ran.append(1)).remote(waiting)
+    skate.cancel(dependent)
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        skate.get(dependent, timeout=20)
+    skate.cancel(waiting)
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        skate.get(waiting, timeout=20)
+    assert not ran
+
+
+def test_an_endless_generator_is_run_as_it_is_consumed() -> None:
+    produced: list[int] = []
+
+    @skate.remote
+    def count() -> Any:
+        number = 0
+        while True:
+            produced.append(number)
+            yield number
+            number += 1
+
+    stream = count.remote()
+    assert [skate.get(next(stream)) for _ in range(3)] == [0, 1, 2]
+    assert produced == [0, 1, 2]
+    stream.close()
+    assert list(stream) == []
+
+
+def test_a_later_call_waits_for_the_generator_of_an_earlier_one() -> None:
+    @skate.remote
+    class Source:
+        def __init__(self) -> None:
+            self.closed = False
+
+        def read(self) -> Any:
+            for _ in range(2):
+                yield self.closed
+
+        def close(self) -> None:
+            self.closed = True
+
+    source = Source.remote()
+    stream = source.read.remote()
+    skate.get(source.close.remote())
+    assert [skate.get(ref) for ref in stream] == [False, False]
+
+
+def test_keyboard_interrupt_reaches_the_prompt() -> None:
+    @skate.remote
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.remote()
+    assert skate.get(call_elsewhere.remote()) == "real"
+
+
+@pytest.mark.init(num_gpus=3)
+def test_pretended_gpus() -> None:
+    @skate.remote
+    class Actor:
+        def gpus(self) -> tuple[list[int], str]:
+            return skate.get_gpu_ids(), os.environ["CUDA_VISIBLE_DEVICES"]
+
+    first, second = Actor.options(num_gpus=1).remote(), Actor.options(num_gpus=2).remote()
+    assert skate.get(first.gpus.remote()) == ([0], "0")
+    assert skate.get(second.gpus.remote()) == ([1, 2], "1,2")
+    assert skate.get(skate.remote(lambda: os.environ["CUDA_VISIBLE_DEVICES"]).remote()) == ""
+    assert "GPU" not in skate.available_resources()
+
+
+def test_the_environment_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("value = 5")
+
+    def look() -> tuple[str | None, str, int]:
+        import beside  # type: ignore[import-not-found]
+
+        return os.environ.get("SKATE_TEST_VALUE"), os.getcwd(), beside.value
+
+    here = os.getcwd()
+    env = {"env_vars": {"SKATE_TEST_VALUE": "1"}, "working_dir": str(tmp_path)}
+    ref = skate.remote(look).options(runtime_env=env).remote()
+    assert skate.get(ref) == ("1", os.path.realpath(tmp_path), 5)
+    assert "SKATE_TEST_VALUE" not in os.environ
+    assert os.getcwd() == here
+
+
+def test_old_references_say_what_happened() -> None:
+    ref = skate.put(1)
+    skate.shutdown()
+    skate.init(engine="inline")
+    with pytest.raises(skate.exceptions.ObjectLostError, match="shutdown"):
+        skate.get(ref)
+
+
+def test_nothing_waits_for_resources_that_others_hold() -> None:
+    holder = skate.remote(num_cpus=2)(type("Holder", (), {}))
+    holders = [holder.remote(), holder.remote()]
+    assert skate.get([handle.__ray_ready__.remote() for handle in holders]) == [True, True]
+    assert "CPU" not in skate.available_resources()
