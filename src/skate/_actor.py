@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 import types
@@ -13,6 +12,7 @@ from weakref import WeakValueDictionary
 import skate.engine as _engine
 from skate import _options
 from skate._ids import ActorID, actor_id_of
+from skate._nearest import nearest_names
 from skate._refs import ObjectRef
 from skate._signature import ANYTHING, Arity, arity_of
 from skate.engine import current_engine
@@ -125,7 +125,7 @@ class ActorHandle:
         return method
 
     def _no_method(self, name: str) -> AttributeError:
-        near = difflib.get_close_matches(name, self._meta.methods, n=3)
+        near = nearest_names(name, self._meta.methods, 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         return AttributeError(f"actor {self._meta.class_name} has no method {name!r}{hint}")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _options
+from skate._nearest import nearest_names
 from skate.engine import install_engine, installed_engine
 from skate.engine.base import Engine
 
@@ -202,7 +202,7 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
     if name is None:
         name = "local" if address in (None, "local") else "ray"
     if name not in ENGINES:
-        near = difflib.get_close_matches(str(name), ENGINES, n=1)
+        near = nearest_names(str(name), ENGINES, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"engine takes one of {', '.join(ENGINES)}; got {name!r}{hint}")
     if name == "ray":
@@ -216,9 +216,9 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
         for about_workers in ("log_to_driver", "preload", "spill_dir"):
             settings.pop(about_workers, None)
         return InlineEngine(**settings)
-    from skate.engine.local.engine import LocalEngine
+    from skate.engine import local
 
-    return LocalEngine(**settings)
+    return local.start(**settings)
 
 
 def _connect(address: str | None) -> Engine:
@@ -239,7 +239,7 @@ def _check_without_effect(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if name not in _WITHOUT_EFFECT:
             known = [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT]
-            near = difflib.get_close_matches(name, known, n=3)
+            near = nearest_names(name, known, 3)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise TypeError(f"init() has no parameter {name!r}{hint}")
         allowed = _WITHOUT_EFFECT[name]

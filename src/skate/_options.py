@@ -6,14 +6,12 @@ options it ends up. All eras of Ray's spelling are understood.
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from skate._nearest import nearest_names
 from skate.engine.base import ActorOptions, CallOptions, TaskOptions
 
 TASK, ACTOR, CALL = "remote functions", "actor classes", "actor methods"
@@ -23,8 +21,7 @@ Check = Callable[[str, Any], Any]
 Given = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One row of the table. `field` is empty for what needs no action on one machine."""
 
     kinds: tuple[str, ...]
@@ -292,7 +289,7 @@ def check_names(given: Mapping[str, Any]) -> None:
 
 def _unknown(kind: str, name: str) -> ValueError:
     allowed = sorted(known for known, option in OPTIONS.items() if kind in option.kinds)
-    nearest = difflib.get_close_matches(name, allowed or [*OPTIONS], n=3)
+    nearest = nearest_names(name, allowed or [*OPTIONS], 3)
     hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
     others = OPTIONS[name].kinds if name in OPTIONS else ()
     where = f"it is an option of {' and '.join(others)}. " if others else ""
@@ -368,7 +365,4 @@ def _accelerate(fields: dict[str, Any]) -> None:
 def given_from(options: CallOptions) -> Given:
     """The keywords that lead to these options."""
     field_names = {row.field: name for name, row in OPTIONS.items() if CALL in row.kinds}
-    return {
-        field_names[field.name]: getattr(options, field.name)
-        for field in dataclasses.fields(options)
-    }
+    return {field_names[field]: value for field, value in options._asdict().items()}

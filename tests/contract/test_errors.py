@@ -188,9 +188,24 @@ def test_a_task_can_handle_the_error_of_another():
 
 
 def test_the_first_error_of_a_list_is_raised():
-    good = skate.put(1)
+    refs = [skate.put(1), raising(KeyError("first")), raising(ValueError("second"))]
+    skate.wait(refs, num_returns=3)
     with pytest.raises(KeyError):
-        skate.get([good, raising(KeyError("first")), raising(ValueError("second"))])
+        skate.get(refs)
+
+
+@parallel
+def test_an_error_is_raised_before_the_rest_is_there(flag):
+    @skate.remote
+    def hold(flag):
+        flag.wait()
+
+    go = flag("go")
+    held = hold.remote(go)
+    with pytest.raises(ValueError, match="early"):
+        skate.get([held, raising(ValueError("early"))], timeout=20)
+    go.set()
+    skate.get(held)
 
 
 def test_an_error_can_be_got_again_and_again():

@@ -21,15 +21,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from skate._refs import ObjectRef, ObjectRefGenerator
 
 
-@dataclass(frozen=True)
-class TaskOptions:
+# Named tuples: made in a third of the time that frozen data classes take, which every start of a
+# process pays.
+
+_NONE: Mapping[str, Any] = {}
+
+
+class TaskOptions(NamedTuple):
     """Validated options of a task. `None` for a number of CPUs means "the default"."""
 
     num_returns: int | str = 1  # n, "dynamic" or "streaming"
@@ -48,8 +52,7 @@ class TaskOptions:
     backpressure: int | None = None  # unconsumed items after which a streaming task pauses
 
 
-@dataclass(frozen=True)
-class ActorOptions:
+class ActorOptions(NamedTuple):
     """Validated options of an actor. Without num_cpus an actor takes no CPU once it runs."""
 
     num_cpus: float | None = None
@@ -60,7 +63,7 @@ class ActorOptions:
     max_task_retries: int = 0  # -1: for ever
     max_pending_calls: int = -1
     max_concurrency: int | None = None  # None: 1, or 1000 for a class with async methods
-    concurrency_groups: Mapping[str, int] = field(default_factory=dict)
+    concurrency_groups: Mapping[str, int] = _NONE
     name: str | None = None
     namespace: str | None = None
     get_if_exists: bool = False
@@ -71,8 +74,7 @@ class ActorOptions:
     capture_child_tasks: bool = False
 
 
-@dataclass(frozen=True)
-class CallOptions:
+class CallOptions(NamedTuple):
     """Validated options of one actor method call."""
 
     num_returns: int | str = 1
@@ -94,8 +96,7 @@ class FunctionSpec:
         self.exported: Any = None  # the engine's own record of what it has sent
 
 
-@dataclass(frozen=True)
-class MethodMeta:
+class MethodMeta(NamedTuple):
     """What a handle must know of one method without having the class."""
 
     name: str
@@ -105,8 +106,7 @@ class MethodMeta:
     signature: Any = None  # inspect.Signature without self, for errors at the call site
 
 
-@dataclass(frozen=True)
-class ActorMeta:
+class ActorMeta(NamedTuple):
     """Travels with every handle, so that a handle works where the class is not importable."""
 
     class_name: str
@@ -126,8 +126,7 @@ class ClassSpec:
         self.exported: Any = None
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """Where the calling code runs; the source of `get_runtime_context()`. Ids are hex strings."""
 
     job_id: str
@@ -143,9 +142,9 @@ class Context:
     actor_restarted: bool = False
     placement_group: Any = None
     capture_child_tasks: bool = False
-    resources: Mapping[str, float] = field(default_factory=dict)
+    resources: Mapping[str, float] = _NONE
     gpu_ids: tuple[int, ...] = ()
-    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = _NONE
     cancelled: bool = False
     session_name: str = ""
     temp_dir: str = ""

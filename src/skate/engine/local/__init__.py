@@ -1,6 +1,25 @@
 """The local engine: processes and shared memory on one machine, scheduled from the driver.
 
 `engine.LocalEngine` is the driver's side, `worker.WorkerEngine` a worker's; `hub` is the scheduler
-between them. ARCHITECTURE.md draws the paths. Nothing is imported here: fork servers and workers
-want only their part.
+between them. ARCHITECTURE.md draws the paths. Nothing is imported at the top: fork servers and
+workers want only their part.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+
+
+def start(spill_dir: str | None = None, **settings: Any) -> LocalEngine:
+    """Start the engine. The fork server goes first: it takes as long as all the rest."""
+    from skate.engine.local.hub.servers import ForkServer
+    from skate.engine.local.session import Session
+
+    session = Session(spill_dir)
+    server = ForkServer(session.dirs, [])
+    from skate.engine.local.engine import LocalEngine
+
+    return LocalEngine(session, server, **settings)

@@ -30,7 +30,9 @@ from skate.engine.local.hub.processes import Processes
 from skate.engine.local.hub.requests import Requests
 from skate.engine.local.hub.resources import Pool, to_units
 from skate.engine.local.hub.scheduler import Scheduler
+from skate.engine.local.hub.servers import ForkServer, Servers
 from skate.engine.local.hub.spilling import Spilling
+from skate.engine.local.hub.streams import Stream
 from skate.engine.local.hub.work import Function, Plan, Task
 from skate.engine.local.interrupts import Interrupts
 from skate.engine.local.objects import DRIVER, INLINE, INLINE_LIMIT, STORED, Entry, Objects
@@ -49,6 +51,8 @@ class LocalEngine(Objects, Engine):
 
     def __init__(
         self,
+        session: Session,
+        server: ForkServer,
         num_cpus: float | None = None,
         num_gpus: float | None = None,
         memory: int | None = None,
@@ -57,15 +61,14 @@ class LocalEngine(Objects, Engine):
         namespace: str | None = None,
         runtime_env: Mapping[str, Any] | None = None,
         log_to_driver: bool = True,
-        preload: Sequence[str] = (),
-        spill_dir: str | None = None,
+        preload: Sequence[str] | None = None,
     ) -> None:
         super().__init__(DRIVER)
         self.namespace = namespace or os.urandom(8).hex()
         self.job_id = "01000000"
         self.node_id = os.urandom(28).hex()
         self.runtime_env = dict(runtime_env or {})
-        self.session = Session(spill_dir)
+        self.session = session
         self.reactor = Reactor()
         self.reactor.on_turn = self._tidy
         capacity = object_store_memory or machine.store_capacity(self.session.shm_dir)
@@ -74,8 +77,9 @@ class LocalEngine(Objects, Engine):
         total = self._resources(num_cpus, num_gpus, memory, resources, capacity)
         self.interrupts = Interrupts(self.reactor)
         self.output = Output(self.reactor, log_to_driver)
+        servers = Servers(session.dirs, list(preload or ()), server)
         self.processes = Processes(
-            self, self._worker_settings(capacity, total), list(preload), self.output.descriptors
+            self, self._worker_settings(capacity, total), servers, self.output.descriptors
         )
         scheduler = Scheduler(Pool(total), max(1, int(total.get("CPU", 0)) // 10_000), self)
         self.hub = Hub(self, scheduler, self.processes)
@@ -86,7 +90,6 @@ class LocalEngine(Objects, Engine):
         self._owner_pid = os.getpid()
         self.closed = False
         self.reactor.start_courier()
-        self.processes.warm_up()
         atexit.register(self.shutdown)
 
     def _resources(
@@ -134,6 +137,9 @@ class LocalEngine(Objects, Engine):
 
     def retire(self, worker: Any) -> None:
         self.processes.retire(worker)
+
+    def rested(self) -> None:
+        self.processes.tidy_later()
 
     def group_ready(self, group: Any) -> None:
         self.hub.group_ready(group)
@@ -205,7 +211,6 @@ class LocalEngine(Objects, Engine):
     def _tidy(self) -> None:
         if self.dropped:
             self.collect()
-        self.processes.tidy_later()
 
     # -- tasks ---------------------------------------------------------------------------------
 
@@ -222,11 +227,11 @@ class LocalEngine(Objects, Engine):
         plan = self.planner.task_plan(options)
         packed = pack(args, kwargs, self._put)
         task = self._task(exported[1], packed, plan)
-        refs = self._return_refs(task)
+        returned = self._returned(task)
         with self.lock:
             self.hub.submit(task)
         self._write()
-        return self._returned(plan, refs)
+        return returned
 
     def _task(self, function: Function | None, packed: Arguments, plan: Plan) -> Task:
         dependencies = (
@@ -238,20 +243,21 @@ class LocalEngine(Objects, Engine):
         args = (packed.kind, packed.data)
         return Task(self.next_id(), function, args, dependencies, nested, plan, None)
 
-    def _return_refs(self, task: Task) -> list[ObjectRef[Any]]:
-        refs = []
-        for id in task.return_ids:
-            entry = Entry(id)
-            self._own(entry)
-            refs.append(self.new_ref(entry))
-        return refs
-
-    def _returned(self, plan: Plan, refs: list[ObjectRef[Any]]) -> Any:
-        if plan.streaming:
+    def _returned(self, task: Task) -> Any:
+        """What the caller gets: references to the values that the task will have."""
+        if task.plan.simple:
+            return self._value_of(task, task.id)
+        refs = [self._value_of(task, id) for id in task.return_ids]
+        if task.plan.streaming:
+            refs[0]._entry.stream = Stream()
             return ObjectRefGenerator(refs[0])
-        if plan.num_returns == 1:
-            return refs[0]
-        return refs if plan.num_returns else None
+        return refs if task.plan.num_returns else None
+
+    def _value_of(self, task: Task, id: int) -> ObjectRef[Any]:
+        entry = Entry(id)
+        entry.task = task
+        self._own(entry)
+        return self.new_ref(entry)
 
     def _export(self, spec: Any, function: Any, name: str) -> Any:
         serialized = dump_function(function, name)
@@ -347,7 +353,7 @@ class LocalEngine(Objects, Engine):
         plan = self.planner.actor_plan(options, cls.meta)
         task = self._task(exported[1], pack(args, kwargs, self._put), plan)
         meta = _serialization.dumps(cls.meta).packed()
-        (ref,) = self._return_refs(task)
+        ref = self._value_of(task, task.id)
         with self.lock:
             existing = self.requests.claim_name(options)
             if existing is not None:
@@ -370,12 +376,12 @@ class LocalEngine(Objects, Engine):
         plan = self.planner.call_plan(self.entry_of(actor).id, options)
         task = self._task(None, pack(args, kwargs, self._put), plan)
         task.method = method
-        refs = self._return_refs(task)
         with self.lock:
-            self.requests.check_pending_calls(actor._id)
+            self.hub.check_pending_calls(actor._id)
+            returned = self._returned(task)
             self.hub.call_actor(actor._id, task)
         self._write()
-        return self._returned(plan, refs)
+        return returned
 
     def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
         with self.lock:

@@ -10,7 +10,6 @@ to threads (`threads`), one with async methods to an event loop (`event_loop`).
 from __future__ import annotations
 
 import contextvars
-import dataclasses
 import threading
 import time
 from collections import deque
@@ -84,9 +83,7 @@ class Execution:
         self._waiting = 0  # the main thread is inside get or wait
         self.handlers: dict[int, Callable[..., None]] = {
             m.FUNCTION: self._on_function,
-            m.TASK: self._on_task,
             m.CREATE: lambda *rest: self._enqueue(((m.CREATE, *rest), None)),
-            m.CALL: lambda *rest: self.deliver(((m.CALL, *rest), None)),
             m.CANCEL: self._on_cancel,
             m.STEAL: self._on_steal,
             m.CREDIT: self.answers.on_credit,
@@ -102,11 +99,11 @@ class Execution:
     def _on_function(self, key: int, kind: int, data: Any, name: str) -> None:
         self._functions[key] = (kind, data, name)
 
-    def _on_task(self, *task: Any) -> None:
+    def on_task(self, message: Message) -> None:
         if self._waiting:
-            self.engine.send((m.GAVE_BACK, [task[0]]))
+            self.engine.send((m.GAVE_BACK, [message[1]]))
         else:
-            self._enqueue(((m.TASK, *task), None))
+            self._enqueue((message, None))
 
     def _enqueue(self, work: Work) -> None:
         self.queue.append(work)
@@ -357,7 +354,7 @@ class Execution:
             if env is not None:
                 changes["runtime_env"] = _merged_env(_serialization.loads(env), options)
             # With the original, so that its id is not given to another.
-            known = self._captured[key] = (options, dataclasses.replace(options, **changes))
+            known = self._captured[key] = (options, options._replace(**changes))
         return known[1]  # type: ignore[no-any-return]
 
     def context(self) -> Context:

@@ -17,6 +17,7 @@ from typing import Any
 
 from skate.engine.local.reactor import Reactor, Waiter
 
+_MAIN = threading.main_thread().ident
 _ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -53,9 +54,10 @@ class Interrupts:
 
     def wait(self, waiter: Waiter, timeout: float | None) -> bool:
         """`run_until`, ended early by Ctrl-C."""
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != _MAIN:
             return self._reactor.run_until(waiter, timeout)
-        self.install()
+        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+            self.install()
         self._waiter = waiter
         try:
             return self._reactor.run_until(waiter, timeout, self)

@@ -16,7 +16,7 @@ import itertools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from skate import _serialization, exceptions
@@ -112,7 +112,7 @@ class Objects:
 
     # -- to be said by the engine ------------------------------------------------------------------
 
-    def _want(self, entries: Sequence[Entry]) -> None:
+    def _want(self, entries: Iterable[Entry]) -> None:
         """Make sure that these pending entries will be completed some day."""
 
     def _release(self, entry: Entry) -> None:
@@ -216,6 +216,8 @@ class Objects:
     def get(
         self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
     ) -> list[Any]:
+        if len(refs) == 1:
+            return [self._get_one(refs[0], timeout, copy)]
         entries = [self.entry_of(ref) for ref in refs]
         pending = {entry for entry in entries if entry.kind is None}
         if pending:
@@ -232,6 +234,17 @@ class Objects:
         if self.dropped:
             self.collect()
         return values
+
+    def _get_one(self, ref: ObjectRef[Any], timeout: float | None, copy: bool) -> Any:
+        entry = self.entry_of(ref)
+        if entry.kind is None:
+            self._await({entry}, 1, timeout, fail_fast=True)
+            if entry.kind is None:
+                raise exceptions.GetTimeoutError(f"{ref!r} was not ready after {timeout} s")
+        value = self.load(entry, copy)
+        if self.dropped:
+            self.collect()
+        return value
 
     def wait(
         self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
@@ -253,13 +266,13 @@ class Objects:
     ) -> None:
         needs = Needs(pending, missing, fail_fast)
         with self.lock:
-            here = [entry for entry in pending if entry.kind is not None]  # since we looked
-            for entry in here:
-                needs.completed(entry)
+            self._want(pending)
+            for entry in pending:
+                if entry.kind is not None:  # since we looked
+                    needs.completed(entry)
             if needs.done:
                 return
             self._blocked.append(needs)
-            self._want(list(pending) if not here else [e for e in pending if e.kind is None])
         try:
             self._while_blocked(needs, timeout)
         finally:

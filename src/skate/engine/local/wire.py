@@ -16,7 +16,10 @@ from typing import Any
 Message = tuple[Any, ...]
 
 _MARSHAL_VERSION = 2  # without the back-reference table that newer versions build
-_CHUNK = 1 << 18
+
+# All connections of a process share it: only the leader receives, under the engine's lock. A new
+# buffer per call would be mapped and unmapped each time, which costs more than the reading.
+_buffer = memoryview(bytearray(1 << 18))
 
 
 class Connection:
@@ -75,16 +78,16 @@ class Connection:
     def receive(self) -> list[Message] | None:
         """The messages that have come, or None when the peer is gone and all is read."""
         try:
-            data = self.socket.recv(_CHUNK)
+            count = self.socket.recv_into(_buffer)
         except BlockingIOError:
             return []
         except OSError:
             return None
-        if not data:
+        if not count:
             return None
-        if not self._inbox and len(data) == 4 + int.from_bytes(data[:4], "little"):
-            return marshal.loads(memoryview(data)[4:])  # type: ignore[no-any-return]
-        self._inbox += data
+        if not self._inbox and count == 4 + int.from_bytes(_buffer[:4], "little"):
+            return marshal.loads(_buffer[4:count])  # type: ignore[no-any-return]
+        self._inbox += _buffer[:count]
         return self._complete_frames()
 
     def _complete_frames(self) -> list[Message]:

@@ -6,7 +6,7 @@ import atexit
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from skate import _serialization, exceptions
@@ -87,7 +87,12 @@ class WorkerEngine(Objects, Engine):
                 surroundings.end_process_group()  # the driver is gone
                 return
             for message in received:
-                self._handlers[message[0]](*message[1:])
+                if message[0] == m.CALL:
+                    self.execution.deliver((message, None))
+                elif message[0] == m.TASK:
+                    self.execution.on_task(message)
+                else:
+                    self._handlers[message[0]](*message[1:])
 
     def request(self, method: str, *args: Any, blocking: bool = False) -> Any:
         """Ask the hub something and wait for the answer."""
@@ -173,12 +178,12 @@ class WorkerEngine(Objects, Engine):
         if entry.link is None:
             self.send((m.RELEASE, (entry.id,)))
 
-    def _want(self, entries: Sequence[Entry]) -> None:
-        ids = [entry.id for entry in entries if not entry.asked]
-        if ids:
-            for entry in entries:
+    def _want(self, entries: Iterable[Entry]) -> None:
+        unknown = [entry for entry in entries if not entry.asked and entry.kind is None]
+        if unknown:
+            for entry in unknown:
                 entry.asked = True
-            self.send((m.SUBSCRIBE, ids))
+            self.send((m.SUBSCRIBE, [entry.id for entry in unknown]))
 
     def load_argument(self, kind: int, data: Any, id: int) -> Any:
         """The value of an object that came along with a call."""

@@ -32,6 +32,7 @@ class Actor:
         self.meta = meta  # packed ActorMeta, for get_actor
         self.concurrent = concurrent  # several calls at a time: no order to keep
         self.key = ("", "")  # namespace and name
+        self.entry: Any = None  # the object that stands for the actor
         self.state = PENDING
         self.worker: Worker | None = None
         self.restarts = 0
@@ -50,6 +51,8 @@ class Actor:
     def add_call(self, task: Task) -> list[Task]:
         """A new call; those that can be sent now, in order."""
         self.unfinished += 1
+        if not task.missing and not self._lanes:
+            return self._sendable([task])
         if self.concurrent:
             return self._sendable([] if task.missing else [task])
         caller = task.owner.number if task.owner else 0

@@ -72,12 +72,12 @@ class Desk:
         except ValueError as error:
             self._refuse(worker, id, error)
             return
-        self._hub.submit(
-            Task(
-                id, self._hub.functions[key], (kind, data), self._entries(dependencies), nested,
-                plan, worker, parent,
-            )  # fmt: skip
-        )
+        task = Task(
+            id, self._hub.functions[key], (kind, data), self._entries(dependencies), nested,
+            plan, worker, parent,
+        )  # fmt: skip
+        self._hub.announce(task)
+        self._hub.submit(task)
 
     def on_create_actor(
         self,
@@ -101,6 +101,7 @@ class Desk:
         task = Task(
             id, function, (kind, data), self._entries(dependencies), nested, plan, worker
         )  # fmt: skip
+        self._hub.announce(task)
         self._requests.new_actor(task, options, function.name, meta)
 
     def on_call_actor(
@@ -122,10 +123,11 @@ class Desk:
         )  # fmt: skip
         task.method = method
         try:
-            self._requests.check_pending_calls(actor_id)
+            self._hub.check_pending_calls(actor_id)
         except exceptions.PendingCallsLimitExceeded as error:
             self._refuse(worker, id, error)
             return
+        self._hub.announce(task)
         self._hub.call_actor(actor_id, task)
 
     def on_lost_call(self, worker: Worker, target: int, *call: Any) -> None:

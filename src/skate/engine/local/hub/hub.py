@@ -44,7 +44,7 @@ class Hub:
         self.actors: dict[int, Actor] = {}
         self.names: dict[tuple[str, str], Actor] = {}
         self.functions: dict[int, Function] = {}
-        self.runs: deque[tuple[str, int, float, int]] = deque(maxlen=_TIMELINE)
+        self.runs: deque[tuple[Task, int, float, int]] = deque(maxlen=_TIMELINE)
         self.removed_groups: dict[int, Group] = {}
         self.deaths: dict[int, Any] = {}  # why actors are dead, for as long as handles ask
         self.counts = Counts(engine.entries, self._free_segment, self._producer_unwanted)
@@ -67,47 +67,57 @@ class Hub:
 
     # -- submitting ----------------------------------------------------------------------------
 
+    def announce(self, task: Task) -> None:
+        """Make the entries of what a worker's task will return; the worker holds them."""
+        assert task.owner is not None
+        self.counts.hold(task.owner, task.return_ids)
+        for id in task.return_ids:
+            self.counts.entry(id).task = task
+        if task.plan.streaming:
+            self.counts.entry(task.id).stream = Stream()
+
     def submit(self, task: Task) -> None:
         """Run a task when its arguments and resources are there."""
-        self._announce(task)
-        problem = self.scheduler.why_impossible(task.plan.shape) if task.plan.shape else None
+        assert task.plan.shape is not None
+        problem = self.scheduler.why_impossible(task.plan.shape)
         if problem is not None:
             self.fail(task, errors.packed(errors.unschedulable(task, problem, self.scheduler)))
-        elif self._arguments_there(task):
+        elif not (task.dependencies or task.nested) or self._arguments_there(task):
             self.scheduler.enqueue(task)
 
     def create_actor(self, actor: Actor) -> None:
         """Start an actor whose name is free."""
         self.actors[actor.id] = actor
+        actor.entry = self.counts.entry(actor.id)
         if actor.name is not None:
             self.names[actor.key] = actor
         if actor.options.detached:
             self.counts.add((actor.id,))
         self.submit(actor.creation)
 
+    def check_pending_calls(self, actor_id: int) -> None:
+        """Raise PendingCallsLimitExceeded if the actor must not get another call now."""
+        actor = self.actors.get(actor_id)
+        if actor is not None and 0 < actor.options.max_pending_calls <= actor.unfinished:
+            raise exceptions.PendingCallsLimitExceeded(
+                f"{actor.class_name} has {actor.unfinished} unfinished calls, and "
+                f"max_pending_calls={actor.options.max_pending_calls}"
+            )
+
     def call_actor(self, actor_id: int, task: Task) -> None:
         """Call a method of an actor, which may be dead by now."""
-        self._announce(task)
         actor = self.actors.get(actor_id)
         if actor is None:
             self.fail(task, self._why_dead(actor_id))
             return
         task.actor = actor
-        self.counts.add((actor.id,))
-        self._arguments_there(task)
-        if not task.cancelled:
-            self._send_calls(actor, actor.add_call(task))
-
-    def _announce(self, task: Task) -> None:
-        """Make the entries of what it will return, held by whoever submitted it."""
-        owner = task.owner
-        for id in task.return_ids:
-            entry = self.counts.entry(id)
-            entry.task = task
-            if owner is not None:
-                self.counts.hold(owner, (id,))
-        if task.plan.streaming:
-            self.counts.entry(task.id).stream = Stream()
+        actor.entry.count += 1  # a call keeps its actor alive
+        if task.dependencies or task.nested:
+            self._arguments_there(task)
+            if task.cancelled:
+                actor.unfinished += 1  # as `_close` will count it off
+                return
+        self._send_calls(actor, actor.add_call(task))
 
     def _arguments_there(self, task: Task) -> bool:
         """Keep the arguments alive; False if the task must wait for one, or has failed."""
@@ -166,8 +176,8 @@ class Hub:
             self.processes.send(worker, message, at_once=len(worker.in_flight) == 1)
 
     def _send_calls(self, actor: Actor, tasks: Sequence[Task]) -> None:
-        worker = actor.worker
         for task in tasks:
+            worker = actor.worker
             assert worker is not None
             task.worker = worker
             worker.in_flight[task.id] = task
@@ -177,7 +187,7 @@ class Hub:
             self.processes.send(
                 worker,
                 (m.CALL, task.id, task.method, kind, data, arguments, plan.num_returns, plan.extra),
-                at_once=len(worker.in_flight) == 1,
+                len(worker.in_flight) == 1,
             )
 
     def _ensure_function(self, worker: Worker, function: Function) -> None:
@@ -245,35 +255,43 @@ class Hub:
             self.scheduler.requeue(task)
 
     def _finished(self, worker: Worker, task: Task, micros: int) -> None:
-        self.runs.append((task.name, worker.pid, time.time(), micros))
+        self.runs.append((task, worker.pid, time.time(), micros))
         function = task.function
-        if function is not None:
-            function.ran(micros)
-            if task.plan.max_calls and worker.count_call(function.key) >= task.plan.max_calls:
-                worker.doomed = "max_calls"
-        self._close(task)
-        if task.actor is None:
-            self._answered.append(worker)
-        elif not task.method:
+        if function is None:  # an actor call
+            self._close(task)
+            return
+        if task.actor is not None:
             if task.actor.state == actors.STARTING:
                 task.actor.state = actors.ALIVE
+            return  # its arguments may serve for restarts
+        function.ran(micros)
+        if task.plan.max_calls and worker.count_call(function.key) >= task.plan.max_calls:
+            worker.doomed = "max_calls"
+        self._close(task)
+        self._answered.append(worker)
 
     def _close(self, task: Task) -> None:
         """The task will not run again: let go of what it kept."""
-        actor_call = task.actor is not None and bool(task.method)
-        if task.actor is None or actor_call:  # a constructor's arguments serve for restarts
+        if task.dependencies or task.nested:
             self._let_go_of_arguments(task)
+        entries = self.engine.entries
+        if task.plan.simple:
+            entry = entries.get(task.id)
+            if entry is not None:
+                entry.task = None
+        else:
+            self._close_returns(task)
+        if task.method:
+            task.actor.unfinished -= 1
+            self.counts.drop_entry(task.actor.entry)
+
+    def _close_returns(self, task: Task) -> None:
         for id in task.return_ids:
             entry = self.engine.entries.get(id)
-            if entry is not None and (task.actor is None or actor_call):
+            if entry is not None:
                 entry.task = None
-        if task.plan.streaming:
-            entry = self.engine.entries.get(task.id)
-            if entry is not None and entry.stream is not None:
-                self._finish_stream(entry)
-        if actor_call:
-            task.actor.unfinished -= 1
-            self.counts.drop((task.actor.id,))
+                if entry.stream is not None:
+                    self._finish_stream(entry)
 
     def _let_go_of_arguments(self, task: Task) -> None:
         for _, entry in task.dependencies:
@@ -306,7 +324,8 @@ class Hub:
             self._complete(id, FAILED, error, ())
         if task.actor is not None and not task.method:
             self._actor_dead(task.actor, error)
-        self._close(task)
+        else:
+            self._close(task)
 
     # -- objects -------------------------------------------------------------------------------
 

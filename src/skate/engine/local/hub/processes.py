@@ -28,7 +28,7 @@ class Processes:
     """The workers of a session."""
 
     def __init__(
-        self, engine: LocalEngine, settings: dict[str, Any], preload: list[str], outputs: list[int]
+        self, engine: LocalEngine, settings: dict[str, Any], servers: Servers, outputs: list[int]
     ) -> None:
         self.workers: dict[int, Worker] = {}
         self.urgent = False  # something was sent that must not wait for company
@@ -36,14 +36,11 @@ class Processes:
         self._reactor = engine.reactor
         self._settings = settings
         self._outputs = outputs  # where workers' own stdout and stderr go
-        self._servers = Servers(engine.session.dirs, preload, self._watch_server)
+        self._servers = servers
+        servers.watch(self._watch_server)
         self._tidying = False
 
     # -- starting ------------------------------------------------------------------------------
-
-    def warm_up(self) -> None:
-        """Start the server that the first task will need, without waiting for it."""
-        self._servers.start_light()
 
     def start(self, environment: Environment, task: Task) -> Worker:
         """A new worker. It can be sent messages at once; they wait until it is up."""

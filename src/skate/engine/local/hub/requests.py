@@ -70,14 +70,6 @@ class Requests:
         own = self._engine.namespace
         return [key for key in self._hub.names if all_namespaces or key[0] == own]
 
-    def check_pending_calls(self, actor_id: int) -> None:
-        actor = self._hub.actors.get(actor_id)
-        if actor is not None and 0 < actor.options.max_pending_calls <= actor.unfinished:
-            raise exceptions.PendingCallsLimitExceeded(
-                f"{actor.class_name} has {actor.unfinished} unfinished calls, and "
-                f"max_pending_calls={actor.options.max_pending_calls}"
-            )
-
     def kill(self, actor_id: int, no_restart: bool) -> None:
         actor = self._hub.actors.get(actor_id)
         if actor is not None and actor.state != DEAD:
@@ -128,14 +120,14 @@ class Requests:
         return [
             {
                 "cat": "task",
-                "name": name,
+                "name": task.name,
                 "ph": "X",
                 "pid": "skate",
                 "tid": pid,
                 "ts": end * 1e6 - micros,
                 "dur": micros,
             }
-            for name, pid, end, micros in self._hub.runs
+            for task, pid, end, micros in self._hub.runs
         ]
 
     # -- placement groups ----------------------------------------------------------------------

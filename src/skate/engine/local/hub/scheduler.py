@@ -31,6 +31,7 @@ class Effects(Protocol):
     def steal(self, worker: Worker) -> None: ...
     def retire(self, worker: Worker) -> None: ...
     def group_ready(self, group: Group) -> None: ...
+    def rested(self) -> None: ...
 
 
 class Shape:
@@ -212,7 +213,10 @@ class Scheduler:
 
     def _rest(self, worker: Worker) -> None:
         worker.idle_since = time.monotonic()
-        self._idle.setdefault(worker.environment, []).append(worker)
+        idle = self._idle.setdefault(worker.environment, [])
+        idle.append(worker)
+        if len(idle) > self._keep_idle or worker.environment:
+            self._effects.rested()
 
     def _help_out(self, shape: Shape) -> None:
         """A worker is idle while another has several tasks: ask that one to give some back."""

@@ -95,18 +95,18 @@ class ForkServer:
 class Servers:
     """The light server, and the warm one while it is worth it."""
 
-    def __init__(
-        self,
-        session_dirs: list[str],
-        preload: list[str],
-        watch: Callable[[ForkServer], None],
-    ) -> None:
+    def __init__(self, session_dirs: list[str], preload: list[str], light: ForkServer) -> None:
         self._session_dirs = session_dirs
         self._asked_preload = preload
-        self._watch = watch
-        self._light: ForkServer | None = None
+        self._light = light
         self._warm: ForkServer | None = None
-        self._started: list[ForkServer] = []
+        self._started = [light]
+        self._watch: Callable[[ForkServer], None] = lambda server: None
+
+    def watch(self, watch: Callable[[ForkServer], None]) -> None:
+        """Call `watch` with every server, the one that runs already included."""
+        self._watch = watch
+        watch(self._light)
 
     def all(self) -> list[ForkServer]:
         """Those that live, also superseded ones that still have workers."""
@@ -114,11 +114,6 @@ class Servers:
 
     def forget(self, server: ForkServer) -> None:
         self._started.remove(server)
-
-    def start_light(self) -> ForkServer:
-        if self._light is None or self._light.dead:
-            self._light = self._start([])
-        return self._light
 
     def choose(self, wants: Callable[[list[str]], bool]) -> ForkServer:
         """The server to fork from. `wants(modules)`: does the work use any of these?
@@ -132,7 +127,9 @@ class Servers:
         warm = self._warm
         if warm is not None and not warm.dead and (warm.ready or wants(warm.preload)):
             return warm
-        return self.start_light()
+        if self._light.dead:
+            self._light = self._start([])
+        return self._light
 
     def _outdated(self, modules: list[str]) -> bool:
         warm = self._warm

@@ -42,7 +42,7 @@ class Plan:
 
     __slots__ = (
         "extra", "max_calls", "num_returns", "retries", "retry_exceptions",
-        "shape", "streaming",
+        "shape", "simple", "streaming",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,7 @@ class Plan:
         self.extra = extra  # what the worker must know beyond the defaults
         self.max_calls = max_calls
         self.streaming = streaming
+        self.simple = num_returns == 1 and not streaming  # one value: the usual case
         self.retry_exceptions = retry_exceptions
 
 
