@@ -218,7 +218,7 @@ def method(*args: Any, **kwargs: Any) -> Any:
 
 
 def exit_actor() -> None:
-    """End the actor that runs this code; the call is answered with None."""
+    """End the actor that runs this code; `get` of this call raises ActorDiedError."""
     engine = current_engine()
     if engine.context().actor is None:
         raise TypeError("exit_actor() ends the actor that calls it; this code runs in no actor")

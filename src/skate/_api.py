@@ -126,7 +126,7 @@ def wait(
     Returns earlier, with fewer, after `timeout` seconds. Errors count as ready. A generator is
     ready when its next item is. All values are local, so `fetch_local` changes nothing.
     """
-    _check_waitables(ray_waitables)
+    plain = _check_waitables(ray_waitables)
     if timeout is not None and timeout < 0:
         raise ValueError(f"timeout takes None or a number of at least 0; got {timeout}")
     if not ray_waitables:
@@ -139,22 +139,24 @@ def wait(
             f"got {num_returns}"
         )
     engine = _engine._current or current_engine()
-    if set(map(type, ray_waitables)) == _ONE_REF:
+    if plain:
         return engine.wait(ray_waitables, num_returns, timeout)
     return _wait_mixed(ray_waitables, num_returns, timeout)
 
 
-def _check_waitables(given: Any) -> None:
+def _check_waitables(given: Any) -> bool:
+    """Whether all are ObjectRefs; raises TypeError for what cannot be waited for."""
     wanted = "wait() takes a list of ObjectRefs"
     if isinstance(given, (ObjectRef, ObjectRefGenerator)):
         raise TypeError(f"{wanted}; got a single one: write [ref]")
     if not isinstance(given, list):
         raise TypeError(f"{wanted}; got {type(given).__name__}")
-    if set(map(type, given)) <= _ONE_REF:
-        return
+    if [*map(type, given)].count(ObjectRef) == len(given):  # wait() is called in loops
+        return True
     for index, item in enumerate(given):
         if not isinstance(item, (ObjectRef, ObjectRefGenerator)):
             raise TypeError(f"{wanted}; item {index} is {type(item).__name__}: {_shown(item)}")
+    return False
 
 
 def _wait_mixed(

@@ -23,12 +23,13 @@ _ID_BYTES = 28
 
 
 class Home(Protocol):
-    """The engine session a reference belongs to, as far as the reference is concerned."""
+    """The engine session a reference belongs to, as far as the reference is concerned.
+
+    The session watches its references weakly to know when they are gone. (A destructor here would
+    run before the weak references die, and could let another thread find the dying reference.)
+    """
 
     engine: Engine
-
-    def dropped(self, ref: ObjectRef[Any]) -> None:
-        """The reference is being destroyed. May run inside garbage collection: no locks, no I/O."""
 
 
 class ObjectRef(Generic[T]):
@@ -44,9 +45,6 @@ class ObjectRef(Generic[T]):
         self._id = id
         self._home = home
         self._entry = entry  # the engine's own record; nobody else looks inside
-
-    def __del__(self) -> None:
-        self._home.dropped(self)
 
     def __repr__(self) -> str:
         return f"ObjectRef({self.hex()})"
@@ -154,7 +152,11 @@ class ObjectRefGenerator:
             raise StopAsyncIteration from None
 
     def completed(self) -> ObjectRef[Any]:
-        """A reference that is ready when the task has ended (its value is None, or the error)."""
+        """A reference that is ready when the task has ended.
+
+        Its value is None, also after an exception in the task, which is the last item; when
+        the worker or actor died, it is that error.
+        """
         return self._generator_ref
 
     def next_ready(self) -> bool:

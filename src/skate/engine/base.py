@@ -298,7 +298,7 @@ class Engine(ABC):
 
     @abstractmethod
     def exit_actor(self) -> None:
-        """Inside an actor: finish this call, answer it with None, and end."""
+        """Inside an actor: end it. This call and those under way fail with ActorDiedError."""
 
     # -- resources and surroundings ----------------------------------------------------------------
 

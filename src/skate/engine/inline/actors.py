@@ -94,8 +94,7 @@ class Actor:
         except asyncio.CancelledError:
             call.results.fail(self.death or TaskCancelledError(call.context.task_id))
         except ActorExit:
-            call.results.answer_none()
-            self.exited()
+            call.results.fail(self.exited())
         except BaseException as error:
             call.results.fail(call.failed(error))
 
@@ -119,8 +118,11 @@ class Actor:
                 value = await value
             call.finish(value)
 
-    def exited(self) -> None:
-        self.end(ActorDiedError("It ended itself with exit_actor().", self.actor_id))
+    def exited(self) -> SkateError:
+        """The death that the running call has asked for."""
+        death = ActorDiedError("It ended itself with exit_actor().", self.actor_id)
+        self.end(death)
+        return death
 
     def _limit(self, group: str | None) -> asyncio.Semaphore:
         if group not in self._limits:
@@ -157,10 +159,7 @@ class MethodCall(Call):
 
     def run(self) -> None:
         self.actor.finish_streams()
-        try:
-            super().run()
-        except ActorExit:
-            self.actor.exited()
+        super().run()
         if self.results.stream is not None:
             self.actor.streams.append(self.results.stream)
 
@@ -179,6 +178,8 @@ class MethodCall(Call):
         return getattr(instance, self.method)(*args, **kwargs)
 
     def failed(self, error: BaseException) -> SkateError:
+        if isinstance(error, ActorExit):
+            return self.actor.exited()
         if isinstance(error, SystemExit):
             death = ActorDiedError(str(super().failed(error)), self.actor.actor_id)
             self.actor.end(death)

@@ -109,14 +109,6 @@ class Results:
             )
         return values
 
-    def answer_none(self) -> None:
-        """The call ends its actor."""
-        if self.stream is not None:
-            self.stream.end()
-            return
-        for ref in self.refs:
-            self._objects.store(ref, dumps(None))
-
     def fail(self, error: SkateError) -> None:
         if self.stream is not None:
             self.stream.end(error)
@@ -148,7 +140,7 @@ class Call:
     actor_repr: str = ""
 
     def run(self) -> None:
-        """Run to the end; errors become results. Raises KeyboardInterrupt and ActorExit only."""
+        """Run to the end; errors become results. Raises KeyboardInterrupt only."""
         while not (self.results.done() or self._attempt()):
             pass
 
@@ -167,9 +159,6 @@ class Call:
         """Whether it is over."""
         try:
             self.finish(self.step(self.invoke))
-        except ActorExit:
-            self.results.answer_none()
-            raise
         except BaseException as error:
             if self._is_retried(error):
                 return False

@@ -17,7 +17,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from skate._errors import user_traceback
 from skate._ids import NodeID, TaskID, WorkerID, actor_id_of
@@ -305,6 +305,7 @@ class InlineEngine(Engine):
             actor_id_of(ref).hex(),
         )
         ref._entry.actor = actor
+        finalize(ref, actor.release).atexit = False
         self._actors.add(actor)
         if group is not None:
             self._placement.enter(group, actor)

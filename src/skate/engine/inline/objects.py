@@ -82,11 +82,6 @@ class Objects:
             self.changed.notify_all()
         self._pinned.clear()
 
-    def dropped(self, ref: ObjectRef[Any]) -> None:
-        actor = ref._entry.actor
-        if actor is not None:
-            actor.release()
-
     def entry(self, ref: ObjectRef[Any]) -> Entry:
         if ref._home is not self:
             raise _gone(ref.hex())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate._serialization import dumps
-from skate.exceptions import SkateError, TaskCancelledError
+from skate.exceptions import SkateError, TaskCancelledError, TaskError
 
 if TYPE_CHECKING:
     from skate._refs import ObjectRef
@@ -65,9 +65,10 @@ class Stream:
         if error is not None:
             self._objects.fail(last, error)
             self._items.append(last)
-            self._objects.fail(owner, error)
-        else:
+        if error is None or isinstance(error, TaskError):  # told by the last item, and only there
             self._objects.store(owner, dumps(None))
+        else:
+            self._objects.fail(owner, error)
         with self._objects.changed:
             self._ended = True
             self._objects.changed.notify_all()

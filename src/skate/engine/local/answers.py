@@ -126,6 +126,7 @@ class Answers:
         try:
             for index, item in enumerate(_iterate(items)):
                 self.item(id, index, item)
+                self._engine.execution.stop_if_cancelled()
                 if not self._may_go_on(id, index + 1, message[-1].get("backpressure")):
                     _close(items)
                     break
@@ -208,7 +209,7 @@ def _exactly(value: Any, count: int) -> list[Any]:
     try:
         items = list(value)
     except TypeError:
-        raise ValueError(
+        raise TypeError(
             f"the function has num_returns={count} and must return that many values; "
             f"it returned {type(value).__name__}"
         ) from None

@@ -72,7 +72,9 @@ class LocalEngine(Objects, Engine):
         self.reactor = Reactor()
         self.reactor.on_turn = self._tidy
         capacity = object_store_memory or machine.store_capacity(self.session.shm_dir)
-        self.store = Store(self.session.shm_dir, self.session.disk_dir, DRIVER, capacity)
+        self.store = Store(
+            session.shm_dir, session.disk_dir, DRIVER, capacity, self.reactor.call_later
+        )
         self.spilling = Spilling(self.store)
         total = self._resources(num_cpus, num_gpus, memory, resources, capacity)
         self.interrupts = Interrupts(self.reactor)
@@ -159,9 +161,12 @@ class LocalEngine(Objects, Engine):
                 self.hub.counts.add(entry.contained)
             self._store_entry(entry, kind, data)
             self.complete(entry, kind, data)
+        ref = self.new_ref(entry)
         if self.dropped:
             self.collect()
-        return self.new_ref(entry)
+        if self.interrupts.pending:
+            self.interrupts.deliver()
+        return ref
 
     def _keep(self, serialized: Serialized) -> tuple[int, Any]:
         """Small values stay in the message; large ones go to the store."""
@@ -288,11 +293,16 @@ class LocalEngine(Objects, Engine):
         if self.interrupts.pending:
             self.interrupts.deliver()
 
+    def _tell_all(self) -> None:
+        """Objects were completed by this thread: another may wait for them in the reactor."""
+        self.reactor.flush()
+        self.reactor.interrupt()
+
     def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
         entry = self.entry_of(ref)
         with self.lock:
             self.requests.cancel(entry.id, force, recursive)
-        self.reactor.flush()
+        self._tell_all()
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -325,7 +335,7 @@ class LocalEngine(Objects, Engine):
     def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
         with self.lock:
             self.hub.close_stream(self.entry_of(generator))
-        self.reactor.flush()
+        self._tell_all()
 
     def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
         """Nothing to do: the generator's reference goes with it, and the stream with that."""
@@ -386,7 +396,7 @@ class LocalEngine(Objects, Engine):
     def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
         with self.lock:
             self.requests.kill(self.entry_of(actor).id, no_restart)
-        self.reactor.flush()
+        self._tell_all()
 
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
         with self.lock:
@@ -444,7 +454,7 @@ class LocalEngine(Objects, Engine):
     def remove_placement_group(self, group: ObjectRef[Any]) -> None:
         with self.lock:
             self.requests.remove_group(group._id)
-        self.reactor.flush()
+        self._tell_all()
 
     def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
         with self.lock:

@@ -87,8 +87,9 @@ class _Loop:
             async with limit:
                 await self._perform(work)
         except asyncio.CancelledError:
-            self._execution.answers.cancelled(work)
-            self._plan_flush()
+            if not self._execution.exiting:  # then the hub tells how the actor ended
+                self._execution.answers.cancelled(work)
+                self._plan_flush()
 
     async def _perform(self, work: Work) -> None:
         execution = self._execution

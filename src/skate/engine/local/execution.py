@@ -10,6 +10,7 @@ to threads (`threads`), one with async methods to an event loop (`event_loop`).
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 import time
 from collections import deque
@@ -79,6 +80,7 @@ class Execution:
         self._captured: dict[Any, tuple[Any, Any]] = {}
         self._durations: dict[Any, float] = {}
         self._main = threading.get_ident()
+        self._pid = os.getpid()
         self._current: Running | None = None  # on the main thread
         self._waiting = 0  # the main thread is inside get or wait
         self.handlers: dict[int, Callable[..., None]] = {
@@ -150,12 +152,17 @@ class Execution:
         """Work until told to exit; the exit code."""
         self.engine.reactor.start_courier()
         reactor = self.engine.reactor
+        done_since = 0
         while not self.exiting:
             if not self.queue:
                 self.arrived.done = False
+                # Calls that come one by one come from someone who waits for each.
+                self.arrived.look = done_since == 1
                 if not self.queue and not self.exiting:
                     reactor.run_until(self.arrived)
+                done_since = 0
                 continue
+            done_since += 1
             with self.engine.lock:
                 if not self.queue:
                     continue
@@ -191,13 +198,14 @@ class Execution:
         self._current = running
         token = _running.set(running)
         try:
-            if self.interrupts.pending:
-                self.interrupts.deliver()
+            self.stop_if_cancelled()
             value = function(*args, **kwargs)
             del args, kwargs
+            self._leave_if_forked()
             self.answers.give(work, value, start)
         except BaseException as error:
             args = kwargs = None
+            self._leave_if_forked()
             self._failed(work, error, start)
         finally:
             self._current = None
@@ -206,6 +214,16 @@ class Execution:
             _running.reset(token)
             elapsed = time.perf_counter() - start
             self._durations[key] = (self._durations.get(key, elapsed) * 7 + elapsed) / 8
+
+    def stop_if_cancelled(self) -> None:
+        """Raise KeyboardInterrupt if a cancellation came while engine code was running."""
+        if self.interrupts.pending:
+            self.interrupts.deliver()
+
+    def _leave_if_forked(self) -> None:
+        """The user's code has forked, and this is the child: its parent answers."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     def _failed(self, work: Work, error: BaseException, start: float) -> None:
         if isinstance(error, SystemExit):

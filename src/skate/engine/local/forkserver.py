@@ -109,6 +109,7 @@ class _Server:
         for fd in fds:
             os.close(fd)
         if pid > 0:
+            os.setpgid(pid, pid)  # as the worker does: a kill may come before it gets there
             self._workers[number] = pid
         self.tell((FORKED, number, pid))
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from skate.engine.local.reactor import Reactor, Waiter
 
-_MAIN = threading.main_thread().ident
+_MAIN = threading.main_thread().ident or 0
+_DESTRUCTORS = ("_ref_gone", "_unmapped", "unmap")
 _ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -45,8 +46,13 @@ class Interrupts:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._wanted is not None and not self._wanted():
             return  # what was to be interrupted has ended by itself
-        if frame is None or not frame.f_code.co_filename.startswith(_ENGINE):
+        code = frame.f_code if frame is not None else None
+        if code is None or not code.co_filename.startswith(_ENGINE):
             raise KeyboardInterrupt
+        if code.co_name in _DESTRUCTORS:
+            # No safe point need follow, and Python ignores what is raised here: come back soon.
+            self._reactor.call_later(0.001, lambda: self.trigger(_MAIN))
+            return
         self.pending = True
         self._reactor.interrupt()
         if self._waiter is not None:

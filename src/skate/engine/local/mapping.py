@@ -1,4 +1,4 @@
-"""Mapping a file into memory for as long as anyone looks at it.
+"""Mapping a file into memory for as long as anyone looks at it: unmapped after the last view.
 
 By hand rather than with `mmap.mmap`, which keeps a file descriptor open per mapping (until Python
 3.13): a program that holds ten thousand large arrays would run out of them. `ctypes` is imported
@@ -19,13 +19,20 @@ _live: dict[int, weakref.ref[Any]] = {}  # by address
 
 
 def map_copy_on_write(fd: int, size: int) -> Mapping:
-    """The first `size` bytes of the file. Unmapped when the last view on it is gone."""
+    """The first `size` bytes of the file; writing changes only this mapping."""
+    return _map(fd, size, mmap.MAP_PRIVATE)
+
+
+def map_shared(fd: int, size: int) -> Mapping:
+    """The first `size` bytes of the file; writing changes the file."""
+    return _map(fd, size, mmap.MAP_SHARED)
+
+
+def _map(fd: int, size: int, flags: int) -> Mapping:
     import ctypes
 
     libc = _load_libc()
-    address = libc.mmap(
-        None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, fd, 0
-    )  # fmt: skip
+    address = libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
     if address == ctypes.c_void_p(-1).value:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

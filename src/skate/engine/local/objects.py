@@ -13,6 +13,7 @@ An `Entry` is pending until `complete` gives it a kind and data:
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 import weakref
 from collections import deque
@@ -67,6 +68,7 @@ class Needs(Waiter):
         super().__init__()
         self.wanted = wanted
         self.missing = missing
+        self.look = missing == 1
         self.fail_fast = fail_fast
 
     def completed(self, entry: Entry) -> None:
@@ -80,14 +82,13 @@ class Home:
 
     def __init__(self, objects: Objects) -> None:
         self.engine: Any = objects
-        self._dropped = objects.dropped
 
-    def dropped(self, ref: ObjectRef[Any]) -> None:
-        entry = ref._entry
-        self._dropped.append(entry)
-        # Small values can wait until somebody passes by; memory, actors and work should go now.
-        if entry.kind != INLINE or entry.task is not None:
-            self.engine.reactor.interrupt()
+
+class Watch(weakref.ref):  # type: ignore[type-arg]
+    """A weak reference to an ObjectRef that knows its entry."""
+
+    __slots__ = ("entry",)
+    entry: Entry
 
 
 class Objects:
@@ -106,6 +107,7 @@ class Objects:
         self.dropped: deque[Entry] = deque()
         self._closed_views: deque[Entry] = deque()
         self.home = Home(self)
+        self._gone_for_good = self._ref_gone  # bound once: a reference is made with every call
         self.entries: dict[int, Entry] = {}
         self._blocked: list[Needs] = []
         self.next_id = _numbers.__next__ if process == DRIVER else _ids_of(process)
@@ -138,8 +140,17 @@ class Objects:
 
     def new_ref(self, entry: Entry) -> ObjectRef[Any]:
         ref: ObjectRef[Any] = ObjectRef(entry.id, self.home, entry)
-        entry.ref = weakref.ref(ref)
+        watch = Watch(ref, self._gone_for_good)
+        watch.entry = entry
+        entry.ref = watch
         return ref
+
+    def _ref_gone(self, watch: Any) -> None:
+        entry = watch.entry
+        self.dropped.append(entry)
+        # Small values can wait until somebody passes by; memory, actors and work should go now.
+        if entry.kind != INLINE or entry.task is not None:
+            self.reactor.interrupt()
 
     def adopt(self, id: int) -> ObjectRef[Any]:
         with self.lock:
@@ -173,9 +184,7 @@ class Objects:
 
     def entry_of(self, ref: ObjectRef[Any]) -> Entry:
         if ref._home is not self.home:
-            raise exceptions.ObjectLostError(
-                ref.hex(), None, "the reference belongs to a session that has been shut down"
-            )
+            raise _stale(ref)
         return ref._entry  # type: ignore[no-any-return]
 
     # -- completion ----------------------------------------------------------------------------
@@ -249,26 +258,27 @@ class Objects:
     def wait(
         self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
-        ready, positions = _first_ready(refs, num_returns)
-        if len(ready) < num_returns:
-            pending = {entry for entry in map(self.entry_of, refs) if entry.kind is None}
-            self._await(pending, num_returns - len(ready), timeout, fail_fast=False)
-            ready, positions = _first_ready(refs, num_returns)
-        if not ready:
-            return ready, list(refs)
+        positions = _first_ready(refs, num_returns)
+        if len(positions) < num_returns:
+            if set(map(_home_of, refs)) != {self.home}:
+                raise _stale(next(ref for ref in refs if ref._home is not self.home))
+            self._await(set(map(_entry_of, refs)), num_returns, timeout, fail_fast=False)
+            positions = _first_ready(refs, num_returns)
+        ready = [refs[position] for position in positions]
         rest = list(refs)
         for position in reversed(positions):
             del rest[position]
         return ready, rest
 
     def _await(
-        self, pending: set[Entry], missing: int, timeout: float | None, fail_fast: bool
+        self, wanted: set[Entry], missing: int, timeout: float | None, fail_fast: bool
     ) -> None:
-        needs = Needs(pending, missing, fail_fast)
+        """Wait until `missing` of the wanted are there, counting those that are already."""
+        needs = Needs(wanted, missing, fail_fast)
         with self.lock:
-            self._want(pending)
-            for entry in pending:
-                if entry.kind is not None:  # since we looked
+            self._want(wanted)
+            for entry in wanted:
+                if entry.kind is not None:
                     needs.completed(entry)
             if needs.done:
                 return
@@ -325,19 +335,25 @@ class Objects:
         return error
 
 
-def _first_ready(
-    refs: Sequence[ObjectRef[Any]], limit: int
-) -> tuple[list[ObjectRef[Any]], list[int]]:
-    """Up to `limit` ready references and their positions; stops looking when it has them."""
-    ready: list[ObjectRef[Any]] = []
+_entry_of: Callable[[ObjectRef[Any]], Entry] = operator.attrgetter("_entry")
+_home_of: Callable[[ObjectRef[Any]], Home] = operator.attrgetter("_home")
+
+
+def _stale(ref: ObjectRef[Any]) -> exceptions.ObjectLostError:
+    return exceptions.ObjectLostError(
+        ref.hex(), None, "the reference belongs to a session that has been shut down"
+    )
+
+
+def _first_ready(refs: Sequence[ObjectRef[Any]], limit: int) -> list[int]:
+    """Positions of up to `limit` ready references; stops looking when it has them."""
     positions: list[int] = []
     for position, ref in enumerate(refs):
         if ref._entry.kind is not None:
-            ready.append(ref)
             positions.append(position)
-            if len(ready) == limit:
+            if len(positions) == limit:
                 break
-    return ready, positions
+    return positions
 
 
 # Never starts again, so that a reference of an earlier session is not mistaken for a new one.

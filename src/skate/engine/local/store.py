@@ -15,20 +15,21 @@ Names start with "s" (shared memory) or "d" (disk: for what does not fit, and wh
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
 from skate import exceptions
 from skate._serialization import Packed, Serialized
-from skate.engine.local.mapping import Mapping, map_copy_on_write
+from skate.engine.local.mapping import Mapping, map_copy_on_write, map_shared
 
 Location = tuple[str, int]  # name, bytes
 
 _ALIGN = 64
 _MINIMUM = 1 << 16
+_UNUSED = 3.0  # seconds for which a free segment is kept
 
 
 class Missing(Exception):
@@ -38,8 +39,17 @@ class Missing(Exception):
 class Store:
     """Writes and reads segments for one process."""
 
-    def __init__(self, shm_dir: str, disk_dir: str, process: int, capacity: int) -> None:
+    def __init__(
+        self,
+        shm_dir: str,
+        disk_dir: str,
+        process: int,
+        capacity: int,
+        call_later: Callable[[float, Callable[[], None]], None],
+    ) -> None:
         self.capacity = capacity
+        self._call_later = call_later
+        self._trimming = False
         self._dirs = {"s": shm_dir, "d": disk_dir}
         self._process = process
         self._count = 0
@@ -94,8 +104,22 @@ class Store:
             except OSError:
                 return
             if kept:
+                self._trim_later()
                 return
         self.delete(name)
+
+    def _trim_later(self) -> None:
+        if not self._trimming:
+            self._trimming = True
+            self._call_later(_UNUSED, self._trim)
+
+    def _trim(self) -> None:
+        """Give back the memory of segments that nothing has needed for a while."""
+        self._trimming = False
+        for segment in self._pool.unused_since(time.monotonic() - _UNUSED):
+            self.delete(segment.name)
+        if not self._pool.empty:
+            self._trim_later()
 
     def delete(self, name: str) -> None:
         try:
@@ -160,19 +184,20 @@ class Store:
 class _Segment:
     """A segment of this process's own, free for the next value."""
 
-    __slots__ = ("_map", "name", "path", "size")
+    __slots__ = ("_map", "free_since", "name", "path", "size")
 
     def __init__(self, name: str, path: str) -> None:
         self.name = name
         self.path = path
         self.size = os.stat(path).st_size
-        self._map: mmap.mmap | None = None
+        self.free_since = 0.0
+        self._map: Mapping | None = None
 
-    def mapping(self) -> mmap.mmap:
+    def mapping(self) -> Mapping:
         if self._map is None:
             fd = os.open(self.path, os.O_RDWR)
             try:
-                self._map = mmap.mmap(fd, self.size)
+                self._map = map_shared(fd, self.size)
             finally:
                 os.close(fd)
         return self._map
@@ -203,11 +228,26 @@ class _Pool:
         if self._bytes + segment.size > self._limit:
             return False
         self._bytes += segment.size
+        segment.free_since = time.monotonic()
         self._free.append(segment)
         return True
 
+    @property
+    def empty(self) -> bool:
+        return not self._free
+
+    def unused_since(self, moment: float) -> list[_Segment]:
+        """Take out those that have been free since before the moment."""
+        old = [segment for segment in self._free if segment.free_since <= moment]
+        for segment in old:
+            self._free.remove(segment)
+            self._bytes -= segment.size
+        return old
+
     def clear(self) -> list[_Segment]:
+        """Forget all of them; those that are free now."""
         free, self._free, self._bytes = self._free, [], 0
+        self._lent.clear()
         return free
 
 
@@ -252,9 +292,9 @@ def _laid_out(value: Serialized) -> list[Any]:
     return parts
 
 
-def _copy_into(mapping: mmap.mmap, value: Serialized) -> None:
+def _copy_into(mapping: Mapping, value: Serialized) -> None:
     position = 0
-    with memoryview(mapping) as target:
+    with memoryview(mapping).cast("B") as target:
         for part in _laid_out(value):
             length = len(part)
             target[position : position + length] = part

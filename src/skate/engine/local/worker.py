@@ -56,7 +56,11 @@ class WorkerEngine(Objects, Engine):
         self.reactor.on_turn = self._tidy
         self.hub = Connection(sock)
         self.store = Store(
-            settings["shm_dir"], settings["disk_dir"], number, settings["capacity"]
+            settings["shm_dir"],
+            settings["disk_dir"],
+            number,
+            settings["capacity"],
+            self.reactor.call_later,
         )
         self.execution = Execution(self)
         self.peers = Peers(self)

@@ -88,11 +88,11 @@ def _how_to_declare(demand: Demand, machine: Pool) -> str:
     return ", ".join(known + ([f"resources={custom}"] if custom else []))
 
 
-def unschedulable(task: Task, problem: str, scheduler: Scheduler) -> exceptions.SkateError:
+def unschedulable(task: Task, scheduler: Scheduler) -> exceptions.SkateError:
     shape = task.plan.shape
     assert shape is not None
     text = (
-        f"{task.name} asks for {from_units(shape.demand)}, and {problem}. "
+        f"{task.name} asks for {from_units(shape.demand)}, and {shape.problem}. "
         f"There is {from_units(scheduler.machine.total)} in total. Ask for less, or say that "
         f"there is more: skate.init({_how_to_declare(shape.demand, scheduler.machine)})"
     )

@@ -79,9 +79,8 @@ class Hub:
     def submit(self, task: Task) -> None:
         """Run a task when its arguments and resources are there."""
         assert task.plan.shape is not None
-        problem = self.scheduler.why_impossible(task.plan.shape)
-        if problem is not None:
-            self.fail(task, errors.packed(errors.unschedulable(task, problem, self.scheduler)))
+        if task.plan.shape.problem is not None:
+            self.fail(task, errors.packed(errors.unschedulable(task, self.scheduler)))
         elif not (task.dependencies or task.nested) or self._arguments_there(task):
             self.scheduler.enqueue(task)
 
@@ -224,11 +223,21 @@ class Hub:
         if task is None:
             self._discard(kind, data)
             return
-        if kind == FAILED and task.actor is not None and not task.method:
-            self._construction_failed(task.actor, data)
+        if kind == FAILED:
+            self._failed(task, id, data)
         else:
             self._complete(id, kind, data, contained)
         self._finished(worker, task, micros)
+
+    def _failed(self, task: Task, id: int, error: Any) -> None:
+        entry = self.engine.entries.get(id)
+        if task.actor is not None and not task.method:
+            self._construction_failed(task.actor, error)
+        elif entry is not None and entry.stream is not None:
+            self._add_error(entry.stream, error)  # which is told there, and only there
+            self._complete(id, INLINE, _NONE, ())
+        else:
+            self._complete(id, FAILED, error, ())
 
     def on_results(self, worker: Worker, id: int, values: Any, micros: int) -> None:
         task = worker.in_flight.pop(id, None)
@@ -281,7 +290,7 @@ class Hub:
                 entry.task = None
         else:
             self._close_returns(task)
-        if task.method:
+        if task.method and task.actor is not None:  # None: it was dead when it was called
             task.actor.unfinished -= 1
             self.counts.drop_entry(task.actor.entry)
 
@@ -379,12 +388,17 @@ class Hub:
 
     def _finish_stream(self, entry: Entry) -> None:
         stream: Stream = entry.stream
-        if entry.kind == FAILED and not stream.abandoned and not stream.finished:
+        if entry.kind == FAILED:
+            self._add_error(stream, entry.data)
+        stream.finish()
+
+    def _add_error(self, stream: Stream, error: Any) -> None:
+        """As the last item."""
+        if not stream.abandoned and not stream.finished:
             id = self.engine.next_id()
             self.counts.add((id,))
-            self._complete(id, FAILED, entry.data, ())
+            self._complete(id, FAILED, error, ())
             stream.add(stream.produced, id)
-        stream.finish()
 
     def take_item(self, entry: Entry, index: int) -> int | None:
         """The id of an item that is there, now the caller's to hold; None at the end."""

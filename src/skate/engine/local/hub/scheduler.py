@@ -37,7 +37,9 @@ class Effects(Protocol):
 class Shape:
     """A queue of tasks that any worker of a kind can run."""
 
-    __slots__ = ("bundle", "dedicated", "demand", "environment", "group", "leases", "queue")
+    __slots__ = (
+        "bundle", "dedicated", "demand", "environment", "group", "leases", "problem", "queue",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Shape:
         self.group = group
         self.bundle = bundle
         self.dedicated = dedicated  # for actors: each gets a new worker for itself
+        self.problem: str | None = None  # why none of its tasks can ever run here
         self.queue: deque[Task] = deque()
         self.leases: list[Worker] = []
 
@@ -81,13 +84,9 @@ class Scheduler:
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = Shape(demand, environment, group, bundle, dedicated)
+            if group is None and not self.machine.could_ever_fit(demand):
+                shape.problem = "this machine does not have that much"
         return shape
-
-    def why_impossible(self, shape: Shape) -> str | None:
-        """Why no task of this shape can ever run here, or None."""
-        if shape.group is None and not self.machine.could_ever_fit(shape.demand):
-            return "this machine does not have that much"
-        return None
 
     # -- tasks ---------------------------------------------------------------------------------
 
