@@ -37,7 +37,7 @@ ensure_env() {
     "$python" -c '' 2>/dev/null || "$(find_python)" -m venv --clear "$venv"
     stamp="$venv/.installed-$name"
     wanted="$(fingerprint "$pins" "$@")"
-    [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then compile_skate; return; fi
     echo "Preparing $name in .venv (once) ..."
     for file in "$@"; do
         # torch on its own, before anything that could ask for another build of it
@@ -46,4 +46,10 @@ ensure_env() {
     done
     pip_install --editable .
     echo "$wanted" >"$stamp"
+    compile_skate
+}
+
+compile_skate() {
+    # So that processes start fast also where Python is told not to write bytecode by itself.
+    "$python" -m compileall -q src/skate
 }

@@ -52,7 +52,7 @@ class ActorClass:
         self.__qualname__ = cls.__qualname__
         self.__module__ = cls.__module__
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor; returns its handle at once."""
         if kwargs or not self._arity.low <= len(args) <= self._arity.high:
             self._arity.check(self._cls.__name__, args, kwargs)
@@ -173,7 +173,7 @@ class ActorMethod:
         self._arity: Arity = meta.signature or ANYTHING
         self._low, self._high = self._arity.low, self._arity.high
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the method; returns a reference, or as many as `num_returns` says."""
         if kwargs or not self._low <= len(args) <= self._high:
             self._arity.check(f"{self._class_name}.{self._name}", args, kwargs)

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import AsyncIterator, Callable, Generator, Iterator
 
+    from skate._ids import JobID, TaskID
     from skate.engine.base import Engine
 
 T = TypeVar("T")
 
 _ID_BYTES = 28
+_INDEX = 0xFFFF  # the last bits of an id number the values of one task
 
 
 class Home(Protocol):
@@ -94,6 +96,28 @@ class ObjectRef(Generic[T]):
     def size(self) -> int:
         return _ID_BYTES
 
+    def task_id(self) -> TaskID:
+        """The task that produces the value; for a value that was put, an id of its own."""
+        from skate._ids import TaskID
+
+        return TaskID((self._id & ~_INDEX).to_bytes(TaskID.size(), "big"))
+
+    def job_id(self) -> JobID:
+        from skate._ids import JobID
+
+        return JobID.from_hex(self._home.engine.context().job_id)
+
+    def call_site(self) -> str:
+        """Where the reference was made; not recorded, hence empty."""
+        return ""
+
+    def owner_address(self) -> bytes:
+        """Objects belong to the session, not to a process with an address."""
+        return b""
+
+    def tensor_transport(self) -> str:
+        return "object_store"
+
     @classmethod
     def from_binary(cls, id_bytes: bytes) -> ObjectRef[Any]:
         if len(id_bytes) != _ID_BYTES:
@@ -138,6 +162,28 @@ class ObjectRefGenerator:
             raise StopIteration
         self._index += 1
         return ref
+
+    def send(self, value: None) -> ObjectRef[Any]:
+        """As `next`; nothing can be sent into the remote generator."""
+        if value is not None:
+            raise TypeError(f"send() takes None here, as the task runs elsewhere; got {value!r}")
+        return next(self)
+
+    def throw(self, value: BaseException) -> ObjectRef[Any]:
+        """Close the generator and raise `value` here."""
+        self.close()
+        raise value
+
+    async def asend(self, value: None) -> ObjectRef[Any]:
+        if value is not None:
+            raise TypeError(f"asend() takes None here, as the task runs elsewhere; got {value!r}")
+        return await self.__anext__()
+
+    async def athrow(self, value: BaseException) -> ObjectRef[Any]:
+        return self.throw(value)
+
+    async def aclose(self) -> None:
+        self.close()
 
     def __aiter__(self) -> AsyncIterator[ObjectRef[Any]]:
         return self

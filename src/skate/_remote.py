@@ -50,7 +50,7 @@ class RemoteFunction:
     def _accept(self, arity: Arity) -> None:
         self._arity, self._low, self._high = arity, arity.low, arity.high
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Start the task; returns a reference, or as many as `num_returns` says."""
         if kwargs or not self._low <= len(args) <= self._high:
             self._arity.check(self._spec.name, args, kwargs)

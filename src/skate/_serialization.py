@@ -76,7 +76,7 @@ def is_plain(values: Sequence[Any]) -> bool:
 
 def loads(packed: Packed, copy: bool = False) -> Any:
     """The value. Its arrays are views on the given buffers, or on writable copies of them."""
-    if type(packed) is bytes:
+    if isinstance(packed, bytes):
         return pickle.loads(packed)
     buffers = packed[1:]
     return pickle.loads(packed[0], buffers=map(bytearray, buffers) if copy else buffers)
@@ -94,7 +94,7 @@ def deregister_serializer(cls: type) -> None:
     _custom.pop(cls, None)
 
 
-class _Pickler(cloudpickle.Pickler):
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO) -> None:
         self.buffers: list[pickle.PickleBuffer] = []
         self.refs: list[ObjectRef[Any]] = []
@@ -137,7 +137,8 @@ def _reduce_tensor(tensor: Any) -> Any:
         return None
     dense = tensor if _is_dense(tensor) else tensor.contiguous()
     flat = torch.as_strided(dense, (dense.numel(),), (1,), dense.storage_offset())
-    buffer = pickle.PickleBuffer(flat.view(torch.uint8).numpy())
+    array: Any = flat.view(torch.uint8).numpy()
+    buffer = pickle.PickleBuffer(array)
     return _rebuild_tensor, (buffer, dense.dtype, tuple(dense.shape), dense.stride())
 
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from skate._refs import ObjectRef, ObjectRefGenerator
+    from skate._refs import ObjectRef
 
 
 # Named tuples: made in a third of the time that frozen data classes take, which every start of a
@@ -148,9 +148,6 @@ class Context(NamedTuple):
     cancelled: bool = False
     session_name: str = ""
     temp_dir: str = ""
-
-
-Returned = "ObjectRef[Any] | list[ObjectRef[Any]] | ObjectRefGenerator | None"
 
 
 class Engine(ABC):
@@ -300,7 +297,7 @@ class Engine(ABC):
     def exit_actor(self) -> None:
         """Inside an actor: end it. This call and those under way fail with ActorDiedError."""
 
-    # -- resources and surroundings ----------------------------------------------------------------
+    # -- resources and surroundings ------------------------------------------------------------
 
     @abstractmethod
     def cluster_resources(self) -> dict[str, float]:

@@ -183,7 +183,7 @@ class Answers:
 class _CallingWaiter(Waiter):
     __slots__ = ("_call",)
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], object]) -> None:
         super().__init__()
         self._call = call
 
@@ -214,9 +214,7 @@ def _exactly(value: Any, count: int) -> list[Any]:
             f"it returned {type(value).__name__}"
         ) from None
     if len(items) != count:
-        raise ValueError(
-            f"the function has num_returns={count} and returned {len(items)} values"
-        )
+        raise ValueError(f"the function has num_returns={count} and returned {len(items)} values")
     return items
 
 

@@ -126,7 +126,7 @@ class LocalEngine(Objects, Engine):
             "hide_gpus": "GPU" in total,
         }
 
-    # -- what the scheduler asks for -----------------------------------------------------------------
+    # -- what the scheduler asks for -----------------------------------------------------------
 
     def start(self, environment: Any, task: Task) -> Any:
         return self.processes.start(environment, task)

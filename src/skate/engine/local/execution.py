@@ -25,7 +25,7 @@ from skate.engine.local import surroundings
 from skate.engine.local.answers import Answers
 from skate.engine.local.arguments import unpack
 from skate.engine.local.interrupts import Interrupts
-from skate.engine.local.objects import INLINE, Needs
+from skate.engine.local.objects import INLINE
 from skate.engine.local.reactor import Waiter
 from skate.engine.local.store import parts_of
 
@@ -187,8 +187,7 @@ class Execution:
         return run_threads(self, creation)
 
     def _perform(self, work: Work) -> None:
-        message, origin = work
-        key = message[2]
+        key = work[0][2]
         self._flush_unless_short(key)
         start = time.perf_counter()
         call = self.begin(work)
@@ -200,11 +199,10 @@ class Execution:
         try:
             self.stop_if_cancelled()
             value = function(*args, **kwargs)
-            del args, kwargs
+            del args, kwargs, call  # what they keep alive must be free before the answer
             self._leave_if_forked()
             self.answers.give(work, value, start)
         except BaseException as error:
-            args = kwargs = None
             self._leave_if_forked()
             self._failed(work, error, start)
         finally:
@@ -243,9 +241,7 @@ class Execution:
     def _flush_unless_short(self, key: Any) -> None:
         """Answers wait for the next run only if that is known to be short."""
         outbox = self.engine.hub.outbox
-        if outbox and (
-            len(outbox) >= _TOGETHER or self._durations.get(key, 1.0) > _SHORT
-        ):
+        if outbox and (len(outbox) >= _TOGETHER or self._durations.get(key, 1.0) > _SHORT):
             self.engine.reactor.flush()
 
     # -- preparing a call ----------------------------------------------------------------------
@@ -298,8 +294,11 @@ class Execution:
         if "gpu_ids" in extra:
             surroundings.set_gpus(extra["gpu_ids"])
         args, kwargs = self._arguments(kind, data, dependencies)
-        return lambda *a, **k: self._construct(cls, a, k), args, kwargs, Running(
-            id, f"{name}.__init__", name, extra
+        return (
+            lambda *a, **k: self._construct(cls, a, k),
+            args,
+            kwargs,
+            Running(id, f"{name}.__init__", name, extra),
         )
 
     def _construct(self, cls: Any, args: Any, kwargs: Any) -> None:
@@ -330,7 +329,7 @@ class Execution:
 
     # -- inside user code ----------------------------------------------------------------------
 
-    def wait(self, needs: Needs, timeout: float | None) -> bool:
+    def wait(self, needs: Waiter, timeout: float | None) -> bool:
         """Wait inside get, wait or next; ended early by cancellation."""
         if threading.get_ident() != self._main:
             return self.engine.reactor.run_until(needs, timeout)
@@ -373,7 +372,7 @@ class Execution:
                 changes["runtime_env"] = _merged_env(_serialization.loads(env), options)
             # With the original, so that its id is not given to another.
             known = self._captured[key] = (options, options._replace(**changes))
-        return known[1]  # type: ignore[no-any-return]
+        return known[1]
 
     def context(self) -> Context:
         from skate.engine.local.context import build_context
@@ -408,4 +407,4 @@ def _short(name: str) -> str:
 
 
 def _has_own_new(cls: type) -> bool:
-    return cls.__new__ is not object.__new__
+    return getattr(cls, "__new__", None) is not object.__new__

@@ -23,7 +23,7 @@ from typing import Any
 from skate import _serialization, exceptions
 from skate._refs import ObjectRef
 from skate.engine.local.reactor import Reactor, Waiter
-from skate.engine.local.store import Missing, Store, parts_of
+from skate.engine.local.store import SegmentMovedError, Store, parts_of
 
 INLINE, STORED, FAILED = 0, 1, 2
 INLINE_LIMIT = 100_000  # bytes; larger values go to shared memory
@@ -112,7 +112,7 @@ class Objects:
         self._blocked: list[Needs] = []
         self.next_id = _numbers.__next__ if process == DRIVER else _ids_of(process)
 
-    # -- to be said by the engine ------------------------------------------------------------------
+    # -- to be said by the engine --------------------------------------------------------------
 
     def _want(self, entries: Iterable[Entry]) -> None:
         """Make sure that these pending entries will be completed some day."""
@@ -301,7 +301,7 @@ class Objects:
                 raise self.error_of(entry)
             try:
                 mapping = entry.mapping() or self._map(entry)
-            except Missing:
+            except SegmentMovedError:
                 self._refetch(entry)
                 continue
             tensors = _serialization.tensors_rebuilt()

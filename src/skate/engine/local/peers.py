@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.base import CallOptions
@@ -110,7 +111,7 @@ class Peers:
         assert connection is not None
         count = options.num_returns
         message = (m.CALL, id, method, packed.kind, packed.data, None, count, extra)
-        lost = (id, actor._id, method, packed.kind, packed.data, [], (), options)
+        lost: Message = (id, actor._id, method, packed.kind, packed.data, [], (), options)
         link.in_flight[id] = (lost, refs, actor)
         for ref in refs:
             ref._entry.asked = True
@@ -204,7 +205,7 @@ class Peers:
         if kind == _AT_HUB:
             # Only after the hub has the value may the reference go: its release must come last.
             entry.link = None
-            engine.on_complete(entry, lambda entry, ref=ref: None)
+            engine.on_complete(entry, _keeping(ref))
             entry.asked = False
             engine._want([entry])
             return
@@ -232,7 +233,7 @@ class Peers:
             for ref in refs:
                 entry = ref._entry
                 entry.link, entry.asked = None, False
-                engine.on_complete(entry, lambda entry, ref=ref: None)
+                engine.on_complete(entry, _keeping(ref))
             engine._want([ref._entry for ref in refs])
         link.in_flight.clear()
         self._go_on_by_hub(link)
@@ -307,6 +308,15 @@ class Peers:
     ) -> None:
         caller = self._callers[connection]
         self._engine.send((m.PUT_FOR, caller, id, kind, data, contained))
+
+
+def _keeping(ref: ObjectRef[Any]) -> Callable[[Entry], None]:
+    """Does nothing, but keeps the reference until then."""
+
+    def keep(entry: Entry) -> None:
+        nonlocal ref
+
+    return keep
 
 
 def _extra(options: CallOptions) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +33,7 @@ _MINIMUM = 1 << 16
 _UNUSED = 3.0  # seconds for which a free segment is kept
 
 
-class Missing(Exception):
+class SegmentMovedError(Exception):
     """The segment is not under its name any more."""
 
 
@@ -83,15 +84,15 @@ class Store:
         )
 
     def open(self, location: Location) -> Mapping:
-        """Map a segment for reading. Raises Missing if it was moved or freed."""
+        """Map a segment for reading. Raises SegmentMovedError if it was moved or freed."""
         name, size = location
         try:
             fd = os.open(self.path(name), os.O_RDONLY)
         except FileNotFoundError:
-            raise Missing(name) from None
+            raise SegmentMovedError(name) from None
         try:
             if os.fstat(fd).st_size < size:
-                raise Missing(name)  # cut short from outside
+                raise SegmentMovedError(name)  # cut short from outside
             return map_copy_on_write(fd, size)
         finally:
             os.close(fd)
@@ -211,26 +212,30 @@ class _Pool:
         self._bytes = 0
         self._free: list[_Segment] = []
         self._lent: dict[str, _Segment] = {}
+        self._lock = threading.Lock()
 
     def take(self, size: int) -> _Segment | None:
         """A free segment that `size` fits without wasting more than a quarter."""
-        fitting = [s for s in self._free if size <= s.size <= max(size + size // 4, _MINIMUM)]
-        if not fitting:
-            return None
-        best = min(fitting, key=lambda segment: segment.size)
-        self._free.remove(best)
-        self._bytes -= best.size
-        self._lent[best.name] = best
-        return best
+        most = max(size + size // 4, _MINIMUM)
+        with self._lock:
+            fitting = [segment for segment in self._free if size <= segment.size <= most]
+            if not fitting:
+                return None
+            best = min(fitting, key=lambda segment: segment.size)
+            self._free.remove(best)
+            self._bytes -= best.size
+            self._lent[best.name] = best
+            return best
 
     def keep(self, segment: _Segment) -> bool:
-        segment = self._lent.pop(segment.name, segment)
-        if self._bytes + segment.size > self._limit:
-            return False
-        self._bytes += segment.size
-        segment.free_since = time.monotonic()
-        self._free.append(segment)
-        return True
+        with self._lock:
+            segment = self._lent.pop(segment.name, segment)
+            if self._bytes + segment.size > self._limit:
+                return False
+            self._bytes += segment.size
+            segment.free_since = time.monotonic()
+            self._free.append(segment)
+            return True
 
     @property
     def empty(self) -> bool:
@@ -238,17 +243,19 @@ class _Pool:
 
     def unused_since(self, moment: float) -> list[_Segment]:
         """Take out those that have been free since before the moment."""
-        old = [segment for segment in self._free if segment.free_since <= moment]
-        for segment in old:
-            self._free.remove(segment)
-            self._bytes -= segment.size
-        return old
+        with self._lock:
+            old = [segment for segment in self._free if segment.free_since <= moment]
+            for segment in old:
+                self._free.remove(segment)
+                self._bytes -= segment.size
+            return old
 
     def clear(self) -> list[_Segment]:
         """Forget all of them; those that are free now."""
-        free, self._free, self._bytes = self._free, [], 0
-        self._lent.clear()
-        return free
+        with self._lock:
+            free, self._free, self._bytes = self._free, [], 0
+            self._lent.clear()
+            return free
 
 
 def parts_of(mapping: Mapping) -> Packed:
@@ -286,7 +293,7 @@ def _laid_out(value: Serialized) -> list[Any]:
     parts: list[Any] = [_header(value)]
     for part in (value.payload, *value.buffers):
         parts.append(part)
-        padding = -len(memoryview(part)) % _ALIGN
+        padding = -len(part) % _ALIGN
         if padding:
             parts.append(bytes(padding))
     return parts

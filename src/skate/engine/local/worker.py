@@ -40,7 +40,6 @@ from skate.engine.local.reactor import Reactor
 from skate.engine.local.store import Store
 from skate.engine.local.wire import Connection, Message
 
-
 _SOON = 0.002
 
 

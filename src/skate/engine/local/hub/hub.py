@@ -22,7 +22,7 @@ from skate.engine.local.hub.counts import Counts
 from skate.engine.local.hub.processes import Processes
 from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.streams import Stream
-from skate.engine.local.hub.work import Dependency, Function, Plan, Task
+from skate.engine.local.hub.work import Function, Task
 from skate.engine.local.hub.workers import Worker
 from skate.engine.local.objects import FAILED, INLINE, STORED, Entry
 
@@ -164,8 +164,9 @@ class Hub:
         extra = self._extra(worker, task)
         if task.actor is not None:
             worker.actor = task.actor
-            message = (m.CREATE, task.id, function.key, kind, data, arguments, extra)
-            self.processes.send(worker, message)
+            self.processes.send(
+                worker, (m.CREATE, task.id, function.key, kind, data, arguments, extra)
+            )
             self._send_calls(task.actor, task.actor.placed(worker))
         else:
             message = (
@@ -185,7 +186,16 @@ class Hub:
             plan = task.plan
             self.processes.send(
                 worker,
-                (m.CALL, task.id, task.method, kind, data, arguments, plan.num_returns, plan.extra),
+                (
+                    m.CALL,
+                    task.id,
+                    task.method,
+                    kind,
+                    data,
+                    arguments,
+                    plan.num_returns,
+                    plan.extra,
+                ),
                 len(worker.in_flight) == 1,
             )
 
@@ -479,11 +489,12 @@ class Hub:
         if actor.state == actors.DEAD:
             return
         worker = actor.worker
-        in_flight = list(worker.in_flight.values()) if worker is not None else []
+        in_flight = worker.in_flight if worker is not None else {}
+        sent = [task for task in in_flight.values() if task.method]
         for task in actor.died(error):
             self.fail(task, error)
-        for task in in_flight:
-            if worker is not None and task.method and worker.in_flight.pop(task.id, None):
+        for task in sent:
+            if in_flight.pop(task.id, None) is not None:
                 self.fail(task, error)
         self.deaths[actor.id] = error
         self._complete(actor.id, FAILED, error, ())
@@ -591,4 +602,3 @@ class Hub:
         if worker.actor is not None:
             worker.actor.stop_reason = "its placement group was removed"
         self.processes.kill(worker)
-

@@ -72,7 +72,9 @@ class Planner:
             max_calls = 1  # so that the GPU's memory is free for the next
         return Plan(shape, count, options.max_retries, extra or None, max_calls, streaming)
 
-    def _extra(self, options: TaskOptions | ActorOptions, demand: dict[str, float]) -> dict[str, Any]:
+    def _extra(
+        self, options: TaskOptions | ActorOptions, demand: dict[str, float]
+    ) -> dict[str, Any]:
         """What a worker cannot take for granted."""
         extra: dict[str, Any] = {}
         if options.name and isinstance(options, TaskOptions):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.engine.local import forkserver
 from skate.engine.local import messages as m
-from skate.engine.local.hub.servers import ForkServer, Servers
+from skate.engine.local.hub.servers import WARM_UP_AFTER, ForkServer, Servers
 from skate.engine.local.hub.work import Task
 from skate.engine.local.hub.workers import Environment, Worker
 from skate.engine.local.objects import new_process_number
@@ -39,11 +39,15 @@ class Processes:
         self._servers = servers
         servers.watch(self._watch_server)
         self._tidying = False
+        self._warming = False
 
     # -- starting ------------------------------------------------------------------------------
 
     def start(self, environment: Environment, task: Task) -> Worker:
         """A new worker. It can be sent messages at once; they wait until it is up."""
+        if not self._warming:
+            self._warming = True
+            self._reactor.call_later(WARM_UP_AFTER, self._warm_up)
         ours, theirs = socket.socketpair()
         worker = Worker(new_process_number(), environment, Connection(ours))
         self.workers[worker.number] = worker
@@ -66,6 +70,10 @@ class Processes:
             raise RuntimeError("the fork server could not be started")
         finally:
             theirs.close()
+
+    def _warm_up(self) -> None:
+        with self._engine.lock:
+            self._servers.warm_up()
 
     # -- talking -------------------------------------------------------------------------------
 

@@ -12,12 +12,14 @@ from typing import Any
 from skate.engine.local import forkserver
 from skate.engine.local.hub.workers import Worker
 
-# Modules that are worth having in the warm server: slow to import, and safe to fork after.
-# TensorFlow and JAX are not here: they start threads that a fork would lose.
-_WORTH_PRELOADING = (
-    "numpy", "pandas", "pyarrow", "scipy", "sklearn", "torch", "torchvision", "PIL", "polars",
-    "xgboost", "lightgbm", "transformers", "lightning", "pytorch_lightning", "datasets", "numba",
+# Modules that are worth having in the warm server, and safe to fork after. TensorFlow and JAX are
+# not here: they start threads that a fork would lose.
+_QUICK = ("numpy", "pyarrow", "PIL", "polars")
+_SLOW = (
+    "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
+    "lightning", "pytorch_lightning", "datasets", "numba",
 )  # fmt: skip
+WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server
 
 
 class ForkServer:
@@ -63,7 +65,7 @@ class ForkServer:
 
     def receive(self) -> list[tuple[Any, ...]] | None:
         """What the server tells, or None when it is gone."""
-        messages = []
+        messages: list[tuple[Any, ...]] = []
         while True:
             try:
                 data = self.control.recv(65536)
@@ -118,18 +120,25 @@ class Servers:
     def choose(self, wants: Callable[[list[str]], bool]) -> ForkServer:
         """The server to fork from. `wants(modules)`: does the work use any of these?
 
-        While the warm server still imports, work that needs its modules waits for it (importing
-        them in several workers side by side takes longer), and other work does not.
+        Work that needs what is slow to import waits for the warm server (importing it in several
+        workers side by side takes longer). Other work uses it only when it is ready.
         """
-        modules = self._modules_to_preload()
-        if modules and self._outdated(modules):
-            self._warm = self._start(modules)
-        warm = self._warm
-        if warm is not None and not warm.dead and (warm.ready or wants(warm.preload)):
-            return warm
+        if wants([*self._asked_preload, *_in_use(_SLOW)]):
+            self.warm_up()
+            assert self._warm is not None
+            return self._warm
+        if self._warm is not None and self._warm.ready and not self._warm.dead:
+            return self._warm
         if self._light.dead:
             self._light = self._start([])
         return self._light
+
+    def warm_up(self) -> None:
+        """Have a warm server with all that this process uses now."""
+        modules = [*self._asked_preload]
+        modules += [name for name in _in_use(_QUICK + _SLOW) if name not in modules]
+        if modules and self._outdated(modules):
+            self._warm = self._start(modules)
 
     def _outdated(self, modules: list[str]) -> bool:
         warm = self._warm
@@ -137,12 +146,12 @@ class Servers:
             return True
         return not set(modules) <= set(warm.preload)
 
-    def _modules_to_preload(self) -> list[str]:
-        used = [name for name in _WORTH_PRELOADING if name in sys.modules]
-        return [*self._asked_preload, *(n for n in used if n not in self._asked_preload)]
-
     def _start(self, preload: list[str]) -> ForkServer:
         server = ForkServer(self._session_dirs, preload)
         self._started.append(server)
         self._watch(server)
         return server
+
+
+def _in_use(names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if name in sys.modules]

@@ -18,8 +18,8 @@ class Worker:
 
     __slots__ = (
         "actor", "allocation", "blocked", "calls", "connection", "doomed", "environment",
-        "functions", "holds", "idle_since", "in_flight", "number", "options", "pid", "promised",
-        "server", "shape", "status", "stealing", "listening", "wants_peer", "when_lost",
+        "functions", "holds", "idle_since", "in_flight", "listening", "number", "options", "pid",
+        "promised", "server", "shape", "status", "stealing", "wants_peer", "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
