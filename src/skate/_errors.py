@@ -11,7 +11,7 @@ import traceback
 import types
 from typing import Any
 
-from skate.exceptions import TaskError, UnserializableException
+from skate.exceptions import SkateError, TaskError, UnserializableException
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by a class statement
@@ -37,6 +37,14 @@ def task_error(
         if reason is not None:
             cause = UnserializableException(text, _type_name(cause), reason)
     return TaskError(function_name, text, cause, actor_repr=actor_repr or None, actor_id=actor_id)
+
+
+def argument_error(error: SkateError, function_name: str) -> SkateError:
+    """What a task fails with when an argument of it is an error.
+
+    What user code raised goes on as it is, with its own traceback.
+    """
+    return error if isinstance(error, TaskError) else task_error(error, function_name)
 
 
 def format_remote_traceback(exc: BaseException) -> str:

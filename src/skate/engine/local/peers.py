@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.base import CallOptions
@@ -56,6 +55,7 @@ class Peers:
         self._engine = engine
         self._links: dict[int, _Link] = {}
         self._callers: dict[Connection, int] = {}
+        self._kept: set[ObjectRef[Any]] = set()
 
     # -- calling -------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Peers:
         if kind == _AT_HUB:
             # Only after the hub has the value may the reference go: its release must come last.
             entry.link = None
-            engine.on_complete(entry, _keeping(ref))
+            self._keep_until_complete(ref)
             entry.asked = False
             engine._want([entry])
             return
@@ -213,6 +213,10 @@ class Peers:
         engine.complete(entry, kind, data)
         if promised:
             engine.send((m.PUT, entry.id, kind, data, ()))
+
+    def _keep_until_complete(self, ref: ObjectRef[Any]) -> None:
+        self._kept.add(ref)
+        self._engine.on_complete(ref._entry, lambda entry: self._kept.discard(ref))
 
     def _go_on_by_hub(self, link: _Link) -> None:
         while link.waiting:
@@ -233,7 +237,7 @@ class Peers:
             for ref in refs:
                 entry = ref._entry
                 entry.link, entry.asked = None, False
-                engine.on_complete(entry, _keeping(ref))
+                self._keep_until_complete(ref)
             engine._want([ref._entry for ref in refs])
         link.in_flight.clear()
         self._go_on_by_hub(link)
@@ -308,15 +312,6 @@ class Peers:
     ) -> None:
         caller = self._callers[connection]
         self._engine.send((m.PUT_FOR, caller, id, kind, data, contained))
-
-
-def _keeping(ref: ObjectRef[Any]) -> Callable[[Entry], None]:
-    """Does nothing, but keeps the reference until then."""
-
-    def keep(entry: Entry) -> None:
-        nonlocal ref
-
-    return keep
 
 
 def _extra(options: CallOptions) -> dict[str, Any] | None:

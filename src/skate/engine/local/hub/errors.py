@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from skate import _serialization, exceptions
+from skate._errors import argument_error
 from skate.engine.local.hub.resources import Demand, Pool, from_units
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ def hex_id(id: int) -> str:
 
 def cancelled(task: Task) -> exceptions.TaskCancelledError:
     return exceptions.TaskCancelledError(hex_id(task.id), f"It ran {task.name}.")
+
+
+def argument_failed(task: Task, error: Any) -> Any:
+    """Packed, for a task with an argument that is this packed error."""
+    cause = _serialization.loads(error)
+    if task.actor is not None and not task.method:
+        return packed(exceptions.ActorDiedError(cause))
+    return packed(argument_error(cause, task.name))
 
 
 def crashed(worker: Worker, task: Task) -> exceptions.WorkerCrashedError:

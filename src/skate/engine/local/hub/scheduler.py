@@ -78,9 +78,8 @@ class Scheduler:
         bundle: int = -1,
         dedicated: bool = False,
     ) -> Shape:
-        key = (
-            tuple(sorted(demand.items())), environment, group.id if group else 0, bundle, dedicated,
-        )  # fmt: skip
+        wanted = tuple(sorted(demand.items()))
+        key = (wanted, environment, group.id if group else 0, bundle, dedicated)
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = Shape(demand, environment, group, bundle, dedicated)

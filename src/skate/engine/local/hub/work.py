@@ -72,9 +72,8 @@ class Task:
     """One run of a function, one actor construction, or one actor call."""
 
     __slots__ = (
-        "actor", "args", "attempt", "cancelled", "dependencies",
-        "function", "id", "method", "missing", "nested", "owner", "parent", "plan", "solo", "worker",
-
+        "actor", "args", "attempt", "cancelled", "dependencies", "function", "id", "method",
+        "missing", "nested", "owner", "parent", "plan", "solo", "worker",
     )  # fmt: skip
 
     def __init__(

@@ -1,0 +1,154 @@
+"""The lives of actors: created, called, restarted, ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate import _serialization, exceptions
+from skate.engine.local.hub import actors, errors
+from skate.engine.local.hub.actors import Actor
+from skate.engine.local.hub.processes import Processes
+from skate.engine.local.hub.scheduler import Scheduler
+from skate.engine.local.hub.tasks import Tasks
+from skate.engine.local.hub.work import Task
+from skate.engine.local.hub.workers import Worker
+from skate.engine.local.objects import FAILED, Entry
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+
+
+class Lives(Tasks):
+    """What happens to actors; `actors.Actor` keeps the state of each."""
+
+    def __init__(self, engine: LocalEngine, scheduler: Scheduler, processes: Processes) -> None:
+        super().__init__(engine, scheduler, processes)
+        self.actors: dict[int, Actor] = {}
+        self.names: dict[tuple[str, str], Actor] = {}
+        self._deaths: dict[int, Any] = {}  # why actors are dead, for as long as handles ask
+
+    def create_actor(self, actor: Actor) -> None:
+        """Start an actor whose name is free."""
+        self.actors[actor.id] = actor
+        actor.entry = self.counts.entry(actor.id)
+        if actor.name is not None:
+            self.names[actor.key] = actor
+        if actor.options.detached:
+            self.counts.add((actor.id,))
+        self.submit(actor.creation)
+
+    def check_pending_calls(self, actor_id: int) -> None:
+        """Raise PendingCallsLimitExceeded if the actor must not get another call now."""
+        actor = self.actors.get(actor_id)
+        if actor is not None and 0 < actor.options.max_pending_calls <= actor.unfinished:
+            raise exceptions.PendingCallsLimitExceeded(
+                f"{actor.class_name} has {actor.unfinished} unfinished calls, and "
+                f"max_pending_calls={actor.options.max_pending_calls}"
+            )
+
+    def call_actor(self, actor_id: int, task: Task) -> None:
+        """Call a method of an actor, which may be dead by now."""
+        actor = self.actors.get(actor_id)
+        if actor is None:
+            self.fail(task, self._why_dead(actor_id))
+            return
+        task.actor = actor
+        actor.entry.count += 1  # a call keeps its actor alive
+        if task.dependencies or task.nested:
+            self._arguments_there(task)
+            if task.cancelled:
+                actor.unfinished += 1  # as `_close` will count it off
+                return
+        self._send_calls(actor, actor.add_call(task))
+
+    # -- ends -------------------------------------------------------------------------------
+
+    def _construction_failed(self, actor: Actor, error: Any) -> None:
+        actor.stop_reason = "its constructor failed"
+        cause = _serialization.loads(error)
+        died = exceptions.ActorDiedError(cause)
+        worker = actor.worker
+        self._actor_dead(actor, errors.packed(died))
+        if worker is not None:
+            self.processes.retire(worker)
+
+    def _terminate(self, actor: Actor) -> None:
+        """The last handle is gone and nothing is under way."""
+        if actor.state != actors.DEAD:
+            actor.stop_reason = "all handles to it are gone"
+            worker = actor.worker
+            self._actor_dead(actor, errors.packed(errors.actor_died(actor, actor.stop_reason)))
+            if worker is not None:
+                self.processes.retire(worker)
+            else:
+                self.scheduler.withdraw(actor.creation)
+
+    def kill_actor(self, actor: Actor, no_restart: bool) -> None:
+        if actor.state == actors.DEAD:
+            return
+        if no_restart:
+            actor.stop_reason = "it was killed by skate.kill(actor)"
+        if actor.worker is not None:
+            self.processes.kill(actor.worker)
+            if no_restart:
+                self._lose_actor(actor, actor.worker, actor.stop_reason)
+        elif no_restart:
+            self.scheduler.withdraw(actor.creation)
+            self._actor_dead(actor, errors.packed(errors.actor_died(actor, actor.stop_reason)))
+
+    def on_exiting(self, worker: Worker) -> None:
+        """exit_actor() or __ray_terminate__: a wanted end."""
+        if worker.actor is not None:
+            worker.actor.stop_reason = "it ended itself with exit_actor()"
+
+    def _lose_actor(self, actor: Actor, worker: Worker, reason: str) -> None:
+        calls = [task for task in worker.in_flight.values() if task.method]
+        worker.in_flight.clear()
+        if actor.may_restart():
+            for task in actor.restarting(calls):
+                self.fail(task, errors.packed(errors.actor_unavailable(actor, reason)))
+            self.scheduler.enqueue(actor.creation)
+            return
+        error = errors.packed(errors.actor_died(actor, actor.stop_reason or reason))
+        for task in calls:
+            self.fail(task, error)
+        self._actor_dead(actor, error)
+
+    def _actor_dead(self, actor: Actor, error: Any) -> None:
+        if actor.state == actors.DEAD:
+            return
+        worker = actor.worker
+        in_flight = worker.in_flight if worker is not None else {}
+        sent = [task for task in in_flight.values() if task.method]
+        for task in actor.died(error):
+            self.fail(task, error)
+        for task in sent:
+            if in_flight.pop(task.id, None) is not None:
+                self.fail(task, error)
+        self._deaths[actor.id] = error
+        self._complete(actor.id, FAILED, error, ())
+        if self.names.get(actor.key) is actor:
+            del self.names[actor.key]
+        self._let_go_of_arguments(actor.creation)
+        if actor.options.detached:
+            self.counts.drop((actor.id,))
+        self.actors.pop(actor.id, None)
+
+    def _producer_unwanted(self, entry: Entry) -> None:
+        """Nobody can ask for the entry any more; what stands behind it may end."""
+        if entry.stream is not None:
+            self._abandon_stream(entry)
+        task = entry.task
+        if task is not None and task.actor is not None and not task.method:
+            self._terminate(task.actor)
+            self._deaths.pop(entry.id, None)
+
+    def why_lost(self, actor_id: int) -> Any:
+        """The error of a call that was under way when its actor's process died."""
+        actor = self.actors.get(actor_id)
+        if actor is None:
+            return self._why_dead(actor_id)
+        return errors.packed(errors.actor_unavailable(actor, "its process died"))
+
+    def _why_dead(self, actor_id: int) -> Any:
+        return self._deaths.get(actor_id) or errors.packed(exceptions.ActorDiedError())

@@ -1,0 +1,309 @@
+"""Tasks and calls: waiting for arguments, sending, answers, retries, cancellation."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate import _serialization, exceptions
+from skate.engine.local import messages as m
+from skate.engine.local.hub import actors, errors
+from skate.engine.local.hub.actors import Actor
+from skate.engine.local.hub.processes import Processes
+from skate.engine.local.hub.scheduler import Scheduler
+from skate.engine.local.hub.streaming import Streaming
+from skate.engine.local.hub.streams import Stream
+from skate.engine.local.hub.values import NONE
+from skate.engine.local.hub.work import Function, Task
+from skate.engine.local.hub.workers import Worker
+from skate.engine.local.objects import FAILED, INLINE, Entry
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+
+_TIMELINE = 10_000  # runs remembered
+
+
+class Tasks(Streaming):
+    """The way of a task from submission to its answer."""
+
+    def __init__(self, engine: LocalEngine, scheduler: Scheduler, processes: Processes) -> None:
+        super().__init__(engine, processes)
+        self.scheduler = scheduler
+        self.functions: dict[int, Function] = {}
+        self.runs: deque[tuple[Task, int, float, int]] = deque(maxlen=_TIMELINE)
+        self._answered: list[Worker] = []
+
+    @abstractmethod
+    def _construction_failed(self, actor: Actor, error: Any) -> None:
+        """The constructor of an actor raised; the error is packed."""
+
+    @abstractmethod
+    def _actor_dead(self, actor: Actor, error: Any) -> None:
+        """The actor is dead for good, because of the packed error."""
+
+    # -- submitting -------------------------------------------------------------------------
+
+    def announce(self, task: Task) -> None:
+        """Make the entries of what a worker's task will return; the worker holds them."""
+        assert task.owner is not None
+        self.counts.hold(task.owner, task.return_ids)
+        for id in task.return_ids:
+            self.counts.entry(id).task = task
+        if task.plan.streaming:
+            self.counts.entry(task.id).stream = Stream()
+
+    def submit(self, task: Task) -> None:
+        """Run a task when its arguments and resources are there."""
+        assert task.plan.shape is not None
+        if task.plan.shape.problem is not None:
+            self.fail(task, errors.packed(errors.unschedulable(task, self.scheduler)))
+        elif not (task.dependencies or task.nested) or self._arguments_there(task):
+            self.scheduler.enqueue(task)
+
+    def _arguments_there(self, task: Task) -> bool:
+        """Keep the arguments alive; False if the task must wait for one, or has failed."""
+        if task.nested:
+            self.counts.add(task.nested)
+        failed = None
+        for _, entry in task.dependencies:
+            entry.count += 1
+            if entry.kind is None:
+                task.missing += 1
+                self.engine.on_complete(entry, lambda entry: self._argument_came(task, entry))
+            elif entry.kind == FAILED:
+                failed = entry
+        if failed is not None:
+            self._argument_failed(task, failed.data)
+            return False
+        return not task.missing
+
+    def _argument_came(self, task: Task, entry: Entry) -> None:
+        task.missing -= 1
+        if task.cancelled:
+            return
+        if entry.kind == FAILED:
+            self._argument_failed(task, entry.data)
+        elif not task.missing:
+            if task.actor is not None and task.method:
+                self._send_calls(task.actor, task.actor.arguments_ready(task))
+            else:
+                self.scheduler.enqueue(task)
+
+    def _argument_failed(self, task: Task, error: Any) -> None:
+        if task.actor is not None and not task.method:
+            error = errors.packed(exceptions.ActorDiedError(_serialization.loads(error)))
+        self.fail(task, error)
+
+    # -- sending ----------------------------------------------------------------------------
+
+    def send(self, worker: Worker, task: Task) -> None:
+        """The scheduler has chosen a worker for a task."""
+        function = task.function
+        assert function is not None
+        self._ensure_function(worker, function)
+        kind, data = task.args
+        arguments = self._dependency_values(task) if task.dependencies else None
+        extra = self._extra(worker, task)
+        if task.actor is not None:
+            worker.actor = task.actor
+            self.processes.send(
+                worker, (m.CREATE, task.id, function.key, kind, data, arguments, extra)
+            )
+            self._send_calls(task.actor, task.actor.placed(worker))
+        else:
+            message = (
+                m.TASK, task.id, function.key, kind, data, arguments, task.plan.num_returns, extra,
+            )  # fmt: skip
+            # The first task of a worker goes at once; those behind it go together.
+            self.processes.send(worker, message, at_once=len(worker.in_flight) == 1)
+
+    def _send_calls(self, actor: Actor, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            worker = actor.worker
+            assert worker is not None
+            task.worker = worker
+            worker.in_flight[task.id] = task
+            kind, data = task.args
+            arguments = self._dependency_values(task) if task.dependencies else None
+            plan = task.plan
+            self.processes.send(
+                worker,
+                (
+                    m.CALL,
+                    task.id,
+                    task.method,
+                    kind,
+                    data,
+                    arguments,
+                    plan.num_returns,
+                    plan.extra,
+                ),
+                len(worker.in_flight) == 1,
+            )
+
+    def _ensure_function(self, worker: Worker, function: Function) -> None:
+        if function.key not in worker.functions:
+            worker.functions.add(function.key)
+            message = (m.FUNCTION, function.key, function.kind, function.data, function.name)
+            self.processes.send(worker, message, at_once=False)
+
+    def _dependency_values(self, task: Task) -> list[tuple[Any, ...]]:
+        return [(slot, e.kind, e.data, e.id) for slot, e in task.dependencies]
+
+    def _extra(self, worker: Worker, task: Task) -> Any:
+        extra = task.plan.extra
+        allocation = worker.allocation
+        if allocation is not None and allocation.gpus:
+            extra = {**(extra or {}), "gpu_ids": allocation.gpu_ids}
+        if task.actor is not None and task.actor.restarts:
+            extra = {**(extra or {}), "restarted": True}
+        return extra
+
+    # -- answers ----------------------------------------------------------------------------
+
+    def on_result(
+        self, worker: Worker, id: int, kind: int, data: Any, contained: Any, micros: int
+    ) -> None:
+        task = worker.in_flight.pop(id, None)
+        if task is None:
+            self._discard(kind, data)
+            return
+        if kind == FAILED:
+            self._failed(task, id, data)
+        else:
+            self._complete(id, kind, data, contained)
+        self._finished(worker, task, micros)
+
+    def _failed(self, task: Task, id: int, error: Any) -> None:
+        entry = self.engine.entries.get(id)
+        if task.actor is not None and not task.method:
+            self._construction_failed(task.actor, error)
+        elif entry is not None and entry.stream is not None:
+            self._add_error(entry.stream, error)  # which is told there, and only there
+            self._complete(id, INLINE, NONE, ())
+        else:
+            self._complete(id, FAILED, error, ())
+
+    def on_results(self, worker: Worker, id: int, values: Any, micros: int) -> None:
+        task = worker.in_flight.pop(id, None)
+        for offset, (kind, data, contained) in enumerate(values):
+            if task is None:
+                self._discard(kind, data)
+            else:
+                self._complete(id + offset, kind, data, contained)
+        if task is not None:
+            self._finished(worker, task, micros)
+
+    def on_retry(self, worker: Worker, id: int, kind: int, data: Any, micros: int) -> None:
+        """User code raised an exception that its options allow to be retried."""
+        task = worker.in_flight[id]
+        if task.cancelled or not task.may_retry():
+            self.on_result(worker, id, kind, data, (), micros)
+            return
+        del worker.in_flight[id]
+        task.attempt += 1
+        if task.method:
+            self._send_calls(task.actor, [task])
+        else:
+            self._answered.append(worker)
+            self.scheduler.requeue(task)
+
+    def _finished(self, worker: Worker, task: Task, micros: int) -> None:
+        self.runs.append((task, worker.pid, time.time(), micros))
+        function = task.function
+        if function is None:  # an actor call
+            self._close(task)
+            return
+        if task.actor is not None:
+            if task.actor.state == actors.STARTING:
+                task.actor.state = actors.ALIVE
+            return  # its arguments may serve for restarts
+        function.ran(micros)
+        if task.plan.max_calls and worker.count_call(function.key) >= task.plan.max_calls:
+            worker.doomed = "max_calls"
+        self._close(task)
+        self._answered.append(worker)
+
+    def _close(self, task: Task) -> None:
+        """The task will not run again: let go of what it kept."""
+        if task.dependencies or task.nested:
+            self._let_go_of_arguments(task)
+        entries = self.engine.entries
+        if task.plan.simple:
+            entry = entries.get(task.id)
+            if entry is not None:
+                entry.task = None
+        else:
+            self._close_returns(task)
+        if task.method and task.actor is not None:  # None: it was dead when it was called
+            task.actor.unfinished -= 1
+            self.counts.drop_entry(task.actor.entry)
+
+    def _close_returns(self, task: Task) -> None:
+        for id in task.return_ids:
+            entry = self.engine.entries.get(id)
+            if entry is not None:
+                entry.task = None
+                if entry.stream is not None:
+                    self._finish_stream(entry)
+
+    def _let_go_of_arguments(self, task: Task) -> None:
+        for _, entry in task.dependencies:
+            self.counts.drop_entry(entry)
+        task.dependencies = ()
+        if task.nested:
+            self.counts.drop(task.nested)
+            task.nested = ()
+
+    def fail(self, task: Task, error: Any) -> None:
+        """Every value of the task is this error (packed)."""
+        task.cancelled = True  # so that queues skip it
+        for id in task.return_ids:
+            self._complete(id, FAILED, error, ())
+        if task.actor is not None and not task.method:
+            self._actor_dead(task.actor, error)
+        else:
+            self._close(task)
+
+    # -- losses and cancellation ------------------------------------------------------------
+
+    def _lost_task(self, worker: Worker, task: Task, alone: bool) -> None:
+        if task.cancelled:
+            self.fail(task, errors.packed(errors.cancelled(task)))
+        elif not alone:
+            # Which of them was running is not known: each goes on its own now, uncharged.
+            task.solo = True
+            self.scheduler.requeue(task)
+        elif task.may_retry():
+            task.attempt += 1
+            self.scheduler.requeue(task)
+        else:
+            self.fail(task, errors.packed(errors.crashed(worker, task)))
+
+    def cancel(self, entry: Entry, force: bool, recursive: bool) -> None:
+        task: Task | None = entry.task
+        if task is None or entry.kind is not None or task.cancelled:
+            return
+        if recursive:
+            self._cancel_children(task.id, force)
+        if task.worker is None:
+            if not task.method:
+                self.scheduler.withdraw(task)
+            self.fail(task, errors.packed(errors.cancelled(task)))
+            return
+        task.cancelled = True
+        if force and not task.method:
+            self.processes.kill(task.worker)
+        else:
+            self.processes.send(task.worker, (m.CANCEL, task.id))
+
+    def _cancel_children(self, parent: int, force: bool) -> None:
+        entries = list(self.engine.entries.values())
+        for entry in entries:
+            task = entry.task
+            if task is not None and task.parent == parent and entry.id == task.id:
+                self.cancel(entry, force and not task.method, True)
