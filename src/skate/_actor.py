@@ -85,6 +85,9 @@ class ActorClass:
             raise AttributeError(name)
         return getattr(self._cls, name)
 
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._spec.meta.methods]
+
     def __repr__(self) -> str:
         return f"ActorClass({self._cls.__name__})"
 

@@ -201,8 +201,12 @@ def _strategy(name: str, value: Any) -> Any:
 
 
 def _group(name: str, value: Any) -> Any:
-    if value in (None, "default") or hasattr(value, "_ref") or hasattr(value, "bundle_specs"):
-        return None if isinstance(value, str) else value
+    if value is None:
+        return False  # not even the group that captures what is started inside it
+    if value == "default":
+        return None
+    if hasattr(value, "_ref") or hasattr(value, "bundle_specs"):
+        return value
     raise _wrong_type(name, value, "a PlacementGroup or None")
 
 
@@ -344,12 +348,12 @@ def _place(fields: dict[str, Any]) -> None:
     strategy = fields.pop("scheduling_strategy", None)
     if not hasattr(strategy, "placement_group"):
         return  # one machine: every other strategy comes to the same
-    if fields.get("placement_group") is not None:
+    if fields.get("placement_group"):
         raise ValueError("give the placement group once: in scheduling_strategy, not beside it")
     group = _group("placement_group", strategy.placement_group)
-    if group is None:
-        return
     fields["placement_group"] = group
+    if not group:
+        return
     fields["bundle_index"] = getattr(strategy, "placement_group_bundle_index", -1)
     captured = getattr(strategy, "placement_group_capture_child_tasks", None)
     fields["capture_child_tasks"] = bool(captured)

@@ -46,7 +46,7 @@ class TaskOptions(NamedTuple):
     max_calls: int | None = None  # None: 1 with GPUs, otherwise no limit
     name: str | None = None
     runtime_env: Mapping[str, Any] | None = None
-    placement_group: Any = None  # PlacementGroup, or None
+    placement_group: Any = None  # PlacementGroup; None: the one around it; False: none
     bundle_index: int = -1
     capture_child_tasks: bool = False
     backpressure: int | None = None  # unconsumed items after which a streaming task pauses

@@ -43,11 +43,13 @@ class Queue:
 
     def empty(self) -> bool:
         """Whether there is nothing in the queue."""
-        return self.size() == 0
+        answer: bool = skate.get(self.actor.empty.remote())
+        return answer
 
     def full(self) -> bool:
         """Whether the queue has `maxsize` items."""
-        return 0 < self.maxsize <= self.size()
+        answer: bool = skate.get(self.actor.full.remote())
+        return answer
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Add an item.
@@ -151,6 +153,12 @@ class _QueueActor:
 
     async def qsize(self) -> int:
         return self._queue.qsize()
+
+    async def empty(self) -> bool:
+        return self._queue.empty()
+
+    async def full(self) -> bool:
+        return self._queue.full()
 
     async def put(self, item: Any, timeout: float | None) -> str | None:
         import asyncio

@@ -24,7 +24,7 @@ _PLAIN_REPRS = (object.__repr__, type(None).__repr__)
 
 
 class Actor:
-    """One actor. Belongs to its reference: when that goes, `release` ends it."""
+    """One actor. Belongs to its reference: when that goes, `abandoned` ends it."""
 
     def __init__(
         self,
@@ -121,6 +121,7 @@ class Actor:
     def exited(self) -> SkateError:
         """The death that the running call has asked for."""
         death = ActorDiedError("It ended itself with exit_actor().", self.actor_id)
+        self._clean_up()
         self.end(death)
         return death
 
@@ -139,6 +140,22 @@ class Actor:
             self.death = death
         self.instance = None
         self.release()
+
+    def abandoned(self) -> None:
+        """The last handle is gone. Runs in destructors."""
+        self._clean_up()
+        self.release()
+
+    def _clean_up(self) -> None:
+        """What the actor wants to do at an end that was asked for."""
+        shutdown = getattr(self.instance, "__ray_shutdown__", None)
+        if shutdown is not None:
+            try:
+                shutdown()
+            except Exception:
+                import traceback
+
+                traceback.print_exc()
 
     def release(self) -> None:
         """Give back what the actor holds. Runs in destructors too."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from skate._errors import task_error
+from skate._errors import argument_error, task_error
 from skate._refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
 from skate._serialization import dumps, loads
 from skate.engine.base import Context
@@ -29,10 +29,14 @@ current: contextvars.ContextVar[Context | None] = contextvars.ContextVar("skate"
 
 
 class KnownError(BaseException):
-    """The call fails with this error as it is: an argument's, or the death of its actor."""
+    """The call fails with this error as it is, such as the death of its actor."""
 
     def __init__(self, error: SkateError) -> None:
         self.error = error
+
+
+class ArgumentError(KnownError):
+    """An argument of the call is this error."""
 
 
 class Arguments:
@@ -59,7 +63,7 @@ class Arguments:
             return value
         error = self._objects.entry(value).error
         if error is not None:
-            raise KnownError(error)
+            raise ArgumentError(error)
         return self._objects.value(value)
 
 
@@ -206,6 +210,8 @@ class Call:
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
             text = f"{self.name} called sys.exit({error.code!r})."
             return WorkerCrashedError(text, exitcode=code)
+        if isinstance(error, ArgumentError):
+            return argument_error(error.error, self.name)
         if isinstance(error, KnownError):
             return error.error
         return task_error(

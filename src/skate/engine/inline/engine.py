@@ -191,6 +191,7 @@ class InlineEngine(Engine):
         around = self.context()
         if group is None and around.capture_child_tasks:
             group, index = around.placement_group, -1
+        group = group or None
         if group is None:
             self._resources.check(amounts, what)
         else:
@@ -305,7 +306,7 @@ class InlineEngine(Engine):
             actor_id_of(ref).hex(),
         )
         ref._entry.actor = actor
-        finalize(ref, actor.release).atexit = False
+        finalize(ref, actor.abandoned).atexit = False
         self._actors.add(actor)
         if group is not None:
             self._placement.enter(group, actor)

@@ -32,6 +32,8 @@ class Placement:
     def create(
         self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str
     ) -> ObjectRef[Any]:
+        if name and any(g.name == name and not g.removed for g, _ in self._groups.values()):
+            raise ValueError(f"a placement group named {name!r} exists already")
         group = Group([dict(bundle) for bundle in bundles], strategy, name)
         ref = self._objects.new()
         ref._entry.group = group

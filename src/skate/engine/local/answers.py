@@ -32,6 +32,10 @@ class Answers:
         """Answer with what the function returned."""
         message = work[0]
         id, extra = message[1], message[-1]
+        if message[0] == m.CALL and id in self._engine.execution.cancelled:
+            self._engine.execution.cancelled.discard(id)
+            self.cancelled(work)
+            return
         count = message[6] if message[0] != m.CREATE else 1
         if extra and message[0] != m.CREATE:
             if "streaming" in extra:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from skate import _serialization, exceptions
 from skate._refs import ObjectRef, ObjectRefGenerator
 from skate._serialization import Serialized
+from skate.engine import install_engine, installed_engine
 from skate.engine.base import (
     ActorMeta,
     ActorOptions,
@@ -89,9 +91,9 @@ class LocalEngine(Objects, Engine):
         Desk(self, self.requests)
         self.planner = Planner(self)
         self._collected = 0  # messages since the last flush
-        self._owner_pid = os.getpid()
         self.closed = False
         self.reactor.start_courier()
+        _engines.add(self)
         atexit.register(self.shutdown)
 
     def _resources(
@@ -474,18 +476,27 @@ class LocalEngine(Objects, Engine):
         return self.interrupts.wait(waiter, timeout)
 
     def shutdown(self) -> None:
-        if self.closed or os.getpid() != self._owner_pid:
+        if self.closed:
             return
         self.closed = True
         atexit.unregister(self.shutdown)
         self.interrupts.close()
+        with self.lock:
+            self._fail_waiters()
         self.reactor.close()
         with self.lock:
             self.processes.shutdown()
             self.store.close()
             self.output.close()
             self.session.remove()
-            self._fail_waiters()
+
+    def forsake(self) -> None:
+        """This is a forked child of the driver: the engine is the parent's, its sockets too."""
+        self.closed = True
+        self.reactor.closed = True
+        atexit.unregister(self.shutdown)
+        if installed_engine() is self:
+            install_engine(None)
 
     def _fail_waiters(self) -> None:
         """Threads that still wait would wait for ever."""
@@ -493,6 +504,17 @@ class LocalEngine(Objects, Engine):
         for entry in list(self.entries.values()):
             if entry.kind is None:
                 self.complete(entry, 2, error)
+
+
+_engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for engine in _engines:
+        engine.forsake()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _modules_used(function: Any, payload: bytes) -> bytes:

@@ -344,6 +344,18 @@ class Execution:
             raise TypeError("exit_actor() is for the methods of an actor; this is a task")
         raise ActorExit(0)
 
+    def end_actor(self) -> None:
+        """Let the actor clean up: `__ray_shutdown__` if it has one, then `__del__`."""
+        actor, self.actor = self.actor, None
+        shutdown = getattr(actor, "__ray_shutdown__", None)
+        if shutdown is not None:
+            try:
+                shutdown()
+            except Exception:
+                import traceback
+
+                traceback.print_exc()
+
     def current_task_id(self) -> int:
         running = _running.get()
         return running.id if running is not None else self.actor_id

@@ -116,9 +116,7 @@ class Peers:
         for ref in refs:
             ref._entry.asked = True
             ref._entry.link = link
-        if not connection.outbox:
-            self._engine.reactor.dirty.append(connection)
-        connection.outbox.append(message)
+        self._engine.reactor.collect(connection, message)
         if len(link.in_flight) == 1 or len(connection.outbox) >= _TOGETHER:
             connection.flush()
 
@@ -153,7 +151,7 @@ class Peers:
         link: _Link | None = entry.link
         if link is None or link.connection is None:
             return False
-        link.connection.outbox.append((m.CANCEL, entry.id))
+        self._engine.reactor.collect(link.connection, (m.CANCEL, entry.id))
         link.connection.flush()
         return True
 
@@ -292,8 +290,6 @@ class Peers:
         """Answer a direct call; what others may need goes through the hub."""
         engine = self._engine
         with engine.lock:
-            if not connection.outbox:
-                engine.reactor.dirty.append(connection)
             if message[0] == m.RESULT:
                 _, id, kind, data, contained, micros = message
                 if kind == STORED or contained:
@@ -305,7 +301,7 @@ class Peers:
                     for offset, value in enumerate(values):
                         self._give_to_hub(connection, id + offset, *value)
                     message = (m.RESULTS, id, [(_AT_HUB, None, ())] * len(values), micros)
-            connection.outbox.append(message)
+            engine.reactor.collect(connection, message)
 
     def _give_to_hub(
         self, connection: Connection, id: int, kind: int, data: Any, contained: Any

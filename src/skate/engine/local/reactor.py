@@ -19,6 +19,7 @@ import heapq
 import itertools
 import os
 import select
+import sys
 import threading
 import time
 from collections import deque
@@ -26,10 +27,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from skate.engine.local.wire import Connection
+    from skate.engine.local.wire import Connection, Message
 
 _LOOK = 60e-6
 _TICK = 0.005
+_PARTING = 0.5
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 
 
@@ -122,7 +124,7 @@ class Reactor:
         if not events:
             events = self._poller.poll(-1 if timeout is None else timeout)
         for fd, mask in events:
-            if mask & select.EPOLLOUT and fd in self._writers:
+            if mask & select.EPOLLOUT:
                 self._resume_writing(fd)
             if mask & _READ:
                 handler = self._handlers.get(fd)
@@ -154,6 +156,14 @@ class Reactor:
         self._patience -= 4 if self._patience > 4 else 20
         return []
 
+    def collect(self, connection: Connection, message: Message) -> None:
+        """Add to what the next flush writes. From any thread: in this order, so that a flush
+        between two of these steps leaves nothing behind."""
+        connection.outbox.append(message)
+        if not connection.listed:
+            connection.listed = True
+            self.dirty.append(connection)
+
     def flush(self) -> None:
         """Write what is collected on every connection."""
         while self.dirty:
@@ -161,6 +171,7 @@ class Reactor:
                 connection = self.dirty.pop()
             except IndexError:
                 return
+            connection.listed = False
             if not connection.flush() and not connection.closed:
                 fd = connection.fileno()
                 if fd in self._handlers:
@@ -168,8 +179,10 @@ class Reactor:
                     self._poller.modify(fd, _READ | select.EPOLLOUT)
 
     def _resume_writing(self, fd: int) -> None:
-        if self._writers[fd].flush():
-            del self._writers[fd]
+        connection = self._writers.get(fd)
+        # Without one, two threads have flushed at once: stop asking all the same.
+        if fd in self._handlers and (connection is None or connection.flush()):
+            self._writers.pop(fd, None)
             self._poller.modify(fd, _READ)
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
@@ -192,9 +205,10 @@ class Reactor:
     def run_until(
         self, waiter: Waiter, timeout: float | None = None, stop: Stop | None = None
     ) -> bool:
-        """Wait until the waiter is done; False after `timeout` seconds, or if told to stop."""
+        """Wait until the waiter is done; False after `timeout` seconds, if told to stop, or when
+        the reactor is closed."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not waiter.done and not (stop is not None and stop.pending):
+        while not waiter.done and not self.closed and not (stop is not None and stop.pending):
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left < 0:
                 if timeout == 0 and left > -0.001:
@@ -216,7 +230,7 @@ class Reactor:
         self, waiter: Waiter, deadline: float | None, left: float | None, stop: Stop | None
     ) -> None:
         try:
-            while not waiter.done:
+            while not waiter.done and not self.closed:
                 self.turn(left, waiter.look)
                 if deadline is not None:
                     left = deadline - time.monotonic()
@@ -304,9 +318,11 @@ class Reactor:
             if self._lead.acquire(blocking=False):
                 try:
                     if self.activity != seen:
-                        self.turn(0)
+                        self.flush()
                     else:
                         self._lead_while_quiet(seen)
+                except Exception:  # a defect must be seen, and must not stop all traffic
+                    sys.excepthook(*sys.exc_info())
                 finally:
                     self._courier_leads = False
                     self._lead.release()
@@ -333,12 +349,19 @@ class Reactor:
             pass
 
     def close(self) -> None:
-        """Stop the courier and close the poller. Registered descriptors stay open."""
+        """Stop the courier, send home whoever waits, and close the poller.
+
+        Registered descriptors stay open.
+        """
         self.closed = True
         os.eventfd_write(self._alarm, 1)
         self._rouse_courier()
+        for follower in list(self._followers):
+            follower.wake()
         if self._courier is not None and self._courier is not threading.current_thread():
             self._courier.join()
+        # The alarm makes the leader leave, unless it is in a handler: then it polls no more.
+        self._lead.acquire(timeout=_PARTING)
         self._poller.close()
         os.close(self._alarm)
 

@@ -23,19 +23,20 @@ _buffer = memoryview(bytearray(1 << 18))
 
 
 class Connection:
-    """One end of a stream socket. `send` collects, `flush` writes, `receive` reads.
+    """One end of a stream socket. `outbox` collects, `flush` writes, `receive` reads.
 
     Any thread may flush: frames are written whole and in order. Only the reactor's leader
     receives.
     """
 
-    __slots__ = ("_inbox", "_unsent", "_writing", "closed", "outbox", "socket")
+    __slots__ = ("_inbox", "_unsent", "_writing", "closed", "listed", "outbox", "socket")
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self.socket = sock
         self.outbox: list[Message] = []
         self.closed = False
+        self.listed = False  # in the reactor's list of those to be flushed
         self._inbox = bytearray()
         self._unsent = bytearray()  # what the kernel did not take yet
         self._writing = threading.Lock()

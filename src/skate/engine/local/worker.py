@@ -79,9 +79,7 @@ class WorkerEngine(Objects, Engine):
 
     def send(self, message: Message) -> None:
         """Collect a message for the hub; the lock is held, or order does not matter."""
-        if not self.hub.outbox:
-            self.reactor.dirty.append(self.hub)
-        self.hub.outbox.append(message)
+        self.reactor.collect(self.hub, message)
 
     def _readable(self) -> None:
         with self.lock:
@@ -468,6 +466,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
         return _exit_code(exit)
     finally:
         engine.reactor.flush()
+        engine.execution.end_actor()
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()

@@ -6,7 +6,8 @@
 
 Calls are sent as soon as a process is there (STARTING): the socket keeps them behind the
 constructor. Until then they wait. Calls from one caller keep their order: one whose arguments are
-not there holds up the later ones of the same caller (its *lane*), and nobody else's.
+not there holds up the later ones of the same caller (its *lane*), and nobody else's. Where calls
+run concurrently, each has a lane of its own.
 """
 
 from __future__ import annotations
@@ -51,34 +52,28 @@ class Actor:
     def add_call(self, task: Task) -> list[Task]:
         """A new call; those that can be sent now, in order."""
         self.unfinished += 1
-        if not task.missing and not self._lanes:
+        key = self._lane_of(task)
+        if not task.missing and key not in self._lanes:
             return self._sendable([task])
-        if self.concurrent:
-            return self._sendable([] if task.missing else [task])
-        caller = task.owner.number if task.owner else 0
-        lane = self._lanes.get(caller)
-        if lane is None and not task.missing:
-            return self._sendable([task])
-        if lane is None:
-            lane = self._lanes[caller] = deque()
-        lane.append(task)
-        return self._advance(caller)
+        self._lanes.setdefault(key, deque()).append(task)
+        return self.advance(task)
 
-    def arguments_ready(self, task: Task) -> list[Task]:
-        """The last argument of a call has come; the calls that can be sent now, in order."""
+    def _lane_of(self, task: Task) -> int:
         if self.concurrent:
-            return self._sendable([task])
-        return self._advance(task.owner.number if task.owner else 0)
+            return task.id
+        return task.owner.number if task.owner else 0
 
-    def _advance(self, caller: int) -> list[Task]:
-        lane = self._lanes.get(caller)
+    def advance(self, task: Task) -> list[Task]:
+        """A call has its last argument, or has failed; those that can be sent now, in order."""
+        key = self._lane_of(task)
+        lane = self._lanes.get(key)
         ready: list[Task] = []
         while lane and (lane[0].cancelled or not lane[0].missing):
             task = lane.popleft()
             if not task.cancelled:
                 ready.append(task)
         if lane is not None and not lane:
-            del self._lanes[caller]
+            del self._lanes[key]
         return self._sendable(ready)
 
     def _sendable(self, tasks: list[Task]) -> list[Task]:

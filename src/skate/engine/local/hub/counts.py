@@ -53,8 +53,10 @@ class Counts:
 
     def hold(self, worker: Worker, ids: Iterable[int]) -> None:
         """A worker has a reference or a view."""
+        # An actor with a handle to itself would never end.
+        own = worker.actor.id if worker.actor is not None else None
         for id in ids:
-            if id not in worker.holds:
+            if id not in worker.holds and id != own:
                 worker.holds.add(id)
                 self.entry(id).count += 1
 

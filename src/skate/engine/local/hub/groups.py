@@ -83,11 +83,14 @@ class Group:
             for bundle in demands
         )
 
-    def describe(self) -> dict[str, object]:
+    def describe(self, node_id: str) -> dict[str, object]:
+        placed = node_id if self.state == "CREATED" else ""
         return {
             "placement_group_id": self.id.to_bytes(18, "big").hex(),
             "name": self.name,
             "bundles": dict(enumerate(self.bundles)),
+            "bundles_to_node_id": dict.fromkeys(range(len(self.bundles)), placed),
             "strategy": self.strategy,
             "state": self.state,
+            "stats": {"scheduling_state": "FINISHED" if placed else "QUEUED"},
         }

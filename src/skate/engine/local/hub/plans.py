@@ -81,7 +81,7 @@ class Planner:
             extra["name"] = options.name
         if demand != {"CPU": 1.0}:
             extra["resources"] = demand
-        if options.placement_group is not None:
+        if options.placement_group:
             extra["group"] = _serialization.dumps(options.placement_group).packed()
             extra["capture"] = options.capture_child_tasks
         env = self._runtime_env(options.runtime_env)
@@ -137,7 +137,7 @@ class Planner:
         self, options: TaskOptions | ActorOptions, demand: Mapping[str, float]
     ) -> Group | None:
         """The placement group that is asked for. Raises ValueError if it cannot serve."""
-        if options.placement_group is None:
+        if not options.placement_group:
             return None
         group = self._engine.hub.scheduler.groups.get(options.placement_group._ref._id)
         if group is None:

@@ -79,10 +79,7 @@ class Processes:
 
     def send(self, worker: Worker, message: Message, at_once: bool = True) -> None:
         """Collect a message. The engine writes it at once if `at_once`, or with others soon."""
-        connection = worker.connection
-        if not connection.outbox:
-            self._reactor.dirty.append(connection)
-        connection.outbox.append(message)
+        self._reactor.collect(worker.connection, message)
         if at_once:
             self.urgent = True
 

@@ -80,7 +80,7 @@ class Requests:
         if entry is None:
             return
         if force and entry.task is not None and entry.task.method:
-            raise ValueError("force=True is not possible for actor calls; use skate.kill(actor)")
+            raise ValueError("force=True is not supported for actor calls; use skate.kill(actor)")
         self._hub.cancel(entry, force, recursive)
 
     # -- resources -----------------------------------------------------------------------------
@@ -134,6 +134,8 @@ class Requests:
 
     def create_group(self, id: int, bundles: Any, strategy: str, name: str) -> None:
         scheduler = self._hub.scheduler
+        if name and any(group.name == name for group in scheduler.groups.values()):
+            raise ValueError(f"a placement group named {name!r} exists already")
         group = Group(id, bundles, strategy, name, detached=False)
         self._hub.counts.add((id,))  # lives until it is removed
         problem = group.why_impossible(scheduler.machine)
@@ -164,7 +166,8 @@ class Requests:
 
     def group_table(self) -> dict[str, dict[str, Any]]:
         groups = [*self._hub.scheduler.groups.values(), *self._removed_groups.values()]
-        return {str(group.describe()["placement_group_id"]): group.describe() for group in groups}
+        rows = [group.describe(self._engine.node_id) for group in groups]
+        return {str(row["placement_group_id"]): row for row in rows}
 
     # -- memory --------------------------------------------------------------------------------
 

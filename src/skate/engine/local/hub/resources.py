@@ -55,6 +55,11 @@ class Pool:
     def could_ever_fit(self, demand: Demand) -> bool:
         return all(self.total.get(name, 0) >= amount for name, amount in demand.items())
 
+    def would_fit(self, demand: Demand, returned: Allocation) -> bool:
+        """Whether the demand would be free once the allocation has come back."""
+        free, back = self.free, returned.demand
+        return all(free.get(n, 0) + back.get(n, 0) >= amount for n, amount in demand.items())
+
     def take(self, demand: Demand) -> Allocation | None:
         """All of the demand, or None and nothing is changed."""
         free = self.free

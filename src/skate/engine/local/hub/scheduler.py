@@ -116,44 +116,53 @@ class Scheduler:
         """Send as many tasks of the shape as can go now."""
         queue = shape.queue
         while queue:
-            worker = self._worker_for(shape, queue[0])
+            task = queue.popleft()  # before a worker is started, which may lead back here
+            worker = self._worker_for(shape, task)
             if worker is None:
+                queue.appendleft(task)
                 return
-            self._assign(worker, queue.popleft())
+            self._assign(worker, task)
 
     def dispatch_all(self) -> None:
         """Resources have become free: whoever waits gets a turn."""
         for group in self.groups.values():
             if group.state == "PENDING" and group.reserve(self.machine):
                 self._effects.group_ready(group)
-        waiting = [key for key, shape in self._shapes.items() if shape.queue]
-        for key in waiting:
-            shape = self._shapes.pop(key)
-            self._shapes[key] = shape  # to the end: the next time others come first
+        waiting = [(key, shape) for key, shape in self._shapes.items() if shape.queue]
+        for key, shape in waiting:
+            before = len(shape.queue)
             self.dispatch(shape)
+            if len(shape.queue) < before and self._shapes.pop(key, None) is not None:
+                self._shapes[key] = shape  # to the end: the next time others come first
 
     def _worker_for(self, shape: Shape, task: Task) -> Worker | None:
         allocation = self._take(shape)
         if allocation is not None:
             return self._lease(shape, allocation, task)
-        if shape.leases:
+        if shape.leases and not shape.dedicated:
             least = min(shape.leases, key=_load)
-            if len(least.in_flight) < self._window(task) and not least.blocked:
+            room = len(least.in_flight) < self._window(task) and not least.blocked
+            if room and not self._others_wait(least):
                 return least
         return None
 
     def _take(self, shape: Shape) -> Allocation | None:
-        if shape.group is not None:
-            return shape.group.take(shape.demand, shape.bundle)
         if CPU not in shape.demand and not shape.dedicated:
             running = sum(not worker.blocked for worker in shape.leases)
             if running >= _FREE_WORKERS:
                 return None
+        if shape.group is not None:
+            return shape.group.take(shape.demand, shape.bundle)
         return self.machine.take(shape.demand)
 
     def _lease(self, shape: Shape, allocation: Allocation, task: Task) -> Worker:
         idle = None if shape.dedicated else self._idle.get(shape.environment)
-        worker = idle.pop() if idle else self._effects.start(shape.environment, task)
+        try:
+            worker = idle.pop() if idle else self._effects.start(shape.environment, task)
+        except BaseException:
+            allocation.pool.give_back(allocation)
+            shape.queue.appendleft(task)
+            raise
         worker.shape = shape
         worker.allocation = allocation
         shape.leases.append(worker)
@@ -179,16 +188,23 @@ class Scheduler:
         shape = worker.shape
         if shape is None or shape.dedicated:
             return
-        in_flight = worker.in_flight
-        if not in_flight and (not shape.queue or self._others_wait(shape) or _used_up(worker)):
+        queue, in_flight = shape.queue, worker.in_flight
+        if queue and not worker.blocked and not _used_up(worker) and not self._others_wait(worker):
+            while queue and len(in_flight) < self._window(queue[0]):
+                self._assign(worker, queue.popleft())
+        if not in_flight:
             self.end_lease(worker)
-            return
-        queue = shape.queue
-        while queue and len(in_flight) < self._window(queue[0]) and not worker.blocked:
-            self._assign(worker, queue.popleft())
 
-    def _others_wait(self, shape: Shape) -> bool:
-        return any(other.queue for other in self._shapes.values() if other is not shape)
+    def _others_wait(self, worker: Worker) -> bool:
+        """Whether tasks of another shape could go if the worker's lease ended."""
+        shape, allocation = worker.shape, worker.allocation
+        assert shape is not None
+        assert allocation is not None
+        for other in self._shapes.values():
+            if other.queue and other is not shape and other.group is shape.group:
+                if allocation.pool.would_fit(other.demand, allocation):
+                    return True
+        return False
 
     def end_lease(self, worker: Worker) -> None:
         shape = worker.shape
@@ -233,6 +249,7 @@ class Scheduler:
                 self.requeue(task)
         if shape is not None:
             self.dispatch(shape)
+            self.refill(worker)
 
     def block(self, worker: Worker) -> None:
         """A thread of the worker waits for others; its CPUs are free meanwhile."""

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate import _serialization, exceptions
 from skate.engine.local import messages as m
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor
@@ -77,7 +76,7 @@ class Tasks(Streaming):
             elif entry.kind == FAILED:
                 failed = entry
         if failed is not None:
-            self._argument_failed(task, failed.data)
+            self.fail(task, errors.argument_failed(task, failed.data))
             return False
         return not task.missing
 
@@ -86,17 +85,12 @@ class Tasks(Streaming):
         if task.cancelled:
             return
         if entry.kind == FAILED:
-            self._argument_failed(task, entry.data)
+            self.fail(task, errors.argument_failed(task, entry.data))
         elif not task.missing:
             if task.actor is not None and task.method:
-                self._send_calls(task.actor, task.actor.arguments_ready(task))
+                self._send_calls(task.actor, task.actor.advance(task))
             else:
                 self.scheduler.enqueue(task)
-
-    def _argument_failed(self, task: Task, error: Any) -> None:
-        if task.actor is not None and not task.method:
-            error = errors.packed(exceptions.ActorDiedError(_serialization.loads(error)))
-        self.fail(task, error)
 
     # -- sending ----------------------------------------------------------------------------
 
@@ -200,8 +194,8 @@ class Tasks(Streaming):
 
     def on_retry(self, worker: Worker, id: int, kind: int, data: Any, micros: int) -> None:
         """User code raised an exception that its options allow to be retried."""
-        task = worker.in_flight[id]
-        if task.cancelled or not task.may_retry():
+        task = worker.in_flight.get(id)
+        if task is None or task.cancelled or not task.may_retry():
             self.on_result(worker, id, kind, data, (), micros)
             return
         del worker.in_flight[id]
@@ -268,6 +262,8 @@ class Tasks(Streaming):
             self._actor_dead(task.actor, error)
         else:
             self._close(task)
+            if task.method and task.actor is not None:  # it holds up nobody any more
+                self._send_calls(task.actor, task.actor.advance(task))
 
     # -- losses and cancellation ------------------------------------------------------------
 
