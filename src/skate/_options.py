@@ -201,12 +201,8 @@ def _strategy(name: str, value: Any) -> Any:
 
 
 def _group(name: str, value: Any) -> Any:
-    if value is None:
-        return False  # not even the group that captures what is started inside it
-    if value == "default":
-        return None
-    if hasattr(value, "_ref") or hasattr(value, "bundle_specs"):
-        return value
+    if value in (None, "default") or hasattr(value, "_ref") or hasattr(value, "bundle_specs"):
+        return None if isinstance(value, str) else value
     raise _wrong_type(name, value, "a PlacementGroup or None")
 
 
@@ -351,9 +347,10 @@ def _place(fields: dict[str, Any]) -> None:
     if fields.get("placement_group"):
         raise ValueError("give the placement group once: in scheduling_strategy, not beside it")
     group = _group("placement_group", strategy.placement_group)
-    fields["placement_group"] = group
-    if not group:
+    if group is None:
+        fields["placement_group"] = False  # not even a group that captures child tasks
         return
+    fields["placement_group"] = group
     fields["bundle_index"] = getattr(strategy, "placement_group_bundle_index", -1)
     captured = getattr(strategy, "placement_group_capture_child_tasks", None)
     fields["capture_child_tasks"] = bool(captured)

@@ -30,6 +30,7 @@ Location = tuple[str, int]  # name, bytes
 
 _ALIGN = 64
 _MINIMUM = 1 << 16
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _UNUSED = 3.0  # seconds for which a free segment is kept
 
 
@@ -85,17 +86,21 @@ class Store:
 
     def open(self, location: Location) -> Mapping:
         """Map a segment for reading. Raises SegmentMovedError if it was moved or freed."""
-        name, size = location
+        fd = self._open_whole(*location)
+        try:
+            return map_copy_on_write(fd, location[1])
+        finally:
+            os.close(fd)
+
+    def _open_whole(self, name: str, size: int) -> int:
         try:
             fd = os.open(self.path(name), os.O_RDONLY)
         except FileNotFoundError:
             raise SegmentMovedError(name) from None
-        try:
-            if os.fstat(fd).st_size < size:
-                raise SegmentMovedError(name)  # cut short from outside
-            return map_copy_on_write(fd, size)
-        finally:
+        if os.fstat(fd).st_size < size:  # cut short from outside
             os.close(fd)
+            raise SegmentMovedError(name)
+        return fd
 
     def recycle(self, name: str) -> None:
         """A segment that this process wrote is free: keep it for the next value, or delete it."""
@@ -132,23 +137,20 @@ class Store:
         return os.path.join(self._dirs[name[0]], name)
 
     def spill(self, location: Location) -> Location:
-        """Copy a segment to disk under a new name; the caller deletes the old one."""
+        """Copy a segment to disk under a new name; the caller deletes the old one.
+
+        Raises SegmentMovedError if it is not there, and OutOfDiskError.
+        """
         name, size = location
         target = self._new_name("d")
-        source_fd = os.open(self.path(name), os.O_RDONLY)
+        source_fd = self._open_whole(name, size)
         try:
-            target_fd = os.open(self.path(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                done = 0
-                while done < size:
-                    done += os.sendfile(target_fd, source_fd, done, size - done)
-            except OSError as error:
-                os.unlink(self.path(target))
-                raise exceptions.OutOfDiskError(
-                    f"could not spill {size:,} bytes to {self._dirs['d']}: {error.strerror}"
-                ) from error
-            finally:
-                os.close(target_fd)
+            _copy_file(source_fd, self.path(target), size)
+        except OSError as error:
+            self.delete(target)
+            raise exceptions.OutOfDiskError(
+                f"could not spill {size:,} bytes to {self._dirs['d']}: {error.strerror}"
+            ) from error
         finally:
             os.close(source_fd)
         return target, size
@@ -167,19 +169,19 @@ class Store:
     def _write_file(self, name: str, value: Serialized, size: int) -> bool:
         """False if there is no space. Written with `pwritev`: fails cleanly where a mapping
         would raise SIGBUS, and is twice as fast on fresh memory."""
-        path = self.path(name)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            _write_all(fd, _laid_out(value))
-            os.ftruncate(fd, size)
-            return True
+            fd = os.open(self.path(name), _NEW_FILE, 0o600)
+            try:
+                _write_all(fd, _laid_out(value))
+                os.ftruncate(fd, size)
+            finally:
+                os.close(fd)
         except OSError as error:
-            os.unlink(path)
+            self.delete(name)
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 return False
             raise
-        finally:
-            os.close(fd)
+        return True
 
 
 class _Segment:
@@ -313,9 +315,21 @@ _IOV_MAX = 1000
 
 def _write_all(fd: int, parts: list[Any]) -> None:
     views = [memoryview(part) for part in parts if len(part)]
-    while views:
-        written = os.writev(fd, views[:_IOV_MAX])
-        while views and written >= len(views[0]):
-            written -= len(views.pop(0))
+    first = 0
+    while first < len(views):
+        written = os.writev(fd, views[first : first + _IOV_MAX])
+        while first < len(views) and written >= len(views[first]):
+            written -= len(views[first])
+            first += 1
         if written:
-            views[0] = views[0][written:]
+            views[first] = views[first][written:]
+
+
+def _copy_file(source_fd: int, target: str, size: int) -> None:
+    target_fd = os.open(target, _NEW_FILE, 0o600)
+    try:
+        done = 0
+        while done < size:
+            done += os.sendfile(target_fd, source_fd, done, size - done)
+    finally:
+        os.close(target_fd)

@@ -120,14 +120,14 @@ class Requests:
         return [
             {
                 "cat": "task",
-                "name": task.name,
+                "name": f"{name}.{method}" if method else name,
                 "ph": "X",
                 "pid": "skate",
                 "tid": pid,
                 "ts": end * 1e6 - micros,
                 "dur": micros,
             }
-            for task, pid, end, micros in self._hub.runs
+            for name, method, pid, end, micros in self._hub.runs
         ]
 
     # -- placement groups ----------------------------------------------------------------------

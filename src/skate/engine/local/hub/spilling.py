@@ -6,7 +6,7 @@ from typing import Any
 
 from skate import exceptions
 from skate.engine.local.objects import Entry
-from skate.engine.local.store import Location, Store
+from skate.engine.local.store import Location, SegmentMovedError, Store
 
 
 class Spilling:
@@ -58,6 +58,9 @@ class Spilling:
             except exceptions.OutOfDiskError:
                 self._broken = True
                 break
+            except SegmentMovedError:  # deleted from outside: reading it will tell
+                self.removed(entry)
+                continue
             self.removed(entry)
             entry.data = moved
             self._store.delete(location[0])

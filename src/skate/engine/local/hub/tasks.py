@@ -33,7 +33,7 @@ class Tasks(Streaming):
         super().__init__(engine, processes)
         self.scheduler = scheduler
         self.functions: dict[int, Function] = {}
-        self.runs: deque[tuple[Task, int, float, int]] = deque(maxlen=_TIMELINE)
+        self.runs: deque[tuple[str, str, int, float, int]] = deque(maxlen=_TIMELINE)
         self._answered: list[Worker] = []
 
     @abstractmethod
@@ -207,8 +207,9 @@ class Tasks(Streaming):
             self.scheduler.requeue(task)
 
     def _finished(self, worker: Worker, task: Task, micros: int) -> None:
-        self.runs.append((task, worker.pid, time.time(), micros))
         function = task.function
+        name = function.name if function is not None else task.actor.class_name
+        self.runs.append((name, task.method, worker.pid, time.time(), micros))
         if function is None:  # an actor call
             self._close(task)
             return
