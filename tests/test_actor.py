@@ -196,6 +196,15 @@ def test_built_in_calls() -> None:
         skate.get(handle.add.remote())
 
 
+def test_a_class_lists_its_methods() -> None:
+    @skate.remote
+    class Listed:
+        def method(self) -> None:
+            pass
+
+    assert {"method", "options", "remote"} <= set(dir(Listed))
+
+
 def test_exit_actor_needs_an_actor() -> None:
     with pytest.raises(TypeError, match="no actor"):
         skate.actor.exit_actor()

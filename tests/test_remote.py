@@ -204,3 +204,10 @@ class TestRunning:
         remote_add = skate.remote(add)
         outer = skate.remote(lambda x: skate.get(remote_add.remote(x, y=10)))
         assert skate.get(outer.remote(1)) == 11
+
+    def test_an_argument_may_have_any_name(self) -> None:
+        @skate.remote
+        def names(self: int, args: int, **kwargs: int) -> tuple[int, int, dict[str, int]]:
+            return self, args, kwargs
+
+        assert skate.get(names.remote(self=1, args=2, kwargs=3)) == (1, 2, {"kwargs": 3})

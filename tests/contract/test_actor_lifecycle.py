@@ -1,12 +1,14 @@
 """How actors end and begin again: kill, exit, restarts, limits on calls."""
 
+import asyncio
+import gc
 import os
 import signal
 
 import pytest
 
 import skate
-from tests.support import eventually, parallel
+from tests.support import PATIENCE, eventually, parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -125,12 +127,13 @@ def test_a_killed_actor_can_be_the_argument_of_a_call():
 def test_terminate_lets_earlier_calls_finish():
     counter = Counter.remote()
     refs = [counter.increment.remote() for _ in range(3)]
-    counter.__ray_terminate__.remote()
+    last = counter.__ray_terminate__.remote()
     assert skate.get(refs) == [1, 2, 3]
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(last)
     eventually(lambda: not alive(counter))
 
 
-@parallel
 def test_exit_actor_ends_the_actor():
     counter = Counter.options(max_restarts=-1).remote()
     assert skate.get(counter.increment.remote()) == 1
@@ -139,7 +142,6 @@ def test_exit_actor_ends_the_actor():
     eventually(lambda: not alive(counter))
 
 
-@parallel
 def test_exit_actor_in_an_async_actor():
     @skate.remote
     class Quitter:
@@ -153,6 +155,93 @@ def test_exit_actor_in_an_async_actor():
     assert skate.get(quitter.hello.remote()) == "hello"
     with pytest.raises(ActorError):
         skate.get(quitter.quit.remote())
+
+
+@pytest.mark.differs_from_ray("Ray leaves the other calls unanswered")
+def test_exit_actor_fails_the_calls_under_way():
+    @skate.remote
+    class Quitter:
+        async def quit(self):
+            skate.actor.exit_actor()
+
+        async def sleep(self):
+            await asyncio.sleep(1000)
+
+    quitter = Quitter.remote()
+    asleep = quitter.sleep.remote()
+    quitter.quit.remote()
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(asleep, timeout=PATIENCE)
+
+
+def test_a_stream_ends_with_its_actor():
+    @skate.remote
+    class Quitter:
+        def quit_after_one(self):
+            yield 1
+            skate.actor.exit_actor()
+
+    quitter = Quitter.remote()
+    first, last = quitter.quit_after_one.remote()
+    assert skate.get(first) == 1
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(last)
+
+
+@pytest.mark.parametrize("end", ["drop", "exit", "terminate"])
+def test_an_actor_cleans_up_at_an_end_that_was_asked_for(tally, end):
+    @skate.remote
+    class Tidy:
+        def hello(self):
+            return "hello"
+
+        def exit(self):
+            skate.actor.exit_actor()
+
+        def __ray_shutdown__(self):
+            tally.add("shutdown")
+
+        def __del__(self):
+            tally.add("del")
+
+    tidy = Tidy.remote()
+    assert skate.get(tidy.hello.remote()) == "hello"
+    if end == "exit":
+        tidy.exit.remote()
+    elif end == "terminate":
+        tidy.__ray_terminate__.remote()
+    else:
+        del tidy
+    gc.collect()
+    eventually(lambda: tally.words() == ["shutdown", "del"])
+
+
+def test_an_actor_killed_before_it_has_begun():
+    counter = Counter.remote()
+    skate.kill(counter)
+    with pytest.raises(ActorError):
+        skate.get(counter.increment.remote(), timeout=PATIENCE)
+
+
+@parallel
+def test_a_handle_to_itself_does_not_keep_an_actor_alive():
+    @skate.remote
+    class Narcissus:
+        def __init__(self):
+            self.me = skate.get_runtime_context().current_actor
+
+        def hello(self):
+            return "hello"
+
+    def named():
+        return [name for name in skate.util.list_named_actors() if name == "narcissus"]
+
+    narcissus = Narcissus.options(name="narcissus").remote()
+    assert skate.get(narcissus.hello.remote()) == "hello"
+    assert named()
+    del narcissus
+    gc.collect()
+    eventually(lambda: not named())
 
 
 def test_exit_actor_outside_an_actor_is_an_error():

@@ -219,6 +219,32 @@ def test_an_actor_call_cannot_be_cancelled_by_force():
 
 
 @parallel
+def test_a_call_that_ignores_its_cancellation_has_no_value(flag):
+    @skate.remote(max_concurrency=2)
+    class Stubborn:
+        def run(self, started):
+            started.set()
+            while not skate.get_runtime_context().is_canceled():
+                time.sleep(0.001)
+            return "a value"
+
+    started = flag("started")
+    ref = Stubborn.remote().run.remote(started)
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises(Cancelled):
+        skate.get(ref, timeout=20)
+
+
+@parallel
+def test_a_task_is_cancelled_by_force_before_its_process_is_up(flag):
+    ref = spin.remote(flag("started"))
+    skate.cancel(ref, force=True)
+    with pytest.raises((Cancelled, skate.exceptions.WorkerCrashedError)):
+        skate.get(ref, timeout=20)
+
+
+@parallel
 def test_a_cancelled_task_is_not_retried(flag, tally):
     @skate.remote(max_retries=5, retry_exceptions=True)
     def careful(started):

@@ -1,5 +1,6 @@
 """Errors: their type, cause, text and way through dependencies."""
 
+import os
 import threading
 
 import pytest
@@ -355,3 +356,29 @@ def test_the_tree_of_errors():
     assert issubclass(e.ActorDiedError, e.RayActorError)
     assert issubclass(e.ActorUnavailableError, e.RayActorError)
     assert issubclass(e.GetTimeoutError, TimeoutError)
+
+
+@parallel
+def test_what_killed_an_argument_is_the_cause_of_the_error():
+    @skate.remote
+    class Mortal:
+        def die(self):
+            os._exit(1)
+
+    @skate.remote
+    def use(value):
+        return value
+
+    with pytest.raises(skate.exceptions.ActorDiedError) as caught:
+        skate.get(use.remote(Mortal.remote().die.remote()))
+    assert isinstance(caught.value, TaskError)
+    assert "use" in str(caught.value)
+
+
+def test_several_results_need_several_values():
+    @skate.remote(num_returns=2)
+    def one():
+        return 1
+
+    with pytest.raises(TypeError, match="int"):
+        skate.get(one.remote())

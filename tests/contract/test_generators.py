@@ -100,6 +100,14 @@ def test_an_error_before_the_first_item():
         values(break_after.remote(0))
 
 
+def test_an_error_is_told_by_the_last_item_only():
+    stream = break_after.remote(1)
+    assert skate.get(stream.completed()) is None
+    assert skate.get(next(stream)) == 0
+    with pytest.raises(ValueError, match="broken"):
+        skate.get(next(stream))
+
+
 def test_the_end_of_a_stream_can_be_waited_for():
     stream = count.remote(2)
     skate.get(stream.completed())

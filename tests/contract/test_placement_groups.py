@@ -137,6 +137,16 @@ def test_children_are_captured_on_request(group):
     assert skate.get(parent.options(scheduling_strategy=captured).remote()) == made.id.hex()
 
 
+def test_a_captured_child_can_ask_for_no_group(group):
+    @skate.remote
+    def parent():
+        return skate.get(current.options(num_cpus=0, scheduling_strategy=inside(None)).remote())
+
+    made = group([{"CPU": 1}])
+    captured = inside(made, placement_group_capture_child_tasks=True)
+    assert skate.get(parent.options(scheduling_strategy=captured).remote()) is None
+
+
 def test_children_are_not_captured_by_default(group):
     @skate.remote
     def parent():
@@ -154,6 +164,7 @@ def test_the_table_of_groups(group):
     assert entry["strategy"] == "SPREAD"
     assert entry["name"] == "in the table"
     assert entry["bundles"] == {0: {"CPU": 1.0}}
+    assert entry["bundles_to_node_id"] == {0: skate.get_runtime_context().get_node_id()}
     assert made.id.hex() in placement_group_table()
     remove_placement_group(made)
     eventually(lambda: placement_group_table(made)["state"] == "REMOVED")
@@ -167,6 +178,15 @@ def test_a_group_by_name(group):
     assert get_placement_group("found").id == made.id
     with pytest.raises(ValueError, match="unknown"):
         get_placement_group("unknown")
+
+
+def test_a_name_belongs_to_one_group_at_a_time(group):
+    made = group([{"CPU": 1}], name="only")
+    assert made.wait(timeout_seconds=20)
+    with pytest.raises(Exception, match="only"):
+        group([{"CPU": 1}], name="only")
+    remove_placement_group(made)
+    assert group([{"CPU": 1}], name="only").wait(timeout_seconds=20)
 
 
 def test_a_group_travels(group):

@@ -88,6 +88,21 @@ def test_cpus_limit_how_many_run(tally):
 
 
 @parallel
+def test_an_actor_keeps_its_cpus_to_itself():
+    @skate.remote(num_cpus=2)
+    class Owner:
+        def pid(self):
+            return os.getpid()
+
+    first, second = Owner.remote(), Owner.remote()
+    pid = skate.get(first.pid.remote())
+    waiting = second.pid.remote()
+    assert skate.wait([waiting], timeout=0.2) == ([], [waiting])
+    skate.kill(first)
+    assert skate.get(waiting, timeout=20) != pid
+
+
+@parallel
 def test_a_task_can_take_all_cpus(tally):
     refs = [visit.options(num_cpus=2).remote(tally) for _ in range(4)]
     assert max(skate.get(refs)) == 1

@@ -171,11 +171,12 @@ def test_a_member_that_never_comes_is_named() -> None:
 
 @local_only
 def test_a_rank_that_is_taken_is_refused() -> None:
-    first, second = Member.remote(), Member.remote()
-    waiting = first.join.remote(2, 0)
-    with pytest.raises((ValueError, TimeoutError)):
-        skate.get(second.join.remote(2, 0, "default", 1000), timeout=PATIENCE)
-    skate.kill(first)
+    members = [Member.remote(), Member.remote()]
+    joins = [member.join.remote(2, 0) for member in members]
+    (refused,), (waiting,) = skate.wait(joins, timeout=PATIENCE)
+    with pytest.raises(ValueError, match="rank 0"):
+        skate.get(refused)
+    skate.kill(members[joins.index(waiting)])
     with pytest.raises(skate.exceptions.ActorDiedError):
         skate.get(waiting, timeout=PATIENCE)
 

@@ -82,6 +82,9 @@ class Answers:
             engine.peers.reply(work[1], message)
             return
         with engine.lock:
+            borrowed = engine.execution.borrowed
+            if borrowed and message[1] in borrowed:
+                engine.keep_borrowed(borrowed.pop(message[1]))
             engine.send(message)
 
     # -- errors --------------------------------------------------------------------------------

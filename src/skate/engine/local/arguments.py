@@ -41,20 +41,19 @@ def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> Arguments:
 
     Large arguments become an object of their own: the callee may keep views on them.
     """
-    if not kwargs:
-        if not args:
-            return _NOTHING
-        if _serialization.is_plain(args):
-            data = pickle.dumps((args, kwargs), 5)
-            if len(data) <= INLINE_LIMIT:
-                return Arguments(INLINE, data, [], [])
+    if not args and not kwargs:
+        return _NOTHING
     dependencies: Dependencies = []
-    if any(type(value) is ObjectRef for value in args):
+    if ObjectRef in map(type, args):
         dependencies += [(i, value) for i, value in enumerate(args) if type(value) is ObjectRef]
         args = tuple(None if type(value) is ObjectRef else value for value in args)
-    if any(type(value) is ObjectRef for value in kwargs.values()):
+    if kwargs and ObjectRef in map(type, kwargs.values()):
         dependencies += [(k, value) for k, value in kwargs.items() if type(value) is ObjectRef]
         kwargs = {k: v for k, v in kwargs.items() if type(v) is not ObjectRef}
+    if not kwargs and _serialization.is_plain(args):
+        data = pickle.dumps((args, kwargs), 5)
+        if len(data) <= INLINE_LIMIT:
+            return Arguments(INLINE, data, dependencies, [])
     serialized = _dumps(args, kwargs)
     if serialized.size <= INLINE_LIMIT:
         return Arguments(INLINE, serialized.packed(), dependencies, serialized.refs)

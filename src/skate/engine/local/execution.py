@@ -25,7 +25,7 @@ from skate.engine.local import surroundings
 from skate.engine.local.answers import Answers
 from skate.engine.local.arguments import unpack
 from skate.engine.local.interrupts import Interrupts
-from skate.engine.local.objects import INLINE
+from skate.engine.local.objects import INLINE, Entry
 from skate.engine.local.reactor import Waiter
 from skate.engine.local.store import parts_of
 
@@ -69,6 +69,7 @@ class Execution:
         self.queue: deque[Work] = deque()
         self.arrived = Waiter()  # done when there is work
         self.cancelled: set[int] = set()
+        self.borrowed: dict[int, list[Entry]] = {}  # objects that came with a call, by its id
         self.exiting = False
         self.actor: Any = None
         self.actor_id = 0
@@ -264,14 +265,14 @@ class Execution:
     def _begin_task(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
         _, id, key, kind, data, dependencies, _, extra = message
         function, name = self._function(key)
-        args, kwargs = self._arguments(kind, data, dependencies)
+        args, kwargs = self._arguments(id, kind, data, dependencies)
         if extra and "gpu_ids" in extra:
             surroundings.set_gpus(extra["gpu_ids"])
         return function, args, kwargs, Running(id, name, _short(name), extra)
 
     def _begin_call(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
         _, id, method, kind, data, dependencies, _, extra = message
-        args, kwargs = self._arguments(kind, data, dependencies)
+        args, kwargs = self._arguments(id, kind, data, dependencies)
         function = self._method(method)
         return function, args, kwargs, Running(id, method, self.actor_label, extra)
 
@@ -293,7 +294,7 @@ class Execution:
         self.actor_settings = extra
         if "gpu_ids" in extra:
             surroundings.set_gpus(extra["gpu_ids"])
-        args, kwargs = self._arguments(kind, data, dependencies)
+        args, kwargs = self._arguments(id, kind, data, dependencies)
         return (
             lambda *a, **k: self._construct(cls, a, k),
             args,
@@ -313,19 +314,23 @@ class Execution:
             if kind == INLINE:
                 function = _serialization.loads(data)
             else:
-                function = _serialization.loads(parts_of(self.engine.store.open(data)))
+                function = _serialization.loads(parts_of(self.engine.store.open(data, _nothing)))
             known = self._functions[key] = (function, name)
         return known  # type: ignore[no-any-return]
 
-    def _arguments(self, kind: int, data: Any, dependencies: Any) -> tuple[Any, Any]:
+    def _arguments(self, task_id: int, kind: int, data: Any, dependencies: Any) -> tuple[Any, Any]:
+        if kind == INLINE and not dependencies:
+            return _serialization.loads(data)  # type: ignore[no-any-return]
+        load = self.engine.load_argument
+        borrowed = self.borrowed[task_id] = []
         if kind == INLINE:
             value = _serialization.loads(data)
         else:
-            value = self.engine.load_argument(kind, *data)
+            location, object_id = data
+            value = load(kind, location, object_id, borrowed)
         if not dependencies:
             return value  # type: ignore[no-any-return]
-        load = self.engine.load_argument
-        return unpack(value, [(slot, load(k, d, id)) for slot, k, d, id in dependencies])
+        return unpack(value, [(slot, load(k, d, id, borrowed)) for slot, k, d, id in dependencies])
 
     # -- inside user code ----------------------------------------------------------------------
 
@@ -412,6 +417,10 @@ def _merged_env(parent: dict[str, Any], options: TaskOptions | ActorOptions) -> 
     variables = {**parent.get("env_vars", {}), **own.get("env_vars", {})}
     merged = {**parent, **own}
     return {**merged, "env_vars": variables} if variables else merged
+
+
+def _nothing() -> None:
+    """A function's own segment is kept for as long as the session lives."""
 
 
 def _short(name: str) -> str:

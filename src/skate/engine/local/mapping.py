@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 Mapping = Any  # a ctypes array: exports its memory, and can be referenced weakly
@@ -18,17 +19,20 @@ _libc: Any = None
 _live: dict[int, weakref.ref[Any]] = {}  # by address
 
 
-def map_copy_on_write(fd: int, size: int) -> Mapping:
-    """The first `size` bytes of the file; writing changes only this mapping."""
-    return _map(fd, size, mmap.MAP_PRIVATE)
+def map_copy_on_write(fd: int, size: int, on_close: Callable[[], None]) -> Mapping:
+    """The first `size` bytes of the file; writing changes only this mapping.
+
+    `on_close` is called, maybe inside garbage collection, when it is unmapped.
+    """
+    return _map(fd, size, mmap.MAP_PRIVATE, on_close)
 
 
 def map_shared(fd: int, size: int) -> Mapping:
     """The first `size` bytes of the file; writing changes the file."""
-    return _map(fd, size, mmap.MAP_SHARED)
+    return _map(fd, size, mmap.MAP_SHARED, None)
 
 
-def _map(fd: int, size: int, flags: int) -> Mapping:
+def _map(fd: int, size: int, flags: int, on_close: Callable[[], None] | None) -> Mapping:
     import ctypes
 
     libc = _load_libc()
@@ -41,6 +45,8 @@ def _map(fd: int, size: int, flags: int) -> Mapping:
     def unmap(_: Any) -> None:
         del _live[address]
         libc.munmap(address, size)
+        if on_close is not None:
+            on_close()
 
     _live[address] = weakref.ref(block, unmap)
     return block

@@ -172,8 +172,7 @@ class Objects:
         """Let go of what destructors have reported."""
         while self.dropped:
             with self.lock:
-                while self._closed_views:
-                    self._closed_views.popleft().mapped -= 1
+                self._count_closed_views()
                 try:
                     entry = self.dropped.popleft()
                 except IndexError:
@@ -291,8 +290,9 @@ class Objects:
 
     # -- values --------------------------------------------------------------------------------
 
-    def load(self, entry: Entry, copy: bool = False) -> Any:
-        """The value of a complete entry."""
+    def load(self, entry: Entry, copy: bool = False, borrow: bool = False) -> Any:
+        """The value of a complete entry. Views on it count as a hold, unless it is borrowed:
+        then someone else sees to it that the object lives, until `keep_borrowed`."""
         while True:
             kind, data = entry.kind, entry.data
             if kind == INLINE:
@@ -300,7 +300,7 @@ class Objects:
             if kind == FAILED:
                 raise self.error_of(entry)
             try:
-                mapping = entry.mapping() or self._map(entry)
+                mapping = entry.mapping() or self._map(entry, borrow)
             except SegmentMovedError:
                 self._refetch(entry)
                 continue
@@ -311,19 +311,33 @@ class Objects:
                 entry.mapping = _gone
             return value
 
-    def _map(self, entry: Entry) -> Any:
-        mapping = self.store.open(entry.data)
+    def _map(self, entry: Entry, borrow: bool) -> Any:
+        mapping = self.store.open(entry.data, lambda: self._unmapped(entry))
         with self.lock:
-            self._need(entry)
             entry.mapped += 1
             entry.mapping = weakref.ref(mapping)
-        weakref.finalize(mapping, self._unmapped, entry).atexit = False
+            if not borrow:
+                self._need(entry)
         return mapping
 
     def _unmapped(self, entry: Entry) -> None:
         self._closed_views.append(entry)
         self.dropped.append(entry)
-        self.reactor.interrupt()
+        if entry.held:
+            self.reactor.interrupt()
+
+    def keep_borrowed(self, entries: Sequence[Entry]) -> None:
+        """What was borrowed is about to be given back: hold what is still in use. Lock held."""
+        self._count_closed_views()
+        for entry in entries:
+            if entry.mapped:
+                self._need(entry)
+            elif not entry.held:
+                self.entries.pop(entry.id, None)
+
+    def _count_closed_views(self) -> None:
+        while self._closed_views:
+            self._closed_views.popleft().mapped -= 1
 
     def error_of(self, entry: Entry) -> BaseException:
         try:

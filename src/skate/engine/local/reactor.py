@@ -189,7 +189,8 @@ class Reactor:
         """Call on the leader's thread, after `delay` seconds."""
         due = time.monotonic() + delay
         heapq.heappush(self._timers, (due, next(self._timer_order), callback))
-        self.interrupt()
+        if self._timers[0][0] == due:  # the leader may be asleep until a later one
+            self.interrupt()
 
     def _run_timers(self, timeout: float | None) -> float | None:
         """Call what is due; the time until the next, or `timeout` if that is sooner."""
@@ -256,11 +257,12 @@ class Reactor:
             waiter.wake()
         elif self._courier_leads:
             self.interrupt()
-        sleep.acquire(timeout=-1 if left is None else left)
+        woken = sleep.acquire(timeout=-1 if left is None else left)
         try:
             self._followers.remove(waiter)
-        except ValueError:  # promoted
-            pass
+        except ValueError:  # promoted: who has no need to lead any more passes it on
+            if waiter.done or not woken:
+                self._promote()
 
     def _promote(self) -> None:
         while self._followers:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 _PREFIX = "skate"
 _SHM = "/dev/shm"
 _LOCK = "lock"
+_LONGEST_PATH = 4096
 
 
 class Session:
@@ -24,13 +25,14 @@ class Session:
         self.name = f"{_own_prefix()}{os.getpid()}-{os.urandom(4).hex()}"
         self.dir = os.path.join(base, self.name)
         os.mkdir(self.dir, 0o700)
-        self._lock = os.open(os.path.join(self.dir, _LOCK), os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.shm_dir = _make(os.path.join(_shm_base(base), self.name, "objects"))
         if spill_dir is None:
-            self.disk_dir = _make(os.path.join(self.dir, "spilled"))
+            self.disk_dir = os.path.join(self.dir, "spilled")
         else:
-            self.disk_dir = _make(os.path.join(os.path.abspath(spill_dir), self.name))
+            self.disk_dir = os.path.join(os.path.abspath(spill_dir), self.name)
+        self._lock = _make_lock(self.dir, self.disk_dir)
+        in_shm = _make(os.path.join(_shm_base(base), self.name))
+        self.shm_dir = _make(os.path.join(in_shm, "objects"))
+        _make(self.disk_dir)
 
     @property
     def dirs(self) -> list[str]:
@@ -43,22 +45,43 @@ class Session:
         os.close(self._lock)
 
 
+def _make_lock(directory: str, disk_dir: str) -> int:
+    """Make and take the lock; it says where values are spilled.
+
+    It has another name until it is taken: a free one would be swept as a dead session's.
+    """
+    path = os.path.join(directory, _LOCK)
+    fd = os.open(path + ".new", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    os.write(fd, os.fsencode(disk_dir))
+    os.rename(path + ".new", path)
+    return fd
+
+
 def sweep(base: str) -> None:
     """Remove what dead sessions of this user have left."""
     for name in _sessions_in(base):
-        lock = os.path.join(base, name, _LOCK)
-        try:
-            fd = os.open(lock, os.O_RDWR)
-        except OSError:
-            continue  # just being made, or just being removed
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue  # in use
-        finally:
-            os.close(fd)
-        for path in (os.path.join(_shm_base(base), name), os.path.join(base, name)):
-            remove_tree(path)
+        disk_dir = _disk_dir_of_the_dead(os.path.join(base, name))
+        if disk_dir is not None:
+            remove_tree(os.path.join(_shm_base(base), name))
+            if os.path.basename(disk_dir) == name:  # elsewhere, by init(spill_dir=...)
+                remove_tree(disk_dir)
+            remove_tree(os.path.join(base, name))
+
+
+def _disk_dir_of_the_dead(directory: str) -> str | None:
+    """Where a dead session has spilled; None for a live one."""
+    try:
+        fd = os.open(os.path.join(directory, _LOCK), os.O_RDWR)
+    except OSError:
+        return None  # just being made, or just being removed
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fsdecode(os.read(fd, _LONGEST_PATH))
+    except OSError:
+        return None  # in use
+    finally:
+        os.close(fd)
 
 
 def remove_tree(path: str) -> None:
@@ -67,7 +90,8 @@ def remove_tree(path: str) -> None:
         for name in files:
             _quietly(os.unlink, os.path.join(folder, name))
         for name in folders:
-            _quietly(os.rmdir, os.path.join(folder, name))
+            inner = os.path.join(folder, name)
+            _quietly(os.unlink if os.path.islink(inner) else os.rmdir, inner)
     _quietly(os.rmdir, path)
 
 
@@ -79,11 +103,20 @@ def _quietly(remove: Callable[[str], None], path: str) -> None:
 
 
 def _sessions_in(directory: str) -> list[str]:
-    prefix = _own_prefix()
     try:
-        return [name for name in os.listdir(directory) if name.startswith(prefix)]
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries if _is_own(entry)]
     except OSError:
         return []
+
+
+def _is_own(entry: os.DirEntry[str]) -> bool:
+    """Others may make anything in a temporary directory, under any name."""
+    return (
+        entry.name.startswith(_own_prefix())
+        and entry.is_dir(follow_symlinks=False)
+        and entry.stat(follow_symlinks=False).st_uid == os.getuid()
+    )
 
 
 def _own_prefix() -> str:

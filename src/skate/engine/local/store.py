@@ -84,11 +84,11 @@ class Store:
             "another place with skate.init(spill_dir=...)"
         )
 
-    def open(self, location: Location) -> Mapping:
+    def open(self, location: Location, on_close: Callable[[], None]) -> Mapping:
         """Map a segment for reading. Raises SegmentMovedError if it was moved or freed."""
         fd = self._open_whole(*location)
         try:
-            return map_copy_on_write(fd, location[1])
+            return map_copy_on_write(fd, location[1], on_close)
         finally:
             os.close(fd)
 

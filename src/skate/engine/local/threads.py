@@ -70,6 +70,7 @@ def _perform(execution: Execution, work: Work, start: float) -> bool:
     token = _running.set(running)
     try:
         value = function(*args, **kwargs)
+        del args, kwargs, call
         execution.answers.give(work, value, start)
         return True
     except SystemExit as exit:

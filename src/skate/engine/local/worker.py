@@ -6,6 +6,7 @@ import atexit
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ from skate.engine.local.store import Store
 from skate.engine.local.wire import Connection, Message
 
 _SOON = 0.002
+_LINGER = 0.05
 
 
 class WorkerEngine(Objects, Engine):
@@ -64,7 +66,9 @@ class WorkerEngine(Objects, Engine):
         self.execution = Execution(self)
         self.peers = Peers(self)
         self._options_sent: dict[int, tuple[Any, int]] = {}
-        self._syncs = 0
+        self._lingering: Any = None
+        self._lingers_until = 0.0
+        self._linger_timer = False
         self._handlers: dict[int, Callable[..., None]] = {
             m.VALUE: self._on_value,
             m.SYNCED: self._on_value,
@@ -186,8 +190,8 @@ class WorkerEngine(Objects, Engine):
                 entry.asked = True
             self.send((m.SUBSCRIBE, [entry.id for entry in unknown]))
 
-    def load_argument(self, kind: int, data: Any, id: int) -> Any:
-        """The value of an object that came along with a call."""
+    def load_argument(self, kind: int, data: Any, id: int, borrowed: list[Entry]) -> Any:
+        """The value of an object that came along with a call, which keeps it until answered."""
         if kind == INLINE:
             return _serialization.loads(data)
         with self.lock:
@@ -196,7 +200,30 @@ class WorkerEngine(Objects, Engine):
                 entry = self.entries[id] = Entry(id)
             if entry.kind is None:
                 self.complete(entry, kind, data)
-        return self.load(entry)
+        borrowed.append(entry)
+        value = self.load(entry, borrow=True)
+        self._linger(entry.mapping())
+        return value
+
+    def _linger(self, mapping: Any) -> None:
+        """Keep the last mapping for a moment: the next call often has the same argument.
+
+        One only, and not for long, so that its memory can be used for the next value.
+        """
+        self._lingering = mapping
+        self._lingers_until = time.monotonic() + _LINGER
+        if not self._linger_timer:
+            self._linger_timer = True
+            self.reactor.call_later(_LINGER, self._part)
+
+    def _part(self) -> None:
+        self._linger_timer = False
+        left = self._lingers_until - time.monotonic()
+        if left > 0:
+            self._linger_timer = True
+            self.reactor.call_later(left, self._part)
+        else:
+            self._lingering = None
 
     def _refetch(self, entry: Entry) -> None:
         with self.lock:

@@ -201,9 +201,9 @@ class Scheduler:
         assert shape is not None
         assert allocation is not None
         for other in self._shapes.values():
-            if other.queue and other is not shape and other.group is shape.group:
-                if allocation.pool.would_fit(other.demand, allocation):
-                    return True
+            rival = other.queue and other is not shape and other.group is shape.group
+            if rival and allocation.pool.would_fit(other.demand, allocation):
+                return True
         return False
 
     def end_lease(self, worker: Worker) -> None:

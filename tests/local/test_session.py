@@ -1,0 +1,143 @@
+"""Directories of sessions, and what the dead ones leave."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skate.engine.local import session as session_module
+from skate.engine.local.session import Session, remove_tree, sweep
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: Any) -> Iterator[None]:
+    for name in ("tmp", "shm"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(session_module, "_SHM", str(tmp_path / "shm"))
+    yield
+
+
+def left(tmp_path: Path) -> list[str]:
+    return [str(path) for path in sorted(tmp_path.rglob("*")) if "skate-" in str(path)]
+
+
+def die(made: Session) -> None:
+    """As when the process is killed: the lock is free, the files stay."""
+    os.close(made._lock)
+
+
+def test_directories_are_private_and_removed(tmp_path: Path) -> None:
+    made = Session()
+    assert made.shm_dir.startswith(str(tmp_path / "shm"))
+    for path in (*made.dirs, made.shm_dir):
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
+    Path(made.shm_dir, "s0-1").write_bytes(b"x")
+    Path(made.disk_dir, "d0-1").write_bytes(b"x")
+    made.remove()
+    assert left(tmp_path) == []
+
+
+def test_the_next_start_sweeps_what_the_dead_have_left(tmp_path: Path) -> None:
+    dead = Session()
+    Path(dead.shm_dir, "s0-1").write_bytes(b"x")
+    Path(dead.disk_dir, "d0-1").write_bytes(b"x")
+    die(dead)
+    made = Session()
+    assert [os.path.exists(path) for path in dead.dirs] == [False] * 3
+    made.remove()
+    assert left(tmp_path) == []
+
+
+def test_spilled_values_of_the_dead_are_swept_wherever_they_are(tmp_path: Path) -> None:
+    spill_dir = tmp_path / "elsewhere"
+    dead = Session(str(spill_dir))
+    Path(dead.disk_dir, "d0-1").write_bytes(b"x")
+    (spill_dir / "of the user").write_bytes(b"y")
+    die(dead)
+    Session().remove()
+    assert os.listdir(spill_dir) == ["of the user"]
+
+
+def test_live_sessions_are_left_alone() -> None:
+    live = Session()
+    other = Session()
+    assert all(map(os.path.isdir, live.dirs))
+    live.remove()
+    other.remove()
+
+
+def test_a_session_is_dead_when_its_process_is(tmp_path: Path) -> None:
+    code = (
+        "from skate.engine.local import session; import os, sys;"
+        f"session._SHM = {session_module._SHM!r};"
+        "print(session.Session().dir, flush=True); os._exit(1)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert os.path.isdir(run.stdout.strip()), run.stderr
+    sweep(str(tmp_path / "tmp"))
+    assert left(tmp_path) == []
+
+
+def test_a_session_that_is_just_being_made_is_left_alone(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Another start may look at any moment, also before the lock is taken."""
+    real = session_module.fcntl.flock
+    looks: list[None] = []
+
+    def look_first(fd: int, operation: int) -> None:
+        if not looks:
+            looks.append(None)
+            sweep(str(tmp_path / "tmp"))
+        real(fd, operation)
+
+    monkeypatch.setattr(session_module.fcntl, "flock", look_first)
+    made = Session()
+    assert looks
+    assert os.path.isdir(made.dir)
+    assert os.path.exists(os.path.join(made.dir, "lock"))
+    made.remove()
+
+
+def test_links_and_files_under_our_names_are_left_alone(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "lock").write_text("")
+    (victim / "precious").write_text("")
+    base = tmp_path / "tmp"
+    prefix = f"skate-{os.getuid()}-"
+    (base / f"{prefix}link").symlink_to(victim)
+    (base / f"{prefix}file").write_text("")
+    sweep(str(base))
+    assert (victim / "precious").exists()
+    assert len(left(tmp_path)) == 2
+
+
+def test_removing_does_not_follow_links(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    (outside / "precious").write_text("")
+    (inside / "link").symlink_to(outside)
+    (inside / "deep").mkdir()
+    (inside / "deep" / "file").write_text("")
+    remove_tree(str(inside))
+    assert (outside / "precious").exists()
+    assert not (inside / "deep").exists()
+    assert not inside.exists()
+
+
+def test_without_shared_memory_files_do(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(session_module, "_SHM", str(tmp_path / "absent"))
+    made = Session()
+    assert made.shm_dir == os.path.join(made.dir, "objects")
+    made.remove()
+    assert left(tmp_path) == []

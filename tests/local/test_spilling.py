@@ -1,0 +1,115 @@
+"""Which objects leave shared memory, and when."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skate import _serialization, exceptions
+from skate.engine.local.hub.spilling import Spilling
+from skate.engine.local.objects import STORED, Entry
+from skate.engine.local.store import Store, parts_of
+
+SIZE = 1 << 20
+
+
+class Bench:
+    def __init__(self, root: Path, objects: float) -> None:
+        dirs = [root / "shm", root / "disk"]
+        for path in dirs:
+            path.mkdir()
+        shm, disk = map(str, dirs)
+        self.store = Store(shm, disk, 0, int(objects * (SIZE + 4096)), lambda *timer: None)
+        self.spilling = Spilling(self.store)
+        self.count = 0
+
+    def put(self) -> Entry:
+        self.count += 1
+        entry = Entry(self.count)
+        value = _serialization.dumps(bytes([self.count]) * SIZE)
+        location = self.store.write(value, lambda size: False)
+        self.spilling.added(entry, location)
+        entry.kind, entry.data = STORED, location
+        return entry
+
+    def read(self, entry: Entry) -> Any:
+        return _serialization.loads(parts_of(self.store.open(entry.data)))
+
+    def spilled(self, *entries: Entry) -> list[bool]:
+        return [entry.data[0][0] == "d" for entry in entries]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, objects=3)
+
+
+def test_the_coldest_go_first_and_stay_readable(bench: Bench) -> None:
+    entries = [bench.put() for _ in range(3)]
+    bench.spilling.used(entries[0])
+    entries.append(bench.put())
+    assert bench.spilled(*entries) == [False, True, False, False]
+    assert [bench.read(entry)[0] for entry in entries] == [1, 2, 3, 4]
+    assert bench.spilling.bytes_in_memory == sum(e.data[1] for e in entries if e.data[0][0] == "s")
+
+
+def test_the_newest_is_spared_even_if_it_alone_is_too_much(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, objects=1.0)
+    first = bench.put()
+    second = bench.put()
+    assert bench.spilled(first, second) == [True, False]
+
+
+def test_room_is_made_before_writing(bench: Bench) -> None:
+    entries = [bench.put() for _ in range(3)]
+    bench.spilling.make_room(2 * SIZE)
+    assert bench.spilled(*entries) == [True, True, False]
+    bench.spilling.make_room(1000)
+    assert bench.spilled(*entries) == [True, True, False]
+
+
+def test_removed_objects_are_neither_counted_nor_spilled(bench: Bench) -> None:
+    first, second = bench.put(), bench.put()
+    bench.spilling.removed(first)
+    bench.spilling.removed(first)
+    assert bench.spilling.bytes_in_memory == second.data[1]
+    assert bench.spilling.free_memory(1)
+    assert bench.spilled(first, second) == [False, True]
+    assert not bench.spilling.free_memory(1)
+    bench.spilling.removed(second)
+    bench.spilling.used(second)
+    assert bench.spilling.bytes_in_memory == 0
+
+
+def test_the_old_segment_is_gone_once_it_is_copied(bench: Bench) -> None:
+    entry = bench.put()
+    path = bench.store.path(entry.data[0])
+    assert bench.spilling.free_memory(1)
+    assert not os.path.exists(path)
+
+
+def test_a_full_disk_ends_spilling_and_loses_nothing(bench: Bench, monkeypatch: Any) -> None:
+    entries = [bench.put(), bench.put()]
+    tries: list[Any] = []
+
+    def full(location: Any) -> Any:
+        tries.append(location)
+        raise exceptions.OutOfDiskError("full")
+
+    monkeypatch.setattr(bench.store, "spill", full)
+    assert not bench.spilling.free_memory(1)
+    assert not bench.spilling.free_memory(1)
+    assert len(tries) == 1
+    assert bench.spilled(*entries) == [False, False]
+    assert [bench.read(entry)[0] for entry in entries] == [1, 2]
+
+
+def test_a_segment_that_was_deleted_from_outside_is_passed_over(bench: Bench) -> None:
+    lost, there = bench.put(), bench.put()
+    bench.store.delete(lost.data[0])
+    assert bench.spilling.free_memory(1)
+    assert bench.spilled(lost, there) == [False, True]
+    assert bench.spilling.bytes_in_memory == 0
