@@ -67,7 +67,7 @@ def test_a_remote_class_looks_like_its_class() -> None:
 def test_it_is_not_called_and_not_inherited_from() -> None:
     with pytest.raises(TypeError, match=r"Plain\.remote\("):
         Counter()
-    with pytest.raises(TypeError, match="inherit"):
+    with pytest.raises(skate.actor.ActorClassInheritanceException, match="inherit"):
 
         class Sub(Counter):  # type: ignore[misc, valid-type]
             pass

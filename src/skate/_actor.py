@@ -34,6 +34,10 @@ _BUILT_IN = {
 }
 
 
+class ActorClassInheritanceError(TypeError):
+    """A remote class was given as a base class."""
+
+
 class ActorClass:
     """A class whose `.remote(...)` makes an instance elsewhere and returns a handle at once."""
 
@@ -75,7 +79,7 @@ class ActorClass:
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         name = self._cls.__name__
-        raise TypeError(
+        raise ActorClassInheritanceError(
             f"a remote class cannot be inherited from: inherit from the plain class ({name}._cls, "
             f"or do not decorate {name}) and make the subclass remote"
         )

@@ -128,9 +128,11 @@ def _reduce_tensor(tensor: Any) -> Any:
         tensor.device.type == "cpu"
         and tensor.layout == torch.strided
         and not tensor.requires_grad
+        and not tensor.is_nested
         and not tensor.is_quantized
         and not tensor.is_conj()
         and not tensor.is_neg()
+        and not tensor.__dict__  # attributes that were given to it
         and tensor.numel() > 0
     )
     if not plain:

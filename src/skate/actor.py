@@ -1,5 +1,21 @@
 """Ray's path to actor classes and handles."""
 
-from skate._actor import ActorClass, ActorHandle, ActorMethod, exit_actor, method
+from skate._actor import (
+    ActorClass,
+    ActorClassInheritanceError,
+    ActorHandle,
+    ActorMethod,
+    exit_actor,
+    method,
+)
 
-__all__ = ["ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method"]
+ActorClassInheritanceException = ActorClassInheritanceError  # Ray's name
+
+__all__ = [
+    "ActorClass",
+    "ActorClassInheritanceException",
+    "ActorHandle",
+    "ActorMethod",
+    "exit_actor",
+    "method",
+]

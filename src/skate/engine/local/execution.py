@@ -314,7 +314,7 @@ class Execution:
             if kind == INLINE:
                 function = _serialization.loads(data)
             else:
-                function = _serialization.loads(parts_of(self.engine.store.open(data, _nothing)))
+                function = _serialization.loads(parts_of(self.engine.store.open(data)))
             known = self._functions[key] = (function, name)
         return known  # type: ignore[no-any-return]
 
@@ -417,10 +417,6 @@ def _merged_env(parent: dict[str, Any], options: TaskOptions | ActorOptions) -> 
     variables = {**parent.get("env_vars", {}), **own.get("env_vars", {})}
     merged = {**parent, **own}
     return {**merged, "env_vars": variables} if variables else merged
-
-
-def _nothing() -> None:
-    """A function's own segment is kept for as long as the session lives."""
 
 
 def _short(name: str) -> str:

@@ -19,7 +19,7 @@ _libc: Any = None
 _live: dict[int, weakref.ref[Any]] = {}  # by address
 
 
-def map_copy_on_write(fd: int, size: int, on_close: Callable[[], None]) -> Mapping:
+def map_copy_on_write(fd: int, size: int, on_close: Callable[[], None] | None = None) -> Mapping:
     """The first `size` bytes of the file; writing changes only this mapping.
 
     `on_close` is called, maybe inside garbage collection, when it is unmapped.

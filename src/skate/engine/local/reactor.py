@@ -193,13 +193,16 @@ class Reactor:
             self.interrupt()
 
     def _run_timers(self, timeout: float | None) -> float | None:
-        """Call what is due; the time until the next, or `timeout` if that is sooner."""
+        """Call what is due; how long to sleep then: until the next, and at most `timeout`."""
+        ran = False
         while self._timers:
             left = self._timers[0][0] - time.monotonic()
             if left > 0:
-                return left if timeout is None else min(left, timeout)
+                timeout = left if timeout is None else min(left, timeout)
+                break
             heapq.heappop(self._timers)[2]()
-        return timeout
+            ran = True
+        return 0 if ran else timeout  # it may have been what the leader waits for
 
     # -- waiting -------------------------------------------------------------------------------
 

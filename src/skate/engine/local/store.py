@@ -84,7 +84,7 @@ class Store:
             "another place with skate.init(spill_dir=...)"
         )
 
-    def open(self, location: Location, on_close: Callable[[], None]) -> Mapping:
+    def open(self, location: Location, on_close: Callable[[], None] | None = None) -> Mapping:
         """Map a segment for reading. Raises SegmentMovedError if it was moved or freed."""
         fd = self._open_whole(*location)
         try:

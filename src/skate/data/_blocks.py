@@ -1,0 +1,302 @@
+"""Blocks: a piece of a dataset as an Arrow table, and the forms in which users see it.
+
+Plain values (rows that are not dictionaries) live in one column called `item`, in a table marked
+by its metadata; reading rows back gives the plain values again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate._imports import try_import
+from skate.data._tensors import (
+    column_of_array,
+    column_of_values,
+    column_to_numpy,
+    column_to_rows,
+    is_array,
+    is_fixed_tensor,
+    is_object,
+    is_tensor,
+    to_array,
+    unify,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+Block = pa.Table
+Batch = Any  # a dictionary of arrays, a pandas or polars frame, or an Arrow table
+Row = Any
+
+PLAIN = "item"
+_MARK = {b"skate.plain": b"1"}
+FORMATS = ("numpy", "pandas", "pyarrow", "polars")
+DEFAULT_FORMATS = ("default", "native")
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+def block_of_rows(rows: Sequence[Any]) -> Block:
+    """A block of dictionaries, or of plain values."""
+    if not rows:
+        return pa.table({})
+    if not isinstance(rows[0], Mapping):
+        return plain_block(rows)
+    names = list(rows[0])
+    try:
+        columns = {name: [row[name] for row in rows] for name in names}
+        if all(len(row) == len(names) for row in rows):
+            return _table({name: column_of_values(values) for name, values in columns.items()})
+    except (KeyError, TypeError):
+        pass
+    return _table({name: column_of_values(v) for name, v in _ragged_rows(rows).items()})
+
+
+def _ragged_rows(rows: Sequence[Any]) -> dict[str, list[Any]]:
+    """Columns of rows that do not all have the same keys: what is absent is None."""
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise TypeError(
+                f"rows are all dictionaries or all plain values; got both: {rows[0]!r} and {row!r}"
+            )
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def plain_block(values: Sequence[Any]) -> Block:
+    """A block of values that are not dictionaries."""
+    return mark_plain(_table({PLAIN: column_of_values(values)}))
+
+
+def mark_plain(block: Block) -> Block:
+    return block.replace_schema_metadata({**(block.schema.metadata or {}), **_MARK})
+
+
+def is_plain(schema: pa.Schema | None) -> bool:
+    """Whether rows of this schema are plain values."""
+    return (
+        schema is not None
+        and schema.names == [PLAIN]
+        and b"skate.plain" in (schema.metadata or {})
+    )
+
+
+def rows_of(block: Block, plain: bool = True) -> Iterator[Row]:
+    """The rows, as dictionaries; plain values as they are, or under `item` without `plain`."""
+    columns = [column_to_rows(column) for column in block.columns]
+    if plain and is_plain(block.schema):
+        return iter(columns[0])
+    names = block.column_names
+    return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+
+
+# -- batches ------------------------------------------------------------------------------------
+
+
+def check_format(batch_format: str | None) -> str:
+    """The format under its plain name. None means no conversion: Arrow."""
+    if batch_format is None:
+        return "pyarrow"
+    if batch_format in DEFAULT_FORMATS:
+        return "numpy"
+    if batch_format not in FORMATS:
+        raise ValueError(
+            f"batch_format takes {', '.join(map(repr, FORMATS))} or None; got {batch_format!r}"
+        )
+    return batch_format
+
+
+def batch_of(block: Block, batch_format: str) -> Batch:
+    """The block in a format of FORMATS."""
+    if batch_format == "numpy":
+        return numpy_of(block)
+    if batch_format == "pandas":
+        return pandas_of(block)
+    if batch_format == "polars":
+        polars = try_import("polars", "data")
+        return polars.from_arrow(without_extensions(block))
+    return block
+
+
+def numpy_of(block: Block) -> dict[str, np.ndarray[Any, Any]]:
+    names = block.column_names
+    return {name: column_to_numpy(block.column(i)) for i, name in enumerate(names)}
+
+
+def pandas_of(block: Block) -> pandas.DataFrame:
+    """A frame; each tensor is an array in a cell."""
+    pandas = try_import("pandas", "data")
+    special = [f.name for f in block.schema if is_tensor(f.type) or is_object(f.type)]
+    frame = block.drop_columns(special).to_pandas() if special else block.to_pandas()
+    if not special:
+        return frame
+    parts = {
+        name: pandas.Series(_cells(block[name]), dtype=object, index=range(len(block)))
+        if name in special
+        else frame[name]
+        for name in block.column_names
+    }
+    return pandas.DataFrame(parts, columns=block.column_names)
+
+
+def _cells(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    cells = np.empty(len(column), object)
+    for number, value in enumerate(column_to_rows(column)):
+        cells[number] = value
+    return cells
+
+
+def without_extensions(block: Block) -> Block:
+    """Tensors as lists, for libraries and files that know no extension types."""
+    for number, field in enumerate(block.schema):
+        if is_fixed_tensor(field.type):
+            chunks = [chunk.storage for chunk in block.column(number).chunks]
+            column = pa.chunked_array(chunks, field.type.storage_type)
+            block = block.set_column(number, field.name, column)
+        elif is_tensor(field.type) or is_object(field.type):
+            values = [
+                value.tolist() if is_array(value) else value
+                for value in column_to_rows(block.column(number))
+            ]
+            block = block.set_column(number, field.name, pa.chunked_array([pa.array(values)]))
+    return block
+
+
+def block_of_batch(batch: Batch) -> Block:
+    """The block of what a function on batches gave back."""
+    if isinstance(batch, pa.Table):
+        return batch
+    if isinstance(batch, Mapping):
+        return _block_of_mapping(batch)
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
+    kind = type(batch).__module__.partition(".")[0]
+    if kind == "pandas" and hasattr(batch, "columns"):
+        return block_of_pandas(batch)
+    if kind == "polars" and hasattr(batch, "to_arrow"):
+        return batch.to_arrow()
+    if isinstance(batch, list):
+        return plain_block(batch)
+    if is_array(batch):
+        return mark_plain(_table({PLAIN: column_of_array(to_array(batch))}))
+    raise TypeError(
+        "a batch is a dictionary of arrays, a pandas or polars DataFrame, a pyarrow Table, or a "
+        f"list of values; the function returned {_short(batch)} of type {type(batch).__name__}"
+    )
+
+
+def _block_of_mapping(batch: Mapping[str, Any]) -> Block:
+    columns = {name: _column(name, value) for name, value in batch.items()}
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the columns of a batch differ in length: {lengths}")
+    return _table(columns)
+
+
+def _column(name: str, value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim:
+        return column_of_array(value)
+    if isinstance(value, (pa.Array, pa.ChunkedArray)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return column_of_values(value)
+    kind = type(value).__module__.partition(".")[0]
+    if kind == "pandas":
+        return _column_of_series(value)
+    if is_array(value) and len(value.shape):
+        return column_of_array(to_array(value))
+    raise ValueError(
+        f"column {name!r} of a batch must be an array or a list with one entry per row; "
+        f"got {_short(value)} of type {type(value).__name__}"
+    )
+
+
+def block_of_pandas(frame: Any) -> Block:
+    return _table({str(name): _column_of_series(frame[name]) for name in frame.columns})
+
+
+def _column_of_series(series: Any) -> Any:
+    if series.dtype == object:
+        values = list(series)
+        first = next((value for value in values if value is not None), None)
+        if is_array(first) or not isinstance(first, (str, bytes, float)):
+            missing = series.isna() if not is_array(first) else None
+            if missing is not None and missing.any():
+                values = [None if gone else v for v, gone in zip(values, missing, strict=True)]
+            return column_of_values(values)
+    column = pa.Array.from_pandas(series)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _table(columns: Mapping[str, Any]) -> Block:
+    return pa.Table.from_arrays(list(columns.values()), names=[str(name) for name in columns])
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+# -- several blocks -----------------------------------------------------------------------------
+
+
+def concat(blocks: Sequence[Block]) -> Block:
+    """One block, without copying where the schemas agree; otherwise columns are unified and
+    absent ones filled with None."""
+    filled = [block for block in blocks if block.num_rows] or list(blocks[:1])
+    if not filled:
+        return pa.table({})
+    if len(filled) == 1:
+        return filled[0]
+    schema = filled[0].schema
+    if all(block.schema.equals(schema) for block in filled[1:]):
+        return pa.concat_tables(filled)
+    names = dict.fromkeys(name for block in filled for name in block.column_names)
+    columns = {name: _stacked(filled, name) for name in names}
+    table = _table(columns)
+    return mark_plain(table) if all(is_plain(block.schema) for block in filled) else table
+
+
+def _stacked(blocks: Sequence[Block], name: str) -> pa.ChunkedArray:
+    return unify(
+        [
+            block[name] if name in block.column_names else pa.chunked_array([pa.nulls(len(block))])
+            for block in blocks
+        ],
+        name,
+    )
+
+
+def compact(block: Block) -> Block:
+    """A block that owns no more memory than it shows: a slice would travel with the whole."""
+    if block.num_rows == 0:
+        return block.schema.empty_table() if block.num_columns else block
+    if any(column.num_chunks > 1 for column in block.columns):
+        block = block.combine_chunks()
+    if block.get_total_buffer_size() <= block.nbytes * 1.2 + 4096:
+        return block
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, block.schema) as writer:
+        writer.write_table(block)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
+
+
+def missing_column(name: str, names: Sequence[str]) -> KeyError:
+    """The error for a column that is not there."""
+    from skate._nearest import nearest_names
+
+    near = nearest_names(name, names, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return KeyError(f"there is no column {name!r}; the columns are {list(names)}{hint}")
+
+
+def check_columns(wanted: Sequence[str], names: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in names:
+            raise missing_column(name, names)

@@ -1,0 +1,97 @@
+"""Where the user's functions run: tasks, or a pool of actors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TaskPoolStrategy:
+    """Tasks, at most `size` at a time (None: as many as there are CPUs)."""
+
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.size < 1:
+            raise ValueError(f"size takes a number of at least 1; got {self.size}")
+
+
+class ActorPoolStrategy:
+    """Actors: `size` of them, or between `min_size` and `max_size`, more when all are busy."""
+
+    def __init__(
+        self,
+        *,
+        size: int | None = None,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        initial_size: int | None = None,
+        max_tasks_in_flight_per_actor: int | None = None,
+    ) -> None:
+        if size is not None and (min_size is not None or max_size is not None):
+            raise ValueError("give size, or min_size and max_size, not both")
+        self.min_size = size or min_size or 1
+        self.max_size = size or max_size or max(self.min_size, initial_size or 1)
+        self.initial_size = initial_size or self.min_size
+        self.max_tasks_in_flight_per_actor = max_tasks_in_flight_per_actor or 2
+        if not 1 <= self.min_size <= self.initial_size <= self.max_size:
+            raise ValueError(
+                "sizes of a pool are 1 <= min_size <= initial_size <= max_size; got "
+                f"{self.min_size}, {self.initial_size}, {self.max_size}"
+            )
+
+    def __repr__(self) -> str:
+        return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorPoolStrategy) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+
+Compute = TaskPoolStrategy | ActorPoolStrategy
+
+
+def choose_compute(compute: Any, concurrency: Any, is_class: bool, name: str) -> Compute:
+    """What `compute=` and `concurrency=` of one call mean."""
+    if isinstance(compute, str):
+        compute = _by_name(compute)
+    if compute is not None and concurrency is not None:
+        raise ValueError(f"{name}: give compute or concurrency, not both")
+    if compute is None:
+        compute = _of_concurrency(concurrency, is_class, name)
+    if not isinstance(compute, (TaskPoolStrategy, ActorPoolStrategy)):
+        raise TypeError(
+            f"compute takes an ActorPoolStrategy or a TaskPoolStrategy; got {compute!r}"
+        )
+    if is_class and isinstance(compute, TaskPoolStrategy):
+        raise ValueError(f"{name} is a class: it needs actors, such as ActorPoolStrategy(size=2)")
+    return compute
+
+
+def _by_name(name: str) -> Compute:
+    known = {"tasks": TaskPoolStrategy(), "actors": ActorPoolStrategy(max_size=8)}
+    if name not in known:
+        raise ValueError(f"compute takes 'tasks', 'actors' or a strategy; got {name!r}")
+    return known[name]
+
+
+def _of_concurrency(concurrency: Any, is_class: bool, name: str) -> Compute:
+    if concurrency is None:
+        return ActorPoolStrategy(size=1) if is_class else TaskPoolStrategy()
+    sizes = concurrency if isinstance(concurrency, tuple) else (concurrency,)
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or not 1 <= len(sizes) <= 3:
+        raise ValueError(
+            f"concurrency takes a number, or (smallest, largest[, first]); got {concurrency!r}"
+        )
+    if not is_class:
+        if len(sizes) > 1:
+            raise ValueError(f"{name} is a function: concurrency takes one number, {sizes} given")
+        return TaskPoolStrategy(sizes[0])
+    if len(sizes) == 1:
+        return ActorPoolStrategy(size=sizes[0])
+    return ActorPoolStrategy(
+        min_size=sizes[0], max_size=sizes[1], initial_size=sizes[2] if len(sizes) > 2 else None
+    )

@@ -1,0 +1,78 @@
+"""Where the time of an execution went."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass
+class StageStats:
+    """One stage: what it made, and how long its tasks worked (their sum, over all processes)."""
+
+    name: str
+    where: str
+    blocks: int = 0
+    rows: int = 0
+    bytes: int = 0
+    busy_seconds: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+
+    def add(self, rows: int, size: int, seconds: float) -> None:
+        self.blocks += 1
+        self.rows += rows
+        self.bytes += size
+        self.busy_seconds += seconds
+        self.seconds.append(seconds)
+
+    def __str__(self) -> str:
+        if not self.blocks:
+            return f"{self.name}: nothing ran"
+        low, high = min(self.seconds), max(self.seconds)
+        mean = self.busy_seconds / self.blocks
+        return (
+            f"{self.name}: {self.blocks} blocks, {self.rows} rows, {size_text(self.bytes)} "
+            f"({self.where})\n"
+            f"* time per block: {time_text(low)} min, {time_text(mean)} mean, "
+            f"{time_text(high)} max, {time_text(self.busy_seconds)} total"
+        )
+
+
+@dataclass
+class ExecutionStats:
+    """All stages of one execution."""
+
+    stages: list[StageStats] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+    wall_seconds: float | None = None
+    rows: int = 0
+
+    def stage(self, name: str, where: str) -> StageStats:
+        self.stages.append(StageStats(name, where))
+        return self.stages[-1]
+
+    def finish(self) -> None:
+        self.wall_seconds = time.perf_counter() - self.started
+
+    def __str__(self) -> str:
+        lines = [f"Operator {n} {stage}" for n, stage in enumerate(self.stages, start=1)]
+        if self.wall_seconds is not None:
+            rate = self.rows / self.wall_seconds if self.wall_seconds else 0.0
+            lines.append(
+                f"Dataset: {self.rows} rows in {time_text(self.wall_seconds)}, {rate:,.0f} rows/s"
+            )
+        return "\n".join(lines)
+
+
+def time_text(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def size_text(size: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GB"

@@ -1,0 +1,310 @@
+"""Columns: NumPy arrays and Python values to Arrow and back.
+
+What a column is made of, and what it becomes:
+
+    numbers, booleans, dates, text, bytes, lists, dictionaries   Arrow's own types
+    arrays of one shape (NumPy, torch, TensorFlow)               Arrow's FixedShapeTensor
+    arrays of several shapes, equal number of dimensions         `RaggedTensorType`, laid out as
+                                                                 arrow.variable_shape_tensor
+    any other Python object                                      `ObjectType`: pickled bytes
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyarrow as pa
+
+_KINDS_OF_ARROW = "biufmM"  # NumPy kinds of which Arrow has an exact counterpart
+
+
+class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
+    """Tensors of differing shapes: `struct<data: list<T>, shape: fixed_size_list<int32>[ndim]>`,
+    the layout that the Arrow format gives to arrow.variable_shape_tensor."""
+
+    def __init__(self, value_type: pa.DataType, ndim: int) -> None:
+        self.value_type = value_type
+        self.ndim = ndim
+        storage = pa.struct(
+            [("data", pa.large_list(value_type)), ("shape", pa.list_(pa.int32(), ndim))]
+        )
+        super().__init__(storage, "skate.ragged_tensor")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(
+        cls, storage_type: pa.DataType, serialized: bytes
+    ) -> RaggedTensorType:
+        return cls(storage_type.field("data").type.value_type, storage_type.field(1).type.list_size)
+
+
+class ObjectType(pa.ExtensionType):  # type: ignore[misc]
+    """Python objects that no Arrow type fits, as pickles."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.large_binary(), "skate.object")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> ObjectType:
+        return cls()
+
+
+def _register() -> None:
+    for sample in (RaggedTensorType(pa.uint8(), 1), ObjectType()):
+        try:
+            pa.register_extension_type(sample)
+        except pa.ArrowKeyError:
+            pass  # by an earlier import of this module
+
+
+_register()
+
+
+# -- kinds of types -----------------------------------------------------------------------------
+
+
+def is_fixed_tensor(type_: pa.DataType) -> bool:
+    return isinstance(type_, pa.FixedShapeTensorType)
+
+
+def is_ragged_tensor(type_: pa.DataType) -> bool:
+    return isinstance(type_, RaggedTensorType)
+
+
+def is_tensor(type_: pa.DataType) -> bool:
+    return is_fixed_tensor(type_) or is_ragged_tensor(type_)
+
+
+def is_object(type_: pa.DataType) -> bool:
+    return isinstance(type_, ObjectType)
+
+
+def type_text(type_: pa.DataType) -> str:
+    """A type as a printed schema shows it."""
+    if is_fixed_tensor(type_):
+        return f"numpy.ndarray(shape={tuple(type_.shape)}, dtype={_dtype(type_)})"
+    if is_ragged_tensor(type_):
+        return f"numpy.ndarray(ndim={type_.ndim}, dtype={_dtype(type_)})"
+    return "object" if is_object(type_) else str(type_)
+
+
+def _dtype(type_: Any) -> np.dtype[Any]:
+    return np.dtype(type_.value_type.to_pandas_dtype())
+
+
+# -- to Arrow -----------------------------------------------------------------------------------
+
+
+def to_array(value: Any) -> np.ndarray[Any, Any]:
+    """A NumPy view or copy of an array of any library."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "detach"):  # torch: a tensor that needs gradients has no __array__
+        return value.detach().cpu().numpy()  # type: ignore[no-any-return]
+    return np.asarray(value)
+
+
+def column_of_array(array: np.ndarray[Any, Any]) -> pa.Array:
+    """The column whose rows are the entries along the first axis."""
+    if array.ndim == 0:
+        raise ValueError(f"a column needs one entry per row; got the single value {array.item()!r}")
+    if array.dtype.kind not in _KINDS_OF_ARROW:
+        return column_of_values(array.tolist() if array.dtype.kind != "O" else list(array))
+    if array.ndim == 1:
+        return pa.array(array)
+    if math.prod(array.shape[1:]) == 0:
+        return _ragged(list(array))
+    return _fixed(array)
+
+
+def _fixed(array: np.ndarray[Any, Any]) -> pa.Array:
+    flat = pa.array(np.ascontiguousarray(array).reshape(-1))
+    storage = pa.FixedSizeListArray.from_arrays(flat, math.prod(array.shape[1:]))
+    return pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(flat.type, array.shape[1:]), storage
+    )
+
+
+def _ragged(arrays: Sequence[np.ndarray[Any, Any] | None]) -> pa.Array:
+    present = [array for array in arrays if array is not None]
+    dtype = np.result_type(*present)
+    ndim = present[0].ndim
+    sizes = [0 if array is None else array.size for array in arrays]
+    offsets = np.zeros(len(arrays) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    flat = np.concatenate([np.ravel(array).astype(dtype, copy=False) for array in present])
+    shapes = [[0] * ndim if array is None else array.shape for array in arrays]
+    missing = pa.array([array is None for array in arrays])
+    type_ = RaggedTensorType(pa.from_numpy_dtype(dtype), ndim)
+    storage = pa.StructArray.from_arrays(
+        [
+            pa.LargeListArray.from_arrays(offsets, pa.array(flat)),
+            pa.FixedSizeListArray.from_arrays(pa.array(np.asarray(shapes, np.int32).ravel()), ndim),
+        ],
+        fields=list(type_.storage_type),
+        mask=missing,
+    )
+    return pa.ExtensionArray.from_storage(type_, storage)
+
+
+def column_of_values(values: Sequence[Any]) -> pa.Array:
+    """The column of these Python values, one per row."""
+    first = next((value for value in values if value is not None), None)
+    if is_array(first):
+        return _column_of_arrays(values)
+    if isinstance(first, np.generic) and first.dtype.kind in _KINDS_OF_ARROW:
+        column = _column_of_numpy_scalars(values)
+        if column is not None:
+            return column
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return _objects(values)
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array or tensor of NumPy, torch, TensorFlow or the like."""
+    if isinstance(value, np.ndarray):
+        return True
+    return hasattr(value, "__array__") and hasattr(value, "shape") and hasattr(value, "dtype") and (
+        not isinstance(value, np.generic)
+    )
+
+
+def _column_of_numpy_scalars(values: Sequence[Any]) -> pa.Array | None:
+    kinds = {type(value) for value in values}
+    return pa.array(np.array(values)) if len(kinds) == 1 else None
+
+
+def _column_of_arrays(values: Sequence[Any]) -> pa.Array:
+    if not all(value is None or is_array(value) for value in values):
+        return _objects(values)
+    arrays = [None if value is None else to_array(value) for value in values]
+    present = [array for array in arrays if array is not None]
+    if any(array.dtype.kind not in _KINDS_OF_ARROW for array in present):
+        return _objects(values)
+    shapes = {array.shape for array in present}
+    if len(shapes) == 1 and len(present) == len(arrays):
+        return column_of_array(np.stack(present))
+    if shapes == {()}:
+        return pa.array([None if array is None else array.item() for array in arrays])
+    if len({len(shape) for shape in shapes}) == 1:
+        return _ragged(arrays)
+    return _objects(values)
+
+
+def _objects(values: Iterable[Any]) -> pa.Array:
+    pickles = [None if value is None else cloudpickle.dumps(value) for value in values]
+    return pa.ExtensionArray.from_storage(ObjectType(), pa.array(pickles, pa.large_binary()))
+
+
+# -- from Arrow ---------------------------------------------------------------------------------
+
+
+def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    """One array for the column: a view where possible. Ragged tensors, lists, text, and whatever
+    has no NumPy type come as an array of objects; missing numbers as NaN."""
+    type_ = column.type
+    if is_fixed_tensor(type_):
+        return _fixed_to_numpy(column)
+    if is_tensor(type_) or is_object(type_):
+        return _array_of_objects(column_to_rows(column))
+    if pa.types.is_null(type_):
+        return np.full(len(column), np.nan)
+    if pa.types.is_dictionary(type_):
+        column = column.cast(type_.value_type)
+    if column.num_chunks == 1:
+        return column.chunk(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return column.to_numpy()  # type: ignore[no-any-return]
+
+
+def _fixed_to_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    if column.null_count:
+        return _array_of_objects(column_to_rows(column))
+    parts = [_fixed_chunk(chunk) for chunk in column.chunks]
+    if not parts:
+        return np.empty((0, *column.type.shape), _dtype(column.type))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _fixed_chunk(chunk: Any) -> np.ndarray[Any, Any]:
+    if chunk.type.permutation is not None:
+        return chunk.to_numpy_ndarray()  # type: ignore[no-any-return]
+    size = math.prod(chunk.type.shape)
+    storage = chunk.storage
+    flat = storage.values.slice(storage.offset * size, len(storage) * size)
+    array = flat.to_numpy(zero_copy_only=False)
+    return array.reshape(len(storage), *chunk.type.shape)  # type: ignore[no-any-return]
+
+
+def _array_of_objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), object)
+    for number, value in enumerate(values):
+        array[number] = value
+    return array
+
+
+def column_to_rows(column: pa.ChunkedArray) -> list[Any]:
+    """One Python value per row: arrays for tensors, the objects themselves for objects."""
+    type_ = column.type
+    if is_fixed_tensor(type_):
+        rows = [row for chunk in column.chunks for row in _fixed_chunk(chunk)]
+    elif is_ragged_tensor(type_):
+        return [row for chunk in column.chunks for row in _ragged_rows(chunk)]
+    elif is_object(type_):
+        pickles = (item for chunk in column.chunks for item in chunk.storage.to_pylist())
+        return [None if item is None else pickle.loads(item) for item in pickles]
+    else:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    if column.null_count:
+        valid = column.is_valid().to_pylist()
+        rows = [row if there else None for row, there in zip(rows, valid, strict=True)]
+    return rows
+
+
+def _ragged_rows(chunk: Any) -> list[Any]:
+    storage = chunk.storage
+    data, shape = storage.field("data"), storage.field("shape")
+    offsets = data.offsets.to_numpy()
+    flat = data.values.to_numpy(zero_copy_only=False)
+    ndim = chunk.type.ndim
+    begin = shape.offset * ndim
+    sizes = shape.values.slice(begin, len(shape) * ndim).to_numpy().reshape(-1, ndim)
+    valid = storage.is_valid().to_numpy(zero_copy_only=False)
+    return [
+        flat[offsets[i] : offsets[i + 1]].reshape(sizes[i]) if valid[i] else None
+        for i in range(len(chunk))
+    ]
+
+
+# -- columns of unequal types -------------------------------------------------------------------
+
+
+def unify(columns: Sequence[pa.ChunkedArray], name: str) -> pa.ChunkedArray:
+    """One column out of several that differ in type."""
+    present = [column for column in columns if not pa.types.is_null(column.type)]
+    types = {column.type for column in present}
+    if len(types) <= 1:
+        type_ = next(iter(types), pa.null())
+        return pa.chunked_array(
+            [chunk for column in columns for chunk in column.cast(type_).chunks], type_
+        )
+    if any(is_tensor(type_) or is_object(type_) for type_ in types):
+        values = [value for column in columns for value in column_to_rows(column)]
+        return pa.chunked_array([column_of_values(values)])
+    try:
+        tables = [pa.table({name: column}) for column in columns]
+        return pa.concat_tables(tables, promote_options="permissive")[name]
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        values = [value for column in columns for value in column.to_pylist()]
+        return pa.chunked_array([_objects(values)])

@@ -1,0 +1,324 @@
+"""What happens to blocks inside one task: steps that turn a stream of blocks into another.
+
+Steps are small picklable objects. A fused stage runs `Chain(steps)` on what it was given: read
+tasks, or blocks of the stage before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import GeneratorType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data._blocks import (
+    Batch,
+    Block,
+    batch_of,
+    block_of_batch,
+    block_of_rows,
+    check_columns,
+    concat,
+    numpy_of,
+    rows_of,
+)
+from skate.data._tensors import column_of_array
+from skate.data._udf import Failed, UserFunction
+
+Step = Callable[[Iterator[Block]], Iterator[Block]]
+
+
+class ReadTask:
+    """A piece of a source: `read()` gives its blocks; `name` says where they come from."""
+
+    def __init__(
+        self,
+        read: Callable[[], Iterable[Block]],
+        name: str = "",
+        size_bytes: int | None = None,
+        streams: bool = False,
+    ) -> None:
+        self.read = read
+        self.name = name
+        self.size_bytes = size_bytes
+        self.streams = streams  # more than one block's worth: send blocks as they come
+
+
+class Chain:
+    """The steps of a fused stage, one after the other."""
+
+    def __init__(self, steps: Sequence[Step], name: str) -> None:
+        self.steps = tuple(steps)
+        self.name = name
+
+    def __call__(self, payloads: Sequence[Any]) -> Iterator[Block]:
+        names = ", ".join(p.name for p in payloads if isinstance(p, ReadTask) and p.name)
+        try:
+            blocks = _opened(payloads)
+            for step in self.steps:
+                blocks = step(blocks)
+            yield from blocks
+        except Exception as error:
+            if names:
+                add_note(error, f"while processing {names}")
+            raise
+
+    def load(self) -> None:
+        """Make the instances of the user's classes now."""
+        for step in self.steps:
+            udf = getattr(step, "udf", None)
+            if udf is not None:
+                udf.load()
+
+
+def _opened(payloads: Sequence[Any]) -> Iterator[Block]:
+    for payload in payloads:
+        if isinstance(payload, ReadTask):
+            yield from payload.read()
+        else:
+            yield payload
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Shown below the error's message; Python 3.10 has no notes, there it joins the message."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    elif error.args and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0]}\n{note}", *error.args[1:])
+
+
+def _blame(failure: Failed, operator: str) -> BaseException:
+    """The user's own exception, with the operator and the input that it failed on."""
+    cause = failure.__cause__
+    if cause is None:
+        return failure
+    text = _describe(failure.value)
+    add_note(cause, f"in {operator}, on {text}")
+    if isinstance(cause, ValueError) and "read-only" in str(cause):
+        add_note(cause, "batches are views on shared memory; zero_copy_batch=False gives copies")
+    return cause
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, dict) and value and all(isinstance(v, np.ndarray) for v in value.values()):
+        rows = len(next(iter(value.values())))
+        return f"a batch of {rows} rows with the columns {list(value)}"
+    text = repr(value)
+    return f"the row {text if len(text) <= 200 else text[:197] + '...'}"
+
+
+# -- functions of rows --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MapRows:
+    udf: UserFunction
+    name: str
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            if block.num_rows:
+                yield block_of_rows(self._results(block))
+
+    def _results(self, block: Block) -> list[Any]:
+        results = []
+        try:
+            for row, result in self.udf.results(rows_of(block, plain=False)):
+                if result is None:
+                    raise TypeError(
+                        f"{self.name} returned None for {_describe(row)}; it must return a row "
+                        "(did you forget `return`?)"
+                    )
+                results.append(result)
+        except Failed as failure:
+            raise _blame(failure, self.name) from None
+        return results
+
+
+@dataclass(frozen=True)
+class FlatMapRows:
+    udf: UserFunction
+    name: str
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            try:
+                rows = [
+                    item
+                    for _, result in self.udf.results(rows_of(block, plain=False))
+                    for item in result
+                ]
+            except Failed as failure:
+                raise _blame(failure, self.name) from None
+            if rows:
+                yield block_of_rows(rows)
+
+
+@dataclass(frozen=True)
+class FilterRows:
+    udf: UserFunction
+    name: str
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            try:
+                results = self.udf.results(rows_of(block, plain=False))
+                keep = [bool(result) for _, result in results]
+            except Failed as failure:
+                raise _blame(failure, self.name) from None
+            yield block.filter(pa.array(keep, pa.bool_()))
+
+
+# -- functions of batches -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MapBatches:
+    udf: UserFunction
+    name: str
+    batch_size: int | None
+    batch_format: str
+    zero_copy: bool
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for pieces in rebatched(blocks, self.batch_size):
+            yield from self._of_piece(pieces)
+
+    def _of_piece(self, block: Block) -> Iterator[Block]:
+        """The outputs for one block, whose rows are several whole batches."""
+        batches = slices(block, self.batch_size, self.batch_format)
+        if not self.zero_copy:
+            batches = map(_copied, batches)
+        outputs: list[Batch] = []
+        try:
+            for _, result in self.udf.results(batches):
+                outputs.extend(result if isinstance(result, GeneratorType | _ITERATOR) else [result])
+        except Failed as failure:
+            raise _blame(failure, self.name) from None
+        try:
+            yield joined(outputs)
+        except (TypeError, ValueError) as error:
+            add_note(error, f"in what {self.name} returned")
+            raise
+
+
+_ITERATOR = type(iter([]))
+
+
+def slices(block: Block, batch_size: int | None, batch_format: str) -> Iterator[Batch]:
+    """The batches of a block. Its columns are converted once and then cut."""
+    total = block.num_rows
+    if batch_size is None or batch_size >= total:
+        return iter([batch_of(block, batch_format)])
+    starts = range(0, total, batch_size)
+    if batch_format == "numpy":
+        columns = list(numpy_of(block).items())
+        return (
+            {name: column[start : start + batch_size] for name, column in columns}
+            for start in starts
+        )
+    return (batch_of(block.slice(start, batch_size), batch_format) for start in starts)
+
+
+def rebatched(blocks: Iterator[Block], batch_size: int | None) -> Iterator[Block]:
+    """Blocks whose rows are a multiple of the batch size, all but the last."""
+    if batch_size is None:
+        yield from (block for block in blocks if block.num_rows)
+        return
+    rest: list[Block] = []
+    for block in blocks:
+        rest.append(block)
+        rows = sum(part.num_rows for part in rest)
+        if whole := rows - rows % batch_size:
+            table = concat(rest)
+            yield table.slice(0, whole)
+            rest = [table.slice(whole)] if rows > whole else []
+    if any(part.num_rows for part in rest):
+        yield concat(rest)
+
+
+def joined(outputs: Sequence[Batch]) -> Block:
+    """One block of many output batches; arrays are joined before they become columns."""
+    if len(outputs) > 1 and (columns := _same_arrays(outputs)) is not None:
+        return pa.Table.from_arrays(
+            [column_of_array(np.concatenate(parts)) for parts in columns.values()],
+            names=list(columns),
+        )
+    return concat([block_of_batch(output) for output in outputs])
+
+
+def _same_arrays(outputs: Sequence[Batch]) -> dict[str, list[Any]] | None:
+    """The columns, if all outputs are dictionaries of arrays of the same types and shapes."""
+    first = outputs[0]
+    if type(first) is not dict or not first:
+        return None
+    columns: dict[str, list[Any]] = {name: [] for name in first}
+    for output in outputs:
+        if type(output) is not dict or output.keys() != first.keys():
+            return None
+        sizes = set()
+        for name, value in output.items():
+            like = first[name]
+            if type(value) is not np.ndarray or type(like) is not np.ndarray or not value.ndim:
+                return None
+            if value.dtype != like.dtype or value.dtype.kind == "O":
+                return None
+            if value.shape[1:] != like.shape[1:]:
+                return None
+            sizes.add(len(value))
+            columns[name].append(value)
+        if len(sizes) > 1:
+            return None
+    return columns
+
+
+def _copied(batch: Batch) -> Batch:
+    if isinstance(batch, dict):
+        return {name: np.array(value) for name, value in batch.items()}
+    return batch.copy() if hasattr(batch, "copy") else batch
+
+
+# -- columns ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SelectColumns:
+    columns: tuple[str, ...]
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            check_columns(self.columns, block.column_names)
+            yield block.select(list(self.columns))
+
+
+@dataclass(frozen=True)
+class DropColumns:
+    columns: tuple[str, ...]
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            check_columns(self.columns, block.column_names)
+            yield block.drop_columns(list(self.columns))
+
+
+@dataclass(frozen=True)
+class RenameColumns:
+    names: tuple[tuple[str, str], ...] | tuple[str, ...]
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            yield block.rename_columns(self._new_names(block.column_names))
+
+    def _new_names(self, old: list[str]) -> list[str]:
+        if self.names and isinstance(self.names[0], str):
+            if len(self.names) != len(old):
+                raise ValueError(
+                    f"rename_columns got {len(self.names)} names for the {len(old)} columns {old}"
+                )
+            return [str(name) for name in self.names]
+        changes = dict(self.names)  # type: ignore[arg-type]
+        check_columns(list(changes), old)
+        return [changes.get(name, name) for name in old]
