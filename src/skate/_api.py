@@ -10,7 +10,7 @@ import skate.engine as _engine
 from skate._actor import ActorHandle
 from skate._init import ClientContext, init
 from skate._refs import ObjectRef, ObjectRefGenerator
-from skate.engine import current_engine, install_engine, installed_engine
+from skate.engine import changing, current_engine, install_engine, installed_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +49,11 @@ def shutdown(wait_for_processes: bool = True, _exiting_interpreter: bool = False
 
     Processes are always waited for, which takes milliseconds: nothing is left behind.
     """
-    engine = installed_engine()
-    if engine is not None:
-        install_engine(None)
-        engine.shutdown()
+    with changing:
+        engine = installed_engine()
+        if engine is not None:
+            install_engine(None)
+            engine.shutdown()
 
 
 # -- objects ------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def _parts_safely(path: str, obj: Any, root: bool) -> Iterator[Part]:
 
 def _parts(path: str, obj: Any, root: bool) -> Iterator[Part]:
     if isinstance(obj, types.FunctionType):
-        yield from _variables("" if root else f"{path} → ", obj)
+        yield from variables("" if root else f"{path} → ", obj)
     elif isinstance(obj, types.MethodType):
         yield f"{path}.__self__", obj.__self__
         yield f"{path}.__func__", obj.__func__
@@ -110,7 +110,7 @@ def _parts(path: str, obj: Any, root: bool) -> Iterator[Part]:
         yield from _items(f"{path}.args", obj.args)
         yield from _entries(f"{path}.keywords", obj.keywords)
     elif isinstance(obj, type):
-        yield from _members(path, obj)
+        yield from members(path, obj)
     elif type(obj) is dict:
         yield from _entries(path, obj)
     elif type(obj) in (list, tuple):
@@ -121,7 +121,7 @@ def _parts(path: str, obj: Any, root: bool) -> Iterator[Part]:
         yield from _reduced(path, obj)
 
 
-def _variables(prefix: str, function: types.FunctionType) -> Iterator[Part]:
+def variables(prefix: str, function: types.FunctionType) -> Iterator[Part]:
     """What a function takes with it: captured and global variables, defaults, attributes."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -152,7 +152,7 @@ def _names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _members(path: str, cls: type) -> Iterator[Part]:
+def members(path: str, cls: type) -> Iterator[Part]:
     for name, member in cls.__dict__.items():
         if name not in ("__dict__", "__weakref__"):
             member = getattr(member, "__func__", getattr(member, "fget", member))

@@ -207,7 +207,9 @@ class _DualError(TaskError):
 
 def _bare(cls: type, args: tuple[Any, ...], like: Any = None) -> BaseException:
     """An instance made by the built-in ancestor, without running any user-written constructor."""
-    builtin: Any = next(c for c in cls.__mro__ if not c.__flags__ & _HEAP_TYPE)
+    builtin: Any = cls
+    while builtin.__flags__ & _HEAP_TYPE:
+        builtin = builtin.__base__  # the one that determines the layout, not the next in line
     if hasattr(builtin, "exceptions"):  # an exception group cannot be made empty
         args = (like.message, like.exceptions) if like is not None else args[:2]
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 from skate import _options
 from skate._nearest import nearest_names
-from skate.engine import install_engine, installed_engine
+from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
 
 ENGINES = ("local", "inline", "ray")
@@ -173,16 +173,17 @@ def init(
 
 
 def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:
-    running = installed_engine()
-    if running is not None:
-        if not keep_running:
+    with changing:
+        running = installed_engine()
+        if running is None:
+            running = _make_engine(dict(wanted))
+            install_engine(running)
+            _running.clear()
+            _running.update(wanted, by=running)
+        elif not keep_running and _running.get("by") is running:
+            # Otherwise this is a worker: its engine was there before, and init() asks for nothing.
             _check_same(wanted)
         return ClientContext(running)
-    engine = _make_engine(dict(wanted))
-    install_engine(engine)
-    _running.clear()
-    _running.update(wanted)
-    return ClientContext(engine)
 
 
 def _check_same(wanted: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from skate.engine.local.hub.counts import Counts
@@ -82,6 +83,16 @@ def test_holding_and_releasing_twice_counts_once() -> None:
     table.counts.release(other, (1,))
     assert table.entries == {}
     assert worker.holds == other.holds == set()
+
+
+def test_an_actor_does_not_keep_itself_alive() -> None:
+    table = Table()
+    worker = new_worker()
+    worker.actor = SimpleNamespace(id=7)
+    table.counts.hold(worker, (7, 8))
+    assert worker.holds == {8}
+    table.counts.release(worker, (7, 8))
+    assert 8 not in table.entries
 
 
 def test_an_object_may_be_held_before_its_value_is_known() -> None:

@@ -31,7 +31,7 @@ def test_resources_come_back_when_the_lease_ends() -> None:
     worker = worker_of(task)
     here.finish(task)
     assert here.pool.free[CPU] == 2 * UNIT
-    assert worker.shape is worker.allocation is None
+    assert (worker.shape, worker.allocation) == (None, None)
     (again,) = here.submit(here.shape(), function())
     assert again.worker is worker  # it rested, and is used again
 
@@ -180,8 +180,10 @@ def test_what_must_not_run_twice_is_never_behind_another() -> None:
     assert here.sent == tasks[:2]
     here.finish(tasks[1])
     assert here.sent == tasks
-    behind = here.submit(shape, short, 1, retries=0)
+    behind = here.submit(shape, short)
     assert behind[0] not in here.sent
+    here.finish(tasks[2])
+    assert here.sent[-1:] == behind
 
 
 @pytest.mark.parametrize("plan", [{"max_calls": 5}, {"streaming": True}])

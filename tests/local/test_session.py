@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,11 @@ from skate.engine.local.session import Session, remove_tree, sweep
 
 
 @pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: Any) -> Iterator[None]:
+def places(tmp_path: Path, monkeypatch: Any) -> None:
     for name in ("tmp", "shm"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(session_module, "_SHM", str(tmp_path / "shm"))
-    yield
 
 
 def left(tmp_path: Path) -> list[str]:
@@ -86,9 +84,7 @@ def test_a_session_is_dead_when_its_process_is(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-def test_a_session_that_is_just_being_made_is_left_alone(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_a_session_that_is_just_being_made_is_left_alone(tmp_path: Path, monkeypatch: Any) -> None:
     """Another start may look at any moment, also before the lock is taken."""
     real = session_module.fcntl.flock
     looks: list[None] = []

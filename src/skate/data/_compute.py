@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from skate.data._context import driver_threads
+
 
 @dataclass(frozen=True)
 class TaskPoolStrategy:
@@ -80,7 +82,7 @@ def _by_name(name: str) -> Compute:
 
 def _of_concurrency(concurrency: Any, is_class: bool, name: str) -> Compute:
     if concurrency is None:
-        return ActorPoolStrategy(size=1) if is_class else TaskPoolStrategy()
+        return ActorPoolStrategy(max_size=driver_threads()) if is_class else TaskPoolStrategy()
     sizes = concurrency if isinstance(concurrency, tuple) else (concurrency,)
     if not all(isinstance(size, int) and size > 0 for size in sizes) or not 1 <= len(sizes) <= 3:
         raise ValueError(

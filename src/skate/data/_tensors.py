@@ -42,7 +42,9 @@ class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
     def __arrow_ext_deserialize__(
         cls, storage_type: pa.DataType, serialized: bytes
     ) -> RaggedTensorType:
-        return cls(storage_type.field("data").type.value_type, storage_type.field(1).type.list_size)
+        return cls(
+            storage_type.field("data").type.value_type, storage_type.field(1).type.list_size
+        )
 
 
 class ObjectType(pa.ExtensionType):  # type: ignore[misc]
@@ -117,7 +119,9 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
 def column_of_array(array: np.ndarray[Any, Any]) -> pa.Array:
     """The column whose rows are the entries along the first axis."""
     if array.ndim == 0:
-        raise ValueError(f"a column needs one entry per row; got the single value {array.item()!r}")
+        raise ValueError(
+            f"a column needs one entry per row; got the single value {array.item()!r}"
+        )
     if array.dtype.kind not in _KINDS_OF_ARROW:
         return column_of_values(array.tolist() if array.dtype.kind != "O" else list(array))
     if array.ndim == 1:
@@ -149,7 +153,9 @@ def _ragged(arrays: Sequence[np.ndarray[Any, Any] | None]) -> pa.Array:
     storage = pa.StructArray.from_arrays(
         [
             pa.LargeListArray.from_arrays(offsets, pa.array(flat)),
-            pa.FixedSizeListArray.from_arrays(pa.array(np.asarray(shapes, np.int32).ravel()), ndim),
+            pa.FixedSizeListArray.from_arrays(
+                pa.array(np.asarray(shapes, np.int32).ravel()), ndim
+            ),
         ],
         fields=list(type_.storage_type),
         mask=missing,
@@ -176,8 +182,11 @@ def is_array(value: Any) -> bool:
     """Whether it is an array or tensor of NumPy, torch, TensorFlow or the like."""
     if isinstance(value, np.ndarray):
         return True
-    return hasattr(value, "__array__") and hasattr(value, "shape") and hasattr(value, "dtype") and (
-        not isinstance(value, np.generic)
+    return (
+        hasattr(value, "__array__")
+        and hasattr(value, "shape")
+        and hasattr(value, "dtype")
+        and (not isinstance(value, np.generic))
     )
 
 

@@ -39,11 +39,13 @@ class ReadTask:
         read: Callable[[], Iterable[Block]],
         name: str = "",
         size_bytes: int | None = None,
+        rows: int | None = None,
         streams: bool = False,
     ) -> None:
         self.read = read
         self.name = name
         self.size_bytes = size_bytes
+        self.rows = rows
         self.streams = streams  # more than one block's worth: send blocks as they come
 
 
@@ -103,7 +105,11 @@ def _blame(failure: Failed, operator: str) -> BaseException:
 
 
 def _describe(value: Any) -> str:
-    if isinstance(value, dict) and value and all(isinstance(v, np.ndarray) for v in value.values()):
+    if (
+        isinstance(value, dict)
+        and value
+        and all(isinstance(v, np.ndarray) for v in value.values())
+    ):
         rows = len(next(iter(value.values())))
         return f"a batch of {rows} rows with the columns {list(value)}"
     text = repr(value)
@@ -195,7 +201,9 @@ class MapBatches:
         outputs: list[Batch] = []
         try:
             for _, result in self.udf.results(batches):
-                outputs.extend(result if isinstance(result, GeneratorType | _ITERATOR) else [result])
+                outputs.extend(
+                    result if isinstance(result, GeneratorType | _ITERATOR) else [result]
+                )
         except Failed as failure:
             raise _blame(failure, self.name) from None
         try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skate.engine.base import Engine
 
 _current: Engine | None = None
+
+changing = threading.RLock()  # held while an engine is started or shut down
 
 
 def current_engine() -> Engine:

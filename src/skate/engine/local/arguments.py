@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +14,8 @@ from skate import _serialization
 from skate._refs import ObjectRef
 from skate._serialization import NO_ARGUMENTS, Serialized
 from skate.engine.local.objects import INLINE, INLINE_LIMIT, STORED
+
+_PACKAGE = os.path.dirname(_serialization.__file__) + os.sep
 
 LARGE_CAPTURE = 10 << 20  # bytes; a function that carries more is worth a warning
 
@@ -100,42 +104,36 @@ def dump_function(function: Any, name: str) -> Serialized:
             f"{name} is large ({serialized.size / 1e6:,.0f} MB) because it uses "
             f"{captured or 'a large object'} from outside. It is kept once in shared memory; "
             "pass it as an argument, after skate.put(), to share it between functions too.",
-            stacklevel=4,
+            stacklevel=_level_of_user(),
         )
     return serialized
 
 
+def _level_of_user() -> int:
+    """How far up the stack the caller finds the first frame that is not skate's own."""
+    frame: types.FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def _captured(function: Any) -> list[tuple[str, int]]:
     """Variables from outside that make a function (or the methods of a class) large."""
-    found: dict[str, int] = {}
-    members = vars(function).values() if isinstance(function, type) else [function]
-    for member in members:
-        if isinstance(member, types.FunctionType):
-            for variable, value in _outer_variables(member):
-                found[variable] = _size(value)
-        elif isinstance(function, type) and not callable(member):
-            names = [n for n, v in vars(function).items() if v is member]
-            found[names[0]] = _size(member)
+    found = {variable: _size(value) for variable, value in _from_outside(function)}
     large = [(variable, size) for variable, size in found.items() if size > LARGE_CAPTURE // 10]
     return sorted(large, key=lambda item: -item[1])
 
 
-def _outer_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    for variable, cell in zip(
-        function.__code__.co_freevars, function.__closure__ or (), strict=True
-    ):
-        try:
-            yield variable, cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    for variable in function.__code__.co_names:
-        if variable in function.__globals__:
-            value = function.__globals__[variable]
-            if not isinstance(value, types.ModuleType):
-                yield variable, value
-    defaults = function.__defaults__ or ()
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    yield from zip(names[len(names) - len(defaults) :], defaults, strict=True)
+def _from_outside(function: Any) -> Iterator[tuple[str, Any]]:
+    from skate._culprit import members, variables
+
+    if isinstance(function, types.FunctionType):
+        yield from variables("", function)
+    elif isinstance(function, type):
+        for name, member in members(function.__name__, function):
+            is_method = isinstance(member, types.FunctionType)
+            yield from variables("", member) if is_method else [(name, member)]
 
 
 def _size(value: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +38,15 @@ from skate.engine.local.hub.spilling import Spilling
 from skate.engine.local.hub.streams import Stream
 from skate.engine.local.hub.work import Function, Plan, Task
 from skate.engine.local.interrupts import Interrupts
-from skate.engine.local.objects import DRIVER, INLINE, INLINE_LIMIT, STORED, Entry, Objects
+from skate.engine.local.objects import (
+    DRIVER,
+    FAILED,
+    INLINE,
+    INLINE_LIMIT,
+    STORED,
+    Entry,
+    Objects,
+)
 from skate.engine.local.output import Output
 from skate.engine.local.reactor import Reactor, Waiter
 from skate.engine.local.session import Session
@@ -77,9 +86,9 @@ class LocalEngine(Objects, Engine):
         self.store = Store(
             session.shm_dir, session.disk_dir, DRIVER, capacity, self.reactor.call_later
         )
-        self.spilling = Spilling(self.store)
+        self.spilling = Spilling(self.store, lambda name: self.processes.recycle(name))
         total = self._resources(num_cpus, num_gpus, memory, resources, capacity)
-        self.interrupts = Interrupts(self.reactor)
+        self.interrupts = Interrupts(self.reactor, self.lock)
         self.output = Output(self.reactor, log_to_driver)
         servers = Servers(session.dirs, list(preload or ()), server)
         self.processes = Processes(
@@ -91,6 +100,8 @@ class LocalEngine(Objects, Engine):
         Desk(self, self.requests)
         self.planner = Planner(self)
         self._collected = 0  # messages since the last flush
+        # What functions that are gone have kept: closure references, and where they are stored.
+        self._unexported: deque[tuple[list[int], int, Any]] = deque()
         self.closed = False
         self.reactor.start_courier()
         _engines.add(self)
@@ -159,7 +170,7 @@ class LocalEngine(Objects, Engine):
         with self.lock:
             self._own(entry)
             if serialized.refs:
-                entry.contained = tuple(ref._id for ref in serialized.refs)
+                entry.contained = tuple(self.entry_of(ref).id for ref in serialized.refs)
                 self.hub.counts.add(entry.contained)
             self._store_entry(entry, kind, data)
             self.complete(entry, kind, data)
@@ -191,6 +202,12 @@ class LocalEngine(Objects, Engine):
         """A worker has stored a value."""
         self.spilling.added(entry, location)
 
+    def remove_free_segments(self, writer: int) -> None:
+        """A worker is gone: delete the segments that it kept for its next values."""
+        in_use = self.spilling.names_in_memory()
+        in_use.update(f.data[0] for f in self.hub.functions.values() if f.kind == STORED)
+        self.store.delete_others(writer, in_use)
+
     def forget_stored(self, entry: Entry) -> None:
         self.spilling.removed(entry)
 
@@ -208,8 +225,7 @@ class LocalEngine(Objects, Engine):
 
     def _refetch(self, entry: Entry) -> None:
         with self.lock:
-            if not os.path.exists(self.store.path(entry.data[0])):
-                raise exceptions.ObjectLostError(entry.id.to_bytes(28, "big").hex())
+            self.requests.locate(entry.id)
 
     def pin(self, ref: ObjectRef[Any]) -> None:
         with self.lock:
@@ -218,6 +234,12 @@ class LocalEngine(Objects, Engine):
     def _tidy(self) -> None:
         if self.dropped:
             self.collect()
+        while self._unexported:
+            with self.lock:
+                nested, kind, data = self._unexported.popleft()
+                self.hub.counts.drop(nested)
+                if kind == STORED:
+                    self.processes.free_segment(data)
 
     # -- tasks ---------------------------------------------------------------------------------
 
@@ -246,7 +268,7 @@ class LocalEngine(Objects, Engine):
             if packed.dependencies
             else ()
         )
-        nested = [ref._id for ref in packed.nested] if packed.nested else ()
+        nested = [self.entry_of(ref).id for ref in packed.nested] if packed.nested else ()
         args = (packed.kind, packed.data)
         return Task(self.next_id(), function, args, dependencies, nested, plan, None)
 
@@ -270,11 +292,12 @@ class LocalEngine(Objects, Engine):
         serialized = dump_function(function, name)
         kind, data = self._keep(serialized)
         key = self.next_id()
-        if serialized.refs:  # references in closures live as long as the function
-            with self.lock:
-                self.hub.counts.add([ref._id for ref in serialized.refs])
+        with self.lock:  # references in closures live as long as the function
+            self.hub.counts.add([self.entry_of(ref).id for ref in serialized.refs])
         record = Function(key, kind, data, name, _modules_used(function, serialized.payload))
-        self.hub.functions[key] = record
+        nested = [ref._id for ref in serialized.refs]
+        if nested or kind == STORED:
+            weakref.finalize(record, self._unexported.append, (nested, kind, data)).atexit = False
         spec.exported = (self, record)
         return spec.exported
 
@@ -493,17 +516,20 @@ class LocalEngine(Objects, Engine):
     def forsake(self) -> None:
         """This is a forked child of the driver: the engine is the parent's, its sockets too."""
         self.closed = True
-        self.reactor.closed = True
         atexit.unregister(self.shutdown)
         if installed_engine() is self:
             install_engine(None)
+        self.processes.forsake()
+        self.output.close_descriptors()
+        self.session.forsake()
+        self.reactor.forsake()
 
     def _fail_waiters(self) -> None:
         """Threads that still wait would wait for ever."""
         error = _serialization.dumps(exceptions.ObjectLostError("", None, "shut down")).packed()
         for entry in list(self.entries.values()):
             if entry.kind is None:
-                self.complete(entry, 2, error)
+                self.complete(entry, FAILED, error)
 
 
 _engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()

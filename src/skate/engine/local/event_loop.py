@@ -39,6 +39,7 @@ class _Loop:
         sizes = {_DEFAULT: settings["concurrency"], **settings["groups"]}
         self._limits = {name: asyncio.Semaphore(size) for name, size in sizes.items()}
         execution.cancel_running = self._cancel
+        execution.on_exit = lambda: self._loop.call_soon_threadsafe(self._stopped.set)
         await self._perform(self._creation)
         with execution.engine.lock:
             execution.deliver = self._deliver
@@ -81,10 +82,12 @@ class _Loop:
             self._loop.call_soon_threadsafe(task.cancel)
 
     async def _limited(self, work: Work) -> None:
-        extra = work[0][7]
-        limit = self._limits[extra.get("group", _DEFAULT) if extra else _DEFAULT]
+        group = self._execution.group_of(work, self._limits)
+        if group is None:
+            self._plan_flush()
+            return
         try:
-            async with limit:
+            async with self._limits[group]:
                 await self._perform(work)
         except asyncio.CancelledError:
             if not self._execution.exiting:  # then the hub tells how the actor ended

@@ -3,7 +3,7 @@
     FUNCTION, TASK, CREATE, CALL ─► queue ─► (sync | threads | event loop) ─► RESULT
 
 Tasks and ordinary actors run on the main thread, which reads the socket itself whenever it has
-nothing to do (`_run_in_order`). An actor with max_concurrency or concurrency groups hands calls
+nothing to do (`run`). An actor with max_concurrency or concurrency groups hands calls
 to threads (`threads`), one with async methods to an event loop (`event_loop`).
 """
 
@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate import _serialization
@@ -38,6 +38,7 @@ Options = TypeVar("Options", TaskOptions, ActorOptions)
 
 _SHORT = 200e-6  # seconds; answers may wait for the end of a run this short
 _TOGETHER = 64
+_MOST = 4096  # entries in tables that a long life could fill
 
 
 class ActorExit(SystemExit):
@@ -65,7 +66,7 @@ class Execution:
     def __init__(self, engine: WorkerEngine) -> None:
         self.engine = engine
         self.answers = Answers(engine)
-        self.interrupts = Interrupts(engine.reactor, self._is_cancelled)
+        self.interrupts = Interrupts(engine.reactor, engine.lock, self._is_cancelled)
         self.queue: deque[Work] = deque()
         self.arrived = Waiter()  # done when there is work
         self.cancelled: set[int] = set()
@@ -77,6 +78,7 @@ class Execution:
         self.actor_settings: dict[str, Any] = {}
         self.cancel_running: Callable[[int], None] = self._interrupt_main
         self.deliver: Callable[[Work], None] = self._enqueue
+        self.on_exit: Callable[[], object] = lambda: None
         self._functions: dict[int, Any] = {}
         self._captured: dict[Any, tuple[Any, Any]] = {}
         self._durations: dict[Any, float] = {}
@@ -136,6 +138,7 @@ class Execution:
     def _on_exit(self) -> None:
         self.exiting = True
         self.arrived.finish()
+        self.on_exit()
 
     def give_back(self) -> None:
         """This worker is going to wait: what it has not started is for others. Lock held."""
@@ -212,6 +215,8 @@ class Execution:
             self.cancelled.discard(running.id)
             _running.reset(token)
             elapsed = time.perf_counter() - start
+            if len(self._durations) >= _MOST:
+                self._durations.clear()
             self._durations[key] = (self._durations.get(key, elapsed) * 7 + elapsed) / 8
 
     def stop_if_cancelled(self) -> None:
@@ -378,6 +383,8 @@ class Execution:
         env = settings.get("runtime_env")
         if group is None and env is None:
             return options
+        if len(self._captured) >= _MOST:
+            self._captured.clear()
         key = (id(options), group, env)
         known = self._captured.get(key)
         if known is None:
@@ -396,6 +403,18 @@ class Execution:
 
         return build_context(self, _running.get())
 
+    def group_of(self, work: Work, groups: Iterable[str]) -> str | None:
+        """The concurrency group of a call ("" is the default one); None if there is no such
+        group, which the caller has been told then."""
+        extra = work[0][7]
+        group: str = extra.get("group", "") if extra else ""
+        if group in groups:
+            return group
+        allowed = ", ".join(repr(name) for name in groups if name) or "none"
+        error = ValueError(f"concurrency_group takes one of {allowed}; got {group!r}")
+        self.answers.fail(work, error, time.perf_counter())
+        return None
+
     def name_of(self, message: Message) -> str:
         """What the work is called, in errors."""
         if message[0] == m.CALL:
@@ -406,7 +425,7 @@ class Execution:
     def remote_error(self, error: BaseException, name: str) -> Any:
         """Packed error of user code."""
         actor_id = self.actor_id.to_bytes(16, "big").hex() if self.actor_id else None
-        label = repr(self.actor) if self.actor is not None else ""
+        label = safe_repr(self.actor) if self.actor is not None else ""
         return _serialization.dumps(
             task_error(error, name, actor_repr=label, actor_id=actor_id)
         ).packed()
@@ -421,6 +440,14 @@ def _merged_env(parent: dict[str, Any], options: TaskOptions | ActorOptions) -> 
 
 def _short(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+def safe_repr(value: Any) -> str:
+    """For messages: a user's own __repr__ may fail, before __init__ is done above all."""
+    try:
+        return repr(value)
+    except Exception:
+        return object.__repr__(value)
 
 
 def _has_own_new(cls: type) -> bool:

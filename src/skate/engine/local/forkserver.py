@@ -27,7 +27,7 @@ from typing import Any
 from skate.engine.local.session import remove_tree
 
 # driver -> server
-FORK = 0  # worker number, settings; with descriptors: hub socket, stdout, stderr
+FORK = 0  # worker number; with descriptors: settings, hub socket, stdout, stderr
 KILL = 1  # worker number
 # server -> driver
 READY = 0  # module names that could not be imported
@@ -87,14 +87,17 @@ class _Server:
 
     def _handle(self) -> bool:
         try:
-            data, fds, _, _ = socket.recv_fds(self._control, _PACKET, 3)
+            data, fds, _, _ = socket.recv_fds(self._control, _PACKET, 4)
         except OSError:
             return False
         if not data:
             return False
-        operation, number, *rest = marshal.loads(data)
+        operation, number = marshal.loads(data)
         if operation == FORK:
-            self._fork(number, rest[0], fds)
+            details, *rest = fds
+            settings = marshal.loads(os.pread(details, os.fstat(details).st_size, 0))
+            os.close(details)
+            self._fork(number, settings, rest)
         elif operation == KILL and number in self._workers:
             _kill_group(self._workers[number])
         return True
@@ -126,7 +129,6 @@ class _Server:
             for fd in (self._child_signal, self._wakeup_write):
                 os.close(fd)
             self._control.close()
-            gc.unfreeze()
             from skate.engine.local.worker import run_worker
 
             code = run_worker(number, settings, fds)
@@ -177,7 +179,7 @@ def command(fd: int, session_dirs: list[str], preload: list[str]) -> list[str]:
     """The command line of a fork server that sees the same modules as this process."""
     program = (
         "import sys\n"
-        f"sys.path[:] = {sys.path!r}\n"
+        f"sys.path[:] = {[os.fspath(path) for path in sys.path]!r}\n"
         "from skate.engine.local.forkserver import main\n"
         f"main({fd}, {session_dirs!r}, {preload!r})"
     )

@@ -15,10 +15,9 @@ CALL = 3  # id, method, kind, data, dependencies, num_returns, extra
 VALUE = 4  # id, kind, data
 CANCEL = 5  # id
 STEAL = 6  #
-SYNCED = 7  # number
 RECYCLE = 8  # segment name
 CREDIT = 9  # id of a streaming task, items consumed (-1: wants no more)
-PEER = 10  # actor, socket path ("": not now), whether it keeps no order, process number
+PEER = 10  # actor, name of its socket ("": not now), whether it keeps no order, process number
 LISTEN = 11  #
 EXIT = 12  #
 
@@ -35,16 +34,19 @@ UNBLOCKED = 8  #
 HOLD = 9  # ids
 RELEASE = 10  # ids
 PUT = 11  # id, kind, data, contained
-SYNC = 12  # number
 REQUEST = 13  # id of the answer, method, packed arguments
 EXPORT = 14  # key, kind, data, name
-OPTIONS = 15  # key, packed
+OPTIONS = 15  # key (-1: forget all), packed, nested
 GAVE_BACK = 16  # ids
 ITEM = 17  # id of the task, index, id, kind, data, contained
 LOG = 18  # stream (1, 2), label, text
 PROMISE = 19  # ids that this worker will PUT
 CONNECT = 20  # actor
-LISTENING = 21  # socket path
+LISTENING = 21  # name of the socket ("": it could not be made)
 LOST_CALL = 22  # process number of the actor, then as CALL_ACTOR: it was sent directly
-PUT_FOR = 24  # process number of the owner, id, kind, data, contained
 EXITING = 23  # the actor ends by itself, as asked (exit_actor)
+PUT_FOR = 24  # process number of the owner, id, kind, data, contained
+RETURN = 25  # id: the worker holds what it was lent
+
+# worker -> actor, on a connection of their own: HELLO, then CALL and CANCEL as from the hub
+HELLO = 13  # process number of the caller

@@ -354,9 +354,9 @@ _home_of: Callable[[ObjectRef[Any]], Home] = operator.attrgetter("_home")
 
 
 def _stale(ref: ObjectRef[Any]) -> exceptions.ObjectLostError:
-    return exceptions.ObjectLostError(
-        ref.hex(), None, "the reference belongs to a session that has been shut down"
-    )
+    error = exceptions.ObjectLostError(ref.hex())
+    error.reason = "it belongs to a session that has been shut down"
+    return error
 
 
 def _first_ready(refs: Sequence[ObjectRef[Any]], limit: int) -> list[int]:

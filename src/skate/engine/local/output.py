@@ -50,12 +50,14 @@ class Output:
         try:
             stream.write(text)
             stream.flush()
-        except (OSError, ValueError, AttributeError):  # closed, or there is none
+        except Exception:  # closed, absent, or the user's own and broken: not the engine's matter
             pass
 
     def close(self) -> None:
-        for reader in self._readers:
-            self._pass_on(1 if reader == self._readers[0] else 2, reader)
-            os.close(reader)
-        for writer in self.descriptors:
-            os.close(writer)
+        for number, reader in enumerate(self._readers, start=1):
+            self._pass_on(number, reader)
+        self.close_descriptors()
+
+    def close_descriptors(self) -> None:
+        for descriptor in (*self._readers, *self.descriptors):
+            os.close(descriptor)

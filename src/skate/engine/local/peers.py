@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.base import CallOptions
@@ -44,7 +45,7 @@ class _Link:
         self.concurrent = False  # the actor keeps no order
         self.target = 0  # process number of the actor
         self.in_flight: dict[int, tuple[Message, list[ObjectRef[Any]], ObjectRef[Any]]] = {}
-        self.last_by_hub: ObjectRef[Any] | None = None
+        self.by_hub = 0  # calls that went by the hub and are not answered
         self.waiting: deque[Message] = deque()  # for the hub, after the direct ones
 
 
@@ -56,6 +57,14 @@ class Peers:
         self._links: dict[int, _Link] = {}
         self._callers: dict[Connection, int] = {}
         self._kept: set[ObjectRef[Any]] = set()
+
+    def forsake(self) -> None:
+        """In a forked child: let go of what is the parent's."""
+        for link in self._links.values():
+            if link.connection is not None:
+                link.connection.forsake()
+        for connection in self._callers:
+            connection.forsake()
 
     # -- calling -------------------------------------------------------------------------------
 
@@ -84,17 +93,7 @@ class Peers:
             return False
         if not isinstance(options.num_returns, int) or options.retry_exceptions:
             return False
-        return link.concurrent or (not link.waiting and self._hub_calls_answered(link))
-
-    def _hub_calls_answered(self, link: _Link) -> bool:
-        if link.last_by_hub is None:
-            return True
-        entry = link.last_by_hub._entry
-        if entry.kind is None:
-            self._engine._want([entry])
-            return False
-        link.last_by_hub = None
-        return True
+        return link.concurrent or not link.by_hub
 
     def _send_directly(
         self,
@@ -136,21 +135,33 @@ class Peers:
             m.CALL_ACTOR, id, actor._id, method, *engine.sendable(packed),
             engine.options_key(options), engine.parent(),
         )  # fmt: skip
+        self._count_by_hub(link, refs[0])
         if link.in_flight and not link.concurrent:
             link.waiting.append(call)
-            link.last_by_hub = refs[0]
             return
         engine.send(call)
-        link.last_by_hub = refs[0]
         if not link.asked and link.connection is None:
             link.asked = True
             engine.send((m.CONNECT, actor._id))
 
-    def cancel(self, entry: Entry) -> bool:
+    def _count_by_hub(self, link: _Link, ref: ObjectRef[Any]) -> None:
+        """Know when the call is answered, also if nobody else asks for its value."""
+        link.by_hub += 1
+
+        def answered(entry: Entry) -> None:
+            link.by_hub -= 1
+
+        self._keep_until_complete(ref)
+        self._engine.on_complete(ref._entry, answered)
+        self._engine._want([ref._entry])
+
+    def cancel(self, entry: Entry, force: bool) -> bool:
         """Cancel a direct call; False if it is not one."""
         link: _Link | None = entry.link
         if link is None or link.connection is None:
             return False
+        if force:
+            raise ValueError("force=True is not supported for actor calls; use skate.kill(actor)")
         self._engine.reactor.collect(link.connection, (m.CANCEL, entry.id))
         link.connection.flush()
         return True
@@ -167,14 +178,14 @@ class Peers:
             return
         sock = socket.socket(socket.AF_UNIX)
         try:
-            sock.connect(path)
+            self._at(path, sock.connect)
         except OSError:  # it has just died; the hub will tell
             sock.close()
             return
         connection = link.connection = Connection(sock)
         link.concurrent = concurrent
         link.target = target
-        connection.outbox.append((self._engine.process,))
+        connection.outbox.append((m.HELLO, self._engine.process))
         connection.flush()
         self._engine.reactor.add(sock.fileno(), lambda: self._answered(actor_id, link))
 
@@ -256,13 +267,26 @@ class Peers:
 
     def listen(self) -> None:
         engine = self._engine
-        path = os.path.join(engine.settings["session_dir"], f"actor-{engine.process}")
+        name = f"actor-{engine.process}"
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(path)
+        try:
+            self._at(name, listener.bind)
+        except OSError:  # calls go on by the hub
+            engine.send((m.LISTENING, ""))
+            return
         listener.listen(128)
         listener.setblocking(False)
         engine.reactor.add(listener.fileno(), lambda: self._accept(listener))
-        engine.send((m.LISTENING, path))
+        engine.send((m.LISTENING, name))
+
+    def _at(self, name: str, use: Callable[[str], None]) -> None:
+        """Bind or connect to a socket in the session's directory, however long its path is: an
+        address has 108 bytes at most."""
+        directory = os.open(self._engine.settings["session_dir"], os.O_PATH | os.O_DIRECTORY)
+        try:
+            use(f"/proc/self/fd/{directory}/{name}")
+        finally:
+            os.close(directory)
 
     def _accept(self, listener: socket.socket) -> None:
         sock, _ = listener.accept()
@@ -281,10 +305,10 @@ class Peers:
             for message in received:
                 if message[0] == m.CALL:
                     engine.execution.deliver((message, connection))
-                elif connection in self._callers:
-                    engine.execution.handlers[message[0]](*message[1:])
+                elif message[0] == m.HELLO:
+                    self._callers[connection] = message[1]
                 else:
-                    self._callers[connection] = message[0]  # the first says who is calling
+                    engine.execution.handlers[message[0]](*message[1:])
 
     def reply(self, connection: Connection, message: Message) -> None:
         """Answer a direct call; what others may need goes through the hub."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skate.engine.local.wire import Connection, Message
 
 _LOOK = 60e-6
+_FOREVER = 1e6  # seconds; longer than poll can take, and than anybody waits
 _TICK = 0.005
 _PARTING = 0.5
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
@@ -88,7 +89,9 @@ class Reactor:
         self._handlers[self._alarm] = self._clear_alarm
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer_order = itertools.count()
+        self._arming = threading.Lock()
         self._lead = threading.Lock()
+        self._leader = 0  # ident of the thread that leads
         self._followers: deque[Waiter] = deque()
         self._courier: threading.Thread | None = None
         self._courier_leads = False
@@ -172,18 +175,23 @@ class Reactor:
             except IndexError:
                 return
             connection.listed = False
-            if not connection.flush() and not connection.closed:
-                fd = connection.fileno()
-                if fd in self._handlers:
-                    self._writers[fd] = connection
-                    self._poller.modify(fd, _READ | select.EPOLLOUT)
+            if not connection.flush():
+                with self._arming:
+                    self._arm(connection)
+
+    def _arm(self, connection: Connection) -> None:
+        """Be told when the peer has read, unless all is written by now."""
+        fd = -1 if connection.closed else connection.fileno()
+        if fd in self._handlers:
+            self._writers[fd] = connection
+            self._poller.modify(fd, _READ | select.EPOLLOUT)
 
     def _resume_writing(self, fd: int) -> None:
-        connection = self._writers.get(fd)
-        # Without one, two threads have flushed at once: stop asking all the same.
-        if fd in self._handlers and (connection is None or connection.flush()):
-            self._writers.pop(fd, None)
-            self._poller.modify(fd, _READ)
+        with self._arming:
+            connection = self._writers.get(fd)
+            if fd in self._handlers and (connection is None or connection.flush()):
+                self._writers.pop(fd, None)
+                self._poller.modify(fd, _READ)
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
         """Call on the leader's thread, after `delay` seconds."""
@@ -211,42 +219,50 @@ class Reactor:
     ) -> bool:
         """Wait until the waiter is done; False after `timeout` seconds, if told to stop, or when
         the reactor is closed."""
+        if timeout is not None and timeout > _FOREVER:
+            timeout = None
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not waiter.done and not self.closed and not (stop is not None and stop.pending):
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left < 0:
-                if timeout == 0 and left > -0.001:
-                    left = 0  # one look at what has come already
-                else:
-                    return False
+        if self.leads():  # from a callback that this thread's own turn has called
+            self._turn_until(waiter, deadline, stop)
+            return waiter.done
+        while not (waiter.done or self.closed or (stop is not None and stop.pending)):
             self.activity += 1
-            if self._lead.acquire(blocking=False):
-                self._lead_until(waiter, deadline, left, stop)
-                if timeout == 0:
-                    return waiter.done
+            if self._take_lead():
+                try:
+                    self._turn_until(waiter, deadline, stop)
+                finally:
+                    self._leave()
             else:
-                self._follow(waiter, left)
-                if timeout == 0:
-                    return waiter.done
+                self._follow(waiter, _left(deadline))
+            if deadline is not None and time.monotonic() >= deadline:
+                break
         return waiter.done
 
-    def _lead_until(
-        self, waiter: Waiter, deadline: float | None, left: float | None, stop: Stop | None
-    ) -> None:
-        try:
-            while not waiter.done and not self.closed:
-                self.turn(left, waiter.look)
-                if deadline is not None:
-                    left = deadline - time.monotonic()
-                    if left <= 0:
-                        return
-                if stop is not None and stop.pending:
-                    return
-        finally:
-            self._leave()
+    def _turn_until(self, waiter: Waiter, deadline: float | None, stop: Stop | None) -> None:
+        """At least one turn, so that a wait of no time sees what has come already."""
+        while not waiter.done and not self.closed:
+            self.turn(_left(deadline), waiter.look)
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+            if stop is not None and stop.pending:
+                return
+
+    def leads(self) -> bool:
+        """Whether the calling thread is the leader."""
+        return self._leader == threading.get_ident()
+
+    def _take_lead(self) -> bool:
+        if not self._lead.acquire(blocking=False):
+            return False
+        self._leader = threading.get_ident()
+        return True
+
+    def _give_up_lead(self) -> None:
+        self._leader = 0
+        self._lead.release()
 
     def _leave(self) -> None:
-        self._lead.release()
+        self._give_up_lead()
         if self._followers:
             self._promote()
         if self._deep:
@@ -290,7 +306,7 @@ class Reactor:
     def help(self) -> None:
         """Flush, and handle what has come, without waiting: called now and then by submitters."""
         self.activity += 1
-        if self._lead.acquire(blocking=False):
+        if self._take_lead():
             try:
                 self.turn(0)
             finally:
@@ -320,7 +336,7 @@ class Reactor:
         while not self.closed:
             seen = self.activity
             self._doze.acquire(timeout=_TICK)
-            if self._lead.acquire(blocking=False):
+            if self._take_lead():
                 try:
                     if self.activity != seen:
                         self.flush()
@@ -330,7 +346,7 @@ class Reactor:
                     sys.excepthook(*sys.exc_info())
                 finally:
                     self._courier_leads = False
-                    self._lead.release()
+                    self._give_up_lead()
                     self._promote()
             elif self.activity == seen:
                 self._sleep_deep()
@@ -353,6 +369,12 @@ class Reactor:
         except RuntimeError:  # roused already
             pass
 
+    def forsake(self) -> None:
+        """In a forked child: everything here is the parent's."""
+        self.closed = True
+        self._poller.close()
+        os.close(self._alarm)
+
     def close(self) -> None:
         """Stop the courier, send home whoever waits, and close the poller.
 
@@ -369,6 +391,10 @@ class Reactor:
         self._lead.acquire(timeout=_PARTING)
         self._poller.close()
         os.close(self._alarm)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _nothing() -> None:

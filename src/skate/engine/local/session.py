@@ -39,6 +39,10 @@ class Session:
         """All that must be removed at the end; the one with the lock last."""
         return [os.path.dirname(self.shm_dir), self.disk_dir, self.dir]
 
+    def forsake(self) -> None:
+        """In a forked child: the lock is the parent's."""
+        os.close(self._lock)
+
     def remove(self) -> None:
         for path in self.dirs:
             remove_tree(path)

@@ -102,12 +102,16 @@ class Store:
             raise SegmentMovedError(name)
         return fd
 
+    def exists(self, location: Location) -> bool:
+        return os.path.exists(self.path(location[0]))
+
     def recycle(self, name: str) -> None:
         """A segment that this process wrote is free: keep it for the next value, or delete it."""
         if name[0] == "s":
             try:
                 kept = self._pool.keep(_Segment(name, self.path(name)))
-            except OSError:
+            except OSError:  # it was spilled: what is left of it is our mapping
+                self._pool.forget(name)
                 return
             if kept:
                 self._trim_later()
@@ -132,6 +136,12 @@ class Store:
             os.unlink(self.path(name))
         except FileNotFoundError:
             pass
+
+    def delete_others(self, writer: int, in_use: set[str]) -> None:
+        """Delete the segments in shared memory of a process, except those in use."""
+        for name in os.listdir(self._dirs["s"]):
+            if name.startswith(f"s{writer}-") and name not in in_use:
+                self.delete(name)
 
     def path(self, name: str) -> str:
         return os.path.join(self._dirs[name[0]], name)
@@ -238,6 +248,11 @@ class _Pool:
             segment.free_since = time.monotonic()
             self._free.append(segment)
             return True
+
+    def forget(self, name: str) -> None:
+        """Let go of the mapping of a segment that is no more."""
+        with self._lock:
+            self._lent.pop(name, None)
 
     @property
     def empty(self) -> bool:

@@ -66,6 +66,9 @@ def _reseed() -> None:
     random = sys.modules.get("numpy.random")
     if random is not None:
         random.seed()
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "manual_seed"):
+        torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
 
 
 def set_gpus(gpu_ids: tuple[int, ...]) -> None:

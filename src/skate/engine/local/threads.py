@@ -34,8 +34,9 @@ def run_threads(execution: Execution, creation: Work) -> int:
             ).start()
 
     def deliver(work: Work) -> None:
-        extra = work[0][7]
-        queues[extra.get("group", _DEFAULT) if extra else _DEFAULT].put(work)
+        group = execution.group_of(work, queues)
+        if group is not None:
+            queues[group].put(work)
 
     execution.cancel_running = lambda id: None  # a thread cannot be interrupted
     with execution.engine.lock:
@@ -63,7 +64,11 @@ def _perform(execution: Execution, work: Work, start: float) -> bool:
     if work[0][1] in execution.cancelled:
         execution.answers.cancelled(work)
         return False
-    call = execution.begin(work)
+    try:
+        call = execution.begin(work)
+    except SystemExit as exit:  # while unpickling the arguments
+        execution.stop(work, exit)
+        return False
     if call is None:
         return False
     function, args, kwargs, running = call

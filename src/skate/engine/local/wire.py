@@ -45,18 +45,31 @@ class Connection:
         return self.socket.fileno()
 
     def flush(self) -> bool:
-        """Write what was collected; False if the peer must read before the rest fits."""
-        with self._writing:
-            if self.closed:
-                self.outbox = []
-                return True
-            if self._unsent:
-                self._write(self._unsent)
-            if self.outbox:
-                messages, self.outbox = self.outbox, []
-                body = marshal.dumps(messages, _MARSHAL_VERSION)
-                self._write(len(body).to_bytes(4, "little") + body)
-            return not self._unsent
+        """Write what was collected; False if the peer must read before the rest fits.
+
+        Whoever finds another at it leaves its messages to that one. That other may be further up
+        on the same stack: a garbage collection in here can run user code that prints.
+        """
+        while self._writing.acquire(blocking=False):
+            try:
+                self._write_collected()
+            finally:
+                self._writing.release()
+            if not self.outbox or self._unsent:
+                break
+        return not self._unsent
+
+    def _write_collected(self) -> None:
+        if self.closed:
+            self.outbox = []
+            self._unsent.clear()
+            return
+        if self._unsent:
+            self._write(self._unsent)
+        if self.outbox:
+            messages, self.outbox = self.outbox, []
+            body = marshal.dumps(messages, _MARSHAL_VERSION)
+            self._write(len(body).to_bytes(4, "little") + body)
 
     def _write(self, data: bytes | bytearray) -> None:
         if data is not self._unsent and self._unsent:
@@ -104,6 +117,14 @@ class Connection:
         if position:
             del inbox[:position]
         return messages
+
+    def forsake(self) -> None:
+        """In a forked child: the socket is the parent's, and so is what was to be written."""
+        self.closed = True
+        self.outbox = []
+        self._unsent = bytearray()
+        self._writing = threading.Lock()
+        self.socket.close()
 
     def close(self) -> None:
         with self._writing:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from skate import _serialization, exceptions
+from skate import _serialization
 from skate._refs import ObjectRef, ObjectRefGenerator
 from skate._serialization import Serialized
 from skate.engine.base import (
@@ -43,6 +43,7 @@ from skate.engine.local.wire import Connection, Message
 
 _SOON = 0.002
 _LINGER = 0.05
+_MOST_OPTIONS = 1000
 
 
 class WorkerEngine(Objects, Engine):
@@ -71,7 +72,6 @@ class WorkerEngine(Objects, Engine):
         self._linger_timer = False
         self._handlers: dict[int, Callable[..., None]] = {
             m.VALUE: self._on_value,
-            m.SYNCED: self._on_value,
             m.RECYCLE: self.store.recycle,
             m.PEER: self.peers.on_peer,
             m.LISTEN: self.peers.listen,
@@ -102,23 +102,20 @@ class WorkerEngine(Objects, Engine):
     def request(self, method: str, *args: Any, blocking: bool = False) -> Any:
         """Ask the hub something and wait for the answer."""
         entry = Entry(self.next_id())
-        entry.asked = True
+        needs = Needs({entry}, 1, fail_fast=True)
+        packed = _serialization.dumps(args).packed()
         with self.lock:
             self.entries[entry.id] = entry
-            self.send((m.REQUEST, entry.id, method, _serialization.dumps(args).packed()))
-        needs = Needs({entry}, 1, fail_fast=True)
-        with self.lock:
-            if entry.kind is None:
-                self._blocked.append(needs)
+            self._blocked.append(needs)
+            self.send((m.REQUEST, entry.id, method, packed))
         try:
             if blocking:
                 self._while_blocked(needs, None)
-            elif not needs.done and entry.kind is None:
+            else:
                 self.reactor.run_until(needs)
         finally:
             with self.lock:
-                if needs in self._blocked:
-                    self._blocked.remove(needs)
+                self._blocked.remove(needs)
                 self.entries.pop(entry.id, None)
         return self.load(entry)
 
@@ -226,9 +223,7 @@ class WorkerEngine(Objects, Engine):
             self._lingering = None
 
     def _refetch(self, entry: Entry) -> None:
-        with self.lock:
-            entry.kind, entry.asked = None, False
-        self._await({entry}, 1, None, fail_fast=True)
+        entry.data = self.request("locate", entry.id)
 
     def pin(self, ref: ObjectRef[Any]) -> None:
         with self.lock:
@@ -313,7 +308,14 @@ class WorkerEngine(Objects, Engine):
         known = self._options_sent.get(id(options))
         if known is not None:
             return known[1]
-        serialized = _serialization.dumps(options)
+        if len(self._options_sent) >= _MOST_OPTIONS:
+            self._options_sent.clear()
+            self.send((m.OPTIONS, -1, None, ()))
+        sendable = options
+        if isinstance(getattr(options, "retry_exceptions", None), tuple):
+            types = _serialization.dumps(options.retry_exceptions).packed()
+            sendable = options._replace(retry_exceptions=types)
+        serialized = _serialization.dumps(sendable)
         key = self.next_id()
         self._options_sent[id(options)] = (options, key)
         self.send((m.OPTIONS, key, serialized.packed(), self.published(serialized.refs)))
@@ -330,7 +332,7 @@ class WorkerEngine(Objects, Engine):
 
     def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
         entry = self.entry_of(ref)
-        if not self.peers.cancel(entry):
+        if not self.peers.cancel(entry, force):
             self.request("cancel", entry.id, force, recursive)
 
     # -- streams -------------------------------------------------------------------------------
@@ -342,11 +344,11 @@ class WorkerEngine(Objects, Engine):
         return None if id is None else self._given(id)
 
     def _given(self, id: int) -> ObjectRef[Any]:
-        """A reference that the hub already counts as held here."""
+        """A reference to what the hub has lent us: ours from now on, so the loan can end."""
         with self.lock:
-            entry = self.entries.get(id) or Entry(id)
-            self._own(entry)
-            return entry.ref() or self.new_ref(entry)
+            ref = self.adopt(id)
+            self.send((m.RETURN, id))
+            return ref
 
     def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
         return bool(self.request("stream_ready", generator._id, index))
@@ -465,6 +467,16 @@ class WorkerEngine(Objects, Engine):
     def placement_group_table(self) -> dict[str, dict[str, Any]]:
         return dict(self.request("group_table"))
 
+    def forsake(self) -> None:
+        """This is a child that user code has forked: the sockets are its parent's."""
+        from skate.engine import install_engine
+
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        install_engine(None)
+        self.hub.forsake()
+        self.peers.forsake()
+        self.reactor.forsake()
+
     def shutdown(self) -> None:
         raise RuntimeError("shutdown() is for the driver; this is a worker")
 
@@ -484,6 +496,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
     surroundings.settle_in(settings, fds[1], fds[2])
     engine = WorkerEngine(number, settings, socket.socket(fileno=fds[0]))
     install_engine(engine)
+    os.register_at_fork(after_in_child=engine.forsake)
     sys.stdout = surroundings.Printer(engine, 1, sys.stdout)
     sys.stderr = surroundings.Printer(engine, 2, sys.stderr)
     engine.execution.interrupts.install()
@@ -506,6 +519,3 @@ def _exit_code(exit: SystemExit) -> int:
     if exit.code is None:
         return 0
     return exit.code if isinstance(exit.code, int) else 1
-
-
-__all__ = ["FAILED", "WorkerEngine", "exceptions", "run_worker"]

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from skate import _serialization, exceptions
 from skate.engine.local import messages as m
 from skate.engine.local.hub import errors
+from skate.engine.local.hub.plans import returns
 from skate.engine.local.hub.requests import Requests
-from skate.engine.local.hub.work import Function, Task
+from skate.engine.local.hub.values import NONE
+from skate.engine.local.hub.work import Function, Plan, Task
 from skate.engine.local.hub.workers import Worker
-from skate.engine.local.objects import FAILED, INLINE
+from skate.engine.local.objects import FAILED, INLINE, STORED
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
@@ -39,6 +41,7 @@ class Desk:
                 m.LISTENING: self.on_listening,
                 m.LOST_CALL: self.on_lost_call,
                 m.PUT_FOR: self.on_put_for,
+                m.RETURN: self.on_return,
             }
         )
 
@@ -50,8 +53,12 @@ class Desk:
         self._hub.counts.add(nested)
         uses = data[:65536] if isinstance(data, bytes) else b""
         self._hub.functions[key] = Function(key, kind, data, name, uses)
+        worker.exported.append(key)
 
     def on_options(self, worker: Worker, key: int, packed: Any, nested: Sequence[int]) -> None:
+        if key < 0:  # the worker starts counting anew
+            worker.options.clear()
+            return
         self._hub.counts.add(nested)
         worker.options[key] = _serialization.loads(packed)
 
@@ -64,13 +71,14 @@ class Desk:
         data: Any,
         dependencies: Any,
         nested: Sequence[int],
-        options: int,
+        options_key: int,
         parent: int,
     ) -> None:
+        options = worker.options[options_key]
         try:
-            plan = self._engine.planner.task_plan(worker.options[options])
-        except ValueError as error:
-            self._refuse(worker, id, error)
+            plan = self._engine.planner.task_plan(options)
+        except Exception as error:
+            self._refuse(worker, id, options.num_returns, error)
             return
         task = Task(
             id, self._hub.functions[key], (kind, data), self._entries(dependencies), nested,
@@ -95,12 +103,10 @@ class Desk:
         function = self._hub.functions[key]
         try:
             plan = self._engine.planner.actor_plan(options, _serialization.loads(meta))
-        except ValueError as error:
-            self._refuse(worker, id, error)
+        except Exception as error:
+            self._refuse(worker, id, 1, error)
             return
-        task = Task(
-            id, function, (kind, data), self._entries(dependencies), nested, plan, worker
-        )  # fmt: skip
+        task = Task(id, function, (kind, data), self._entries(dependencies), nested, plan, worker)
         self._hub.announce(task)
         self._requests.new_actor(task, options, function.name, meta)
 
@@ -114,19 +120,19 @@ class Desk:
         data: Any,
         dependencies: Any,
         nested: Sequence[int],
-        options: int,
+        options_key: int,
         parent: int,
     ) -> None:
-        plan = self._engine.planner.call_plan(actor_id, worker.options[options])
-        task = Task(
-            id, None, (kind, data), self._entries(dependencies), nested, plan, worker, parent
-        )  # fmt: skip
-        task.method = method
+        options = worker.options[options_key]
         try:
             self._hub.check_pending_calls(actor_id)
-        except exceptions.PendingCallsLimitExceeded as error:
-            self._refuse(worker, id, error)
+            plan = self._engine.planner.call_plan(actor_id, options)
+        except Exception as error:
+            self._refuse(worker, id, options.num_returns, error)
             return
+        arguments = self._entries(dependencies)
+        task = Task(id, None, (kind, data), arguments, nested, plan, worker, parent)
+        task.method = method
         self._hub.announce(task)
         self._hub.call_actor(actor_id, task)
 
@@ -139,20 +145,26 @@ class Desk:
             callee.when_lost.append(lambda: self._lost_call(worker, *call))
 
     def _lost_call(self, worker: Worker, id: int, actor_id: int, *rest: Any) -> None:
-        plan = self._engine.planner.call_plan(actor_id, worker.options[rest[-2]])
-        if plan.retries:
+        *_, options_key, _ = rest
+        options = worker.options[options_key]
+        if self._engine.planner.call_plan(actor_id, options).retries:
             self.on_call_actor(worker, id, actor_id, *rest)
-            return
-        self._hub.counts.hold(worker, (id,))
-        entry = self._hub.counts.entry(id)
-        self._engine.complete(entry, FAILED, self._hub.why_lost(actor_id))
+        else:
+            self._fail(worker, id, options.num_returns, self._hub.why_lost(actor_id))
 
     def _entries(self, dependencies: Any) -> list[Any]:
         return [(slot, self._hub.counts.entry(id)) for slot, id in dependencies]
 
-    def _refuse(self, worker: Worker, id: int, error: Exception) -> None:
-        self._hub.counts.hold(worker, (id,))
-        self._engine.complete(self._hub.counts.entry(id), FAILED, errors.packed(error))
+    def _refuse(self, worker: Worker, id: int, num_returns: int | str, error: Exception) -> None:
+        self._fail(worker, id, num_returns, errors.packed(error))
+
+    def _fail(self, worker: Worker, id: int, num_returns: int | str, error: Any) -> None:
+        """All values of what the worker has asked for are this error."""
+        streaming, count = returns(num_returns)
+        plan = Plan(None, count, 0, streaming=streaming)
+        task = Task(id, None, (INLINE, NONE), (), (), plan, worker)
+        self._hub.announce(task)
+        self._hub.fail(task, error)
 
     def on_put_for(
         self, worker: Worker, owner: int, id: int, kind: int, data: Any, contained: Any
@@ -161,6 +173,13 @@ class Desk:
         caller = self._engine.processes.workers.get(owner)
         if caller is not None:
             self._hub.on_put(caller, id, kind, data, contained)
+        elif kind == STORED:
+            self._engine.processes.free_segment(data)
+
+    def on_return(self, worker: Worker, id: int) -> None:
+        """The worker holds what it was lent."""
+        worker.loans.remove(id)
+        self._hub.counts.drop((id,))
 
     # -- direct connections ----------------------------------------------------------------------
 
@@ -239,8 +258,9 @@ class Desk:
         return self._lend(worker, *self._requests.find_group(name))
 
     def _lend(self, worker: Worker, id: int, value: Any) -> tuple[int, Any]:
-        """An id that the worker holds from now on."""
-        self._hub.counts.hold(worker, (id,))
+        """An id that is kept for the worker until it says that it holds it."""
+        worker.loans.append(id)
+        self._hub.counts.add((id,))
         return id, value
 
     # -- streams of workers ----------------------------------------------------------------------
@@ -257,8 +277,7 @@ class Desk:
                 done = True
                 item = self._hub.take_item(entry, index)
                 if item is not None:
-                    self._hub.counts.hold(worker, (item,))
-                    self._hub.counts.drop((item,))
+                    worker.loans.append(item)  # the stream's own hold becomes the loan
                 self._answer(worker, answer, INLINE, _serialization.dumps(item).packed())
 
         def late() -> None:

@@ -100,6 +100,8 @@ def _how_to_declare(demand: Demand, machine: Pool) -> str:
 def unschedulable(task: Task, scheduler: Scheduler) -> exceptions.SkateError:
     shape = task.plan.shape
     assert shape is not None
+    if shape.group is not None:
+        return group_removed(task)
     text = (
         f"{task.name} asks for {from_units(shape.demand)}, and {shape.problem}. "
         f"There is {from_units(scheduler.machine.total)} in total. Ask for less, or say that "

@@ -9,6 +9,7 @@ or that makes a call. What comes from workers arrives in `received`, in order pe
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,10 @@ class Hub(Lives):
     def received(self, worker: Worker, incoming: Sequence[tuple[Any, ...]]) -> None:
         """Messages of a worker, in order."""
         for message in incoming:
-            self.handlers[message[0]](worker, *message[1:])
+            try:
+                self.handlers[message[0]](worker, *message[1:])
+            except Exception:  # a defect must be seen, and must not take the others along
+                sys.excepthook(*sys.exc_info())
         while self._answered:
             self.scheduler.refill(self._answered.pop())
 
@@ -70,6 +74,10 @@ class Hub(Lives):
         for id in worker.promised:
             self._complete(id, FAILED, owner_died, ())
         self.counts.release(worker, list(worker.holds))
+        self.counts.drop(worker.loans)
+        for key in worker.exported:  # pending tasks have theirs; a stored one may be needed
+            if self.functions[key].kind == INLINE:
+                del self.functions[key]
         for follow_up in worker.when_lost:
             follow_up()
         self.scheduler.dispatch_all()

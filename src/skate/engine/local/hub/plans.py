@@ -32,14 +32,16 @@ class Planner:
         known = self._plans.get(id(options))
         if known is not None:
             return known[1]
-        return self._remember(id(options), options, self._make_task_plan(options))
+        with self._engine.lock:
+            return self._remember(id(options), options, self._make_task_plan(options))
 
     def call_plan(self, actor: int, options: CallOptions) -> Plan:
         key = (actor, id(options))
         known = self._plans.get(key)
         if known is not None:
             return known[1]
-        return self._remember(key, options, self._make_call_plan(actor, options))
+        with self._engine.lock:
+            return self._remember(key, options, self._make_call_plan(actor, options))
 
     def _remember(self, key: Any, options: Any, plan: Plan) -> Plan:
         if len(self._plans) >= _MOST_PLANS:
@@ -51,12 +53,12 @@ class Planner:
 
     def _make_task_plan(self, options: TaskOptions) -> Plan:
         demand = _demand(options, default_cpus=1.0)
-        streaming, count = _returns(options.num_returns)
+        streaming, count = returns(options.num_returns)
         extra = self._extra(options, demand)
         if options.num_returns == "dynamic":
             extra["dynamic"] = True
         if options.backpressure:
-            extra["backpressure"] = options.backpressure
+            extra["backpressure"] = int(options.backpressure)
         if options.retry_exceptions is not False:
             extra["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
         if streaming:
@@ -78,7 +80,7 @@ class Planner:
         """What a worker cannot take for granted."""
         extra: dict[str, Any] = {}
         if options.name and isinstance(options, TaskOptions):
-            extra["name"] = options.name
+            extra["name"] = plain_text(options.name)
         if demand != {"CPU": 1.0}:
             extra["resources"] = demand
         if options.placement_group:
@@ -96,10 +98,10 @@ class Planner:
         extra = self._extra(options, demand)
         extra["resources"] = demand
         extra["concurrency"] = concurrency(options, meta.is_async)
-        extra["groups"] = dict(options.concurrency_groups)
+        extra["groups"] = {str(k): int(n) for k, n in options.concurrency_groups.items()}
         extra["is_async"] = meta.is_async
-        extra["name"] = options.name
-        extra["namespace"] = options.namespace or self._engine.namespace
+        extra["name"] = plain_text(options.name)
+        extra["namespace"] = plain_text(options.namespace or self._engine.namespace)
         extra["meta"] = _serialization.dumps(meta).packed()
         shape = self._engine.hub.scheduler.shape(
             to_units(demand),
@@ -111,7 +113,7 @@ class Planner:
         return Plan(shape, 1, 0, extra)
 
     def _make_call_plan(self, actor_id: int, options: CallOptions) -> Plan:
-        streaming, count = _returns(options.num_returns)
+        streaming, count = returns(options.num_returns)
         retries = options.max_task_retries
         if retries is None:
             actor = self._engine.hub.actors.get(actor_id)
@@ -122,11 +124,11 @@ class Planner:
         if options.num_returns == "dynamic":
             extra["dynamic"] = True
         if options.backpressure:
-            extra["backpressure"] = options.backpressure
+            extra["backpressure"] = int(options.backpressure)
         if options.name:
-            extra["name"] = options.name
+            extra["name"] = plain_text(options.name)
         if options.concurrency_group:
-            extra["group"] = options.concurrency_group
+            extra["group"] = plain_text(options.concurrency_group)
         if options.retry_exceptions is not False:
             extra["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
         return Plan(None, count, retries, extra or None, None, streaming)
@@ -167,7 +169,8 @@ class Planner:
         env = self._runtime_env(runtime_env)
         items: dict[str, Any] = {}
         if env.get("env_vars"):
-            items["env_vars"] = tuple(sorted(env["env_vars"].items()))
+            pairs = env["env_vars"].items()
+            items["env_vars"] = tuple(sorted((plain_text(k), plain_text(v)) for k, v in pairs))
         if env.get("working_dir"):
             items["working_dir"] = os.path.abspath(env["working_dir"])
         if env.get("py_modules"):
@@ -178,13 +181,18 @@ class Planner:
         return tuple(sorted(items.items()))
 
 
+def plain_text(text: str | None) -> str | None:
+    """Without a subclass (such as StrEnum), which messages could not carry."""
+    return None if text is None else str.__str__(text)
+
+
 def concurrency(options: ActorOptions, is_async: bool) -> int:
     if options.max_concurrency is not None:
-        return options.max_concurrency
+        return int(options.max_concurrency)
     return _ASYNC_CONCURRENCY if is_async else 1
 
 
-def _returns(num_returns: int | str) -> tuple[bool, int]:
+def returns(num_returns: int | str) -> tuple[bool, int]:
     """(streaming, number of references)."""
     if num_returns == "streaming":
         return True, 1
@@ -201,12 +209,15 @@ def _demand(options: TaskOptions | ActorOptions, default_cpus: float) -> dict[st
     return {name: float(amount) for name, amount in demand.items() if amount}
 
 
-def _packed_exceptions(allowed: bool | tuple[type[BaseException], ...]) -> Any:
+def _packed_exceptions(allowed: Any) -> Any:
+    """As a worker gets them; a worker's own arrive packed, as the driver may not know them."""
+    if isinstance(allowed, bytes):
+        return allowed
     types = (Exception,) if allowed is True else allowed
     return _serialization.dumps(types).packed()
 
 
 def _module_parent(module: Any) -> str:
     """The directory to put on sys.path for a py_modules item: a path or an imported module."""
-    path = module if isinstance(module, str) else os.path.dirname(module.__file__)
+    path = os.fspath(module) if isinstance(module, (str, os.PathLike)) else module.__path__[0]
     return os.path.dirname(os.path.abspath(path))

@@ -57,7 +57,7 @@ class Processes:
             **dict(environment),
             "environ": dict(os.environ),
             "cwd": _cwd(),
-            "sys_path": sys.path,
+            "sys_path": [os.fspath(path) for path in sys.path],
         }
         try:
             for _ in range(2):
@@ -90,11 +90,18 @@ class Processes:
         with self._engine.lock:
             if worker.number not in self.workers:
                 return
-            received = worker.connection.receive()
+            received = self._receive(worker)
             if received is None:
                 self._hung_up(worker)
             else:
                 self._engine.hub.received(worker, received)
+
+    def _receive(self, worker: Worker) -> list[Message] | None:
+        try:
+            return worker.connection.receive()
+        except (ValueError, TypeError, EOFError):  # someone else wrote into its socket
+            self.kill(worker)
+            return None
 
     # -- ending --------------------------------------------------------------------------------
 
@@ -155,6 +162,7 @@ class Processes:
         self._reactor.remove(worker.connection.fileno())
         worker.connection.close()
         self._engine.hub.worker_lost(worker)
+        self._engine.remove_free_segments(worker.number)
 
     # -- fork servers --------------------------------------------------------------------------
 
@@ -191,7 +199,7 @@ class Processes:
         worker.status = status
         # Read what it had still written. Not until end of file: a child of its own may have
         # kept the socket open.
-        while received := worker.connection.receive():
+        while received := self._receive(worker):
             self._engine.hub.received(worker, received)
         self._gone(worker)
 
@@ -212,15 +220,28 @@ class Processes:
     def free_segment(self, location: tuple[str, int]) -> None:
         """Nobody needs it: back to the process that wrote it, for its next value."""
         name = location[0]
+        if name[0] == "d" or not self.recycle(name):
+            self._engine.store.delete(name)
+
+    def recycle(self, name: str) -> bool:
+        """Give a segment back to its writer; False if that is gone."""
         writer = int(name[1:].partition("-")[0])
         if writer == 0:
             self._engine.store.recycle(name)
-        elif writer in self.workers and name[0] == "s":
+        elif writer in self.workers:
             self.send(self.workers[writer], (m.RECYCLE, name), at_once=False)
         else:
-            self._engine.store.delete(name)
+            return False
+        return True
 
     # -- the end -------------------------------------------------------------------------------
+
+    def forsake(self) -> None:
+        """In a forked child: workers and servers are the parent's."""
+        for worker in self.workers.values():
+            worker.connection.forsake()
+        for server in self._servers.all():
+            server.close()
 
     def shutdown(self) -> None:
         for worker in self.workers.values():

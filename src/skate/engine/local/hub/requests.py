@@ -14,7 +14,7 @@ from skate.engine.local.hub.actors import DEAD, Actor
 from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import from_units
 from skate.engine.local.hub.work import Task
-from skate.engine.local.objects import FAILED
+from skate.engine.local.objects import FAILED, STORED
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
@@ -170,6 +170,13 @@ class Requests:
         return {str(row["placement_group_id"]): row for row in rows}
 
     # -- memory --------------------------------------------------------------------------------
+
+    def locate(self, id: int) -> Any:
+        """Where an object's segment is now. Raises ObjectLostError if there is none."""
+        entry = self._engine.entries.get(id)
+        if entry is None or entry.kind != STORED or not self._engine.store.exists(entry.data):
+            raise exceptions.ObjectLostError(f"{id:056x}")
+        return entry.data
 
     def make_room(self, size: int) -> bool:
         return self._engine.spilling.free_memory(size)

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import CPU, Allocation, Demand, Pool
@@ -38,7 +39,8 @@ class Shape:
     """A queue of tasks that any worker of a kind can run."""
 
     __slots__ = (
-        "bundle", "dedicated", "demand", "environment", "group", "leases", "problem", "queue",
+        "__weakref__", "bundle", "dedicated", "demand", "environment", "group", "leases",
+        "problem", "queue",
     )  # fmt: skip
 
     def __init__(
@@ -65,7 +67,8 @@ class Scheduler:
         self.groups: dict[int, Group] = {}
         self._keep_idle = keep_idle
         self._effects = effects
-        self._shapes: dict[tuple[Any, ...], Shape] = {}
+        self._shapes: WeakValueDictionary[tuple[Any, ...], Shape] = WeakValueDictionary()
+        self._waiting: dict[Shape, None] = {}  # those with tasks in their queue, in turn
         self._idle: dict[Environment, list[Worker]] = {}
 
     # -- shapes --------------------------------------------------------------------------------
@@ -82,7 +85,7 @@ class Scheduler:
         key = (wanted, environment, group.id if group else 0, bundle, dedicated)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = Shape(demand, environment, group, bundle, dedicated)
+            self._shapes[key] = shape = Shape(demand, environment, group, bundle, dedicated)
             if group is None and not self.machine.could_ever_fit(demand):
                 shape.problem = "this machine does not have that much"
         return shape
@@ -101,6 +104,7 @@ class Scheduler:
         assert shape is not None
         task.worker = None
         shape.queue.appendleft(task)
+        self._waiting[shape] = None
 
     def withdraw(self, task: Task) -> bool:
         """Take back a task that no worker has; False if one has it."""
@@ -110,30 +114,42 @@ class Scheduler:
             shape.queue.remove(task)
         except ValueError:
             return False
+        self._note_queue(shape)
         return True
+
+    def _note_queue(self, shape: Shape) -> None:
+        if shape.queue:
+            self._waiting[shape] = None
+        else:
+            self._waiting.pop(shape, None)
 
     def dispatch(self, shape: Shape) -> None:
         """Send as many tasks of the shape as can go now."""
         queue = shape.queue
         while queue:
             task = queue.popleft()  # before a worker is started, which may lead back here
+            if task.cancelled:
+                continue
             worker = self._worker_for(shape, task)
             if worker is None:
                 queue.appendleft(task)
+                self._waiting[shape] = None
                 return
             self._assign(worker, task)
+        if self._waiting:
+            self._waiting.pop(shape, None)
 
     def dispatch_all(self) -> None:
         """Resources have become free: whoever waits gets a turn."""
         for group in self.groups.values():
             if group.state == "PENDING" and group.reserve(self.machine):
                 self._effects.group_ready(group)
-        waiting = [(key, shape) for key, shape in self._shapes.items() if shape.queue]
-        for key, shape in waiting:
+        for shape in list(self._waiting):
             before = len(shape.queue)
             self.dispatch(shape)
-            if len(shape.queue) < before and self._shapes.pop(key, None) is not None:
-                self._shapes[key] = shape  # to the end: the next time others come first
+            if 0 < len(shape.queue) < before:
+                del self._waiting[shape]
+                self._waiting[shape] = None  # to the end: the next time others come first
 
     def _worker_for(self, shape: Shape, task: Task) -> Worker | None:
         allocation = self._take(shape)
@@ -141,8 +157,8 @@ class Scheduler:
             return self._lease(shape, allocation, task)
         if shape.leases and not shape.dedicated:
             least = min(shape.leases, key=_load)
-            room = len(least.in_flight) < self._window(task) and not least.blocked
-            if room and not self._others_wait(least):
+            room = len(least.in_flight) < self._window(task)
+            if room and not least.blocked and not least.exclusive and not self._others_wait(least):
                 return least
         return None
 
@@ -161,7 +177,7 @@ class Scheduler:
             worker = idle.pop() if idle else self._effects.start(shape.environment, task)
         except BaseException:
             allocation.pool.give_back(allocation)
-            shape.queue.appendleft(task)
+            self.requeue(task)
             raise
         worker.shape = shape
         worker.allocation = allocation
@@ -170,8 +186,7 @@ class Scheduler:
 
     def _window(self, task: Task) -> int:
         """How many tasks may be with a worker at once, if this one is to join them."""
-        plan = task.plan
-        if task.solo or plan.retries == 0 or plan.max_calls or plan.streaming:
+        if _goes_alone(task):
             return 1
         assert task.function is not None
         return task.function.window
@@ -179,6 +194,7 @@ class Scheduler:
     def _assign(self, worker: Worker, task: Task) -> None:
         task.worker = worker
         worker.in_flight[task.id] = task
+        worker.exclusive = _goes_alone(task)
         self._effects.send(worker, task)
 
     # -- workers -------------------------------------------------------------------------------
@@ -190,8 +206,15 @@ class Scheduler:
             return
         queue, in_flight = shape.queue, worker.in_flight
         if queue and not worker.blocked and not _used_up(worker) and not self._others_wait(worker):
-            while queue and len(in_flight) < self._window(queue[0]):
-                self._assign(worker, queue.popleft())
+            while (
+                queue
+                and len(in_flight) < self._window(queue[0])
+                and not (in_flight and worker.exclusive)
+            ):
+                task = queue.popleft()
+                if not task.cancelled:
+                    self._assign(worker, task)
+            self._note_queue(shape)
         if not in_flight:
             self.end_lease(worker)
 
@@ -200,8 +223,8 @@ class Scheduler:
         shape, allocation = worker.shape, worker.allocation
         assert shape is not None
         assert allocation is not None
-        for other in self._shapes.values():
-            rival = other.queue and other is not shape and other.group is shape.group
+        for other in self._waiting:
+            rival = other is not shape and other.group is shape.group
             if rival and allocation.pool.would_fit(other.demand, allocation):
                 return True
         return False
@@ -291,11 +314,20 @@ class Scheduler:
         )
 
     def drop_shapes(self, matches: Callable[[Shape], bool]) -> list[Task]:
-        """Forget the shapes (of a removed group); the tasks that waited there."""
+        """Close the shapes (of a removed group) for good; the tasks that waited there."""
         tasks: list[Task] = []
-        for key in [key for key, shape in self._shapes.items() if matches(shape)]:
-            tasks += self._shapes.pop(key).queue
+        for shape in [shape for shape in self._shapes.values() if matches(shape)]:
+            shape.problem = "its placement group was removed"
+            tasks += shape.queue
+            shape.queue.clear()
+            self._waiting.pop(shape, None)
         return tasks
+
+
+def _goes_alone(task: Task) -> bool:
+    """Whether nothing may be with a worker beside it: a death must not concern two of them."""
+    plan = task.plan
+    return bool(task.solo or plan.retries == 0 or plan.max_calls or plan.streaming)
 
 
 def _load(worker: Worker) -> int:

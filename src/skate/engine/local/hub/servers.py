@@ -49,12 +49,15 @@ class ForkServer:
         """Ask for a worker. Raises OSError when the server is gone."""
         self.workers[worker.number] = worker
         worker.server = self
-        packet = marshal.dumps((forkserver.FORK, worker.number, settings))
-        self.control.setblocking(True)  # may wait a moment while the server forks
+        packet = marshal.dumps((forkserver.FORK, worker.number))
+        details = os.memfd_create("skate-settings")  # an environment may exceed a packet
         try:
-            socket.send_fds(self.control, [packet], fds)
+            os.write(details, marshal.dumps(settings))
+            self.control.setblocking(True)  # may wait a moment while the server forks
+            socket.send_fds(self.control, [packet], [details, *fds])
         finally:
             self.control.setblocking(False)
+            os.close(details)
 
     def kill(self, worker: Worker) -> None:
         """End a worker whose pid is not known here yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from skate import exceptions
@@ -12,9 +13,10 @@ from skate.engine.local.store import Location, SegmentMovedError, Store
 class Spilling:
     """Stored objects, the coldest first. A read makes an object the warmest."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, forget: Callable[[str], object]) -> None:
         self.bytes_in_memory = 0
         self._store = store
+        self._forget = forget  # tell the process that wrote a segment that it is gone
         self._in_memory: dict[int, Entry] = {}
         self._broken = False  # the disk is full: spilling is pointless
 
@@ -30,6 +32,9 @@ class Spilling:
     def removed(self, entry: Entry) -> None:
         if self._in_memory.pop(entry.id, None) is not None:
             self.bytes_in_memory -= entry.data[1]
+
+    def names_in_memory(self) -> set[str]:
+        return {entry.data[0] for entry in self._in_memory.values()}
 
     def used(self, entry: Entry) -> None:
         if entry.id in self._in_memory:
@@ -64,5 +69,6 @@ class Spilling:
             self.removed(entry)
             entry.data = moved
             self._store.delete(location[0])
+            self._forget(location[0])
             done += location[1]
         return done

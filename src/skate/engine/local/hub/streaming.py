@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from skate.engine.local import messages as m
 from skate.engine.local.hub.streams import Stream
 from skate.engine.local.hub.values import Values
+from skate.engine.local.hub.work import Task
 from skate.engine.local.hub.workers import Worker
 from skate.engine.local.objects import FAILED, Entry
 
@@ -14,12 +16,22 @@ from skate.engine.local.objects import FAILED, Entry
 class Streaming(Values):
     """Items come in, are taken or abandoned, and tell the producer how far the consumer is."""
 
+    @abstractmethod
+    def give_up(self, task: Task) -> None:
+        """Nobody wants what a task that has not started would produce."""
+
     def on_item(
         self, worker: Worker, task_id: int, index: int, id: int, kind: int, data: Any, inner: Any
     ) -> None:
         stream = self._stream(task_id)
-        if stream is None or stream.abandoned or index < stream.produced:
+        if stream is None or stream.abandoned:
             self._discard(kind, data)
+            self.processes.send(worker, (m.CREDIT, task_id, -1))
+            return
+        if index < stream.produced:  # the task runs again, and knows nothing of its consumer
+            self._discard(kind, data)
+            if stream.taken:
+                self.processes.send(worker, (m.CREDIT, task_id, stream.taken))
             return
         self.counts.add((id,))  # kept by the stream until it is taken
         self._complete(id, kind, data, inner)
@@ -46,6 +58,8 @@ class Streaming(Values):
     def take_item(self, entry: Entry, index: int) -> int | None:
         """The id of an item that is there, now the caller's to hold; None at the end."""
         id: int | None = entry.stream.items.pop(index, None)
+        if id is not None:
+            entry.stream.taken = max(entry.stream.taken, index + 1)
         task = entry.task
         if id is None or task is None or task.worker is None:
             return id
@@ -63,5 +77,9 @@ class Streaming(Values):
         items, stream.items = stream.items, {}
         self.counts.drop(items.values())
         task = entry.task
-        if task is not None and task.worker is not None and not stream.finished:
+        if task is None or stream.finished:
+            return
+        if task.worker is not None:
             self.processes.send(task.worker, (m.CREDIT, task.id, -1))
+        elif not task.cancelled:
+            self.give_up(task)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 class Stream:
     """Items by index until they are taken. `finished` once the task has ended."""
 
-    __slots__ = ("_waiting", "abandoned", "finished", "items", "produced")
+    __slots__ = ("_waiting", "abandoned", "finished", "items", "produced", "taken")
 
     def __init__(self) -> None:
         self.items: dict[int, int] = {}  # index -> id, not taken yet
         self.produced = 0
+        self.taken = 0  # the consumer has all items before this one
         self.finished = False
         self.abandoned = False
         self._waiting: list[tuple[int, Callable[[], None]]] = []

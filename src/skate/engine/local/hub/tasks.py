@@ -35,6 +35,7 @@ class Tasks(Streaming):
         self.functions: dict[int, Function] = {}
         self.runs: deque[tuple[str, str, int, float, int]] = deque(maxlen=_TIMELINE)
         self._answered: list[Worker] = []
+        self._children: dict[int, set[int]] = {}  # tasks by the task that submitted them
 
     @abstractmethod
     def _construction_failed(self, actor: Actor, error: Any) -> None:
@@ -54,6 +55,8 @@ class Tasks(Streaming):
             self.counts.entry(id).task = task
         if task.plan.streaming:
             self.counts.entry(task.id).stream = Stream()
+        if task.parent:
+            self._children.setdefault(task.parent, set()).add(task.id)
 
     def submit(self, task: Task) -> None:
         """Run a task when its arguments and resources are there."""
@@ -225,6 +228,8 @@ class Tasks(Streaming):
 
     def _close(self, task: Task) -> None:
         """The task will not run again: let go of what it kept."""
+        if task.parent:
+            self._forget_child(task)
         if task.dependencies or task.nested:
             self._let_go_of_arguments(task)
         entries = self.engine.entries
@@ -237,6 +242,13 @@ class Tasks(Streaming):
         if task.method and task.actor is not None:  # None: it was dead when it was called
             task.actor.unfinished -= 1
             self.counts.drop_entry(task.actor.entry)
+
+    def _forget_child(self, task: Task) -> None:
+        siblings = self._children.get(task.parent)
+        if siblings is not None:
+            siblings.discard(task.id)
+            if not siblings:
+                del self._children[task.parent]
 
     def _close_returns(self, task: Task) -> None:
         for id in task.return_ids:
@@ -271,7 +283,7 @@ class Tasks(Streaming):
     def _lost_task(self, worker: Worker, task: Task, alone: bool) -> None:
         if task.cancelled:
             self.fail(task, errors.packed(errors.cancelled(task)))
-        elif not alone:
+        elif not alone and task.plan.retries != 0:
             # Which of them was running is not known: each goes on its own now, uncharged.
             task.solo = True
             self.scheduler.requeue(task)
@@ -281,26 +293,27 @@ class Tasks(Streaming):
         else:
             self.fail(task, errors.packed(errors.crashed(worker, task)))
 
+    def give_up(self, task: Task) -> None:
+        self.fail(task, errors.packed(errors.cancelled(task)))
+
     def cancel(self, entry: Entry, force: bool, recursive: bool) -> None:
         task: Task | None = entry.task
-        if task is None or entry.kind is not None or task.cancelled:
+        if task is None or entry.kind is not None:
             return
         if recursive:
-            self._cancel_children(task.id, force)
+            for child in list(self._children.get(task.id, ())):
+                self._cancel_child(child, force)
         if task.worker is None:
-            if not task.method:
-                self.scheduler.withdraw(task)
-            self.fail(task, errors.packed(errors.cancelled(task)))
-            return
-        task.cancelled = True
-        if force and not task.method:
+            if not task.cancelled:
+                self.fail(task, errors.packed(errors.cancelled(task)))
+        elif force and not task.method:
+            task.cancelled = True
             self.processes.kill(task.worker)
-        else:
+        elif not task.cancelled:
+            task.cancelled = True
             self.processes.send(task.worker, (m.CANCEL, task.id))
 
-    def _cancel_children(self, parent: int, force: bool) -> None:
-        entries = list(self.engine.entries.values())
-        for entry in entries:
-            task = entry.task
-            if task is not None and task.parent == parent and entry.id == task.id:
-                self.cancel(entry, force and not task.method, True)
+    def _cancel_child(self, id: int, force: bool) -> None:
+        entry = self.engine.entries.get(id)
+        if entry is not None and entry.task is not None:
+            self.cancel(entry, force and not entry.task.method, True)

@@ -17,7 +17,7 @@ _MOST = 64
 class Function:
     """An exported function or class, and what is known of its running time."""
 
-    __slots__ = ("average", "data", "key", "kind", "name", "uses", "window")
+    __slots__ = ("__weakref__", "average", "data", "key", "kind", "name", "uses", "window")
 
     def __init__(self, key: int, kind: int, data: Any, name: str, uses: bytes = b"") -> None:
         self.key = key
@@ -41,8 +41,7 @@ class Plan:
     """Options of a task or actor call, worked out once and shared by all calls that have them."""
 
     __slots__ = (
-        "extra", "max_calls", "num_returns", "retries", "retry_exceptions",
-        "shape", "simple", "streaming",
+        "extra", "max_calls", "num_returns", "retries",         "shape", "simple", "streaming",
     )  # fmt: skip
 
     def __init__(
@@ -53,7 +52,6 @@ class Plan:
         extra: Mapping[str, Any] | None = None,
         max_calls: int | None = None,
         streaming: bool = False,
-        retry_exceptions: bool = False,
     ) -> None:
         self.shape = shape
         self.num_returns = num_returns
@@ -62,7 +60,6 @@ class Plan:
         self.max_calls = max_calls
         self.streaming = streaming
         self.simple = num_returns == 1 and not streaming  # one value: the usual case
-        self.retry_exceptions = retry_exceptions
 
 
 Dependency = tuple[int | str, "Entry"]  # argument position or keyword, and the object
@@ -121,5 +118,5 @@ class Task:
 
     @property
     def return_ids(self) -> Sequence[int]:
-        """Ids of what it returns: consecutive, from its own; none for num_returns=0."""
+        """Ids of what it returns: consecutive, from its own; at least that one."""
         return range(self.id, self.id + max(1, self.plan.num_returns))

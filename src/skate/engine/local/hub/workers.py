@@ -18,8 +18,9 @@ class Worker:
 
     __slots__ = (
         "actor", "allocation", "blocked", "calls", "connection", "doomed", "environment",
-        "functions", "holds", "idle_since", "in_flight", "listening", "number", "options", "pid",
-        "promised", "server", "shape", "status", "stealing", "wants_peer", "when_lost",
+        "exclusive", "exported", "functions", "holds", "idle_since", "in_flight", "listening",
+        "loans", "number", "options", "pid", "promised", "server", "shape", "status", "stealing",
+        "wants_peer", "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
@@ -35,12 +36,15 @@ class Worker:
         self.allocation: Allocation | None = None
         self.actor: Any = None
         self.blocked = 0  # threads of it that wait for others
+        self.exclusive = False  # what it runs allows nothing beside it
         self.stealing = False
         self.calls: dict[int, int] = {}  # of functions with max_calls
         self.idle_since = 0.0
         self.functions: set[int] = set()  # that it has been sent
         self.options: dict[int, Any] = {}  # that it has sent
         self.holds: set[int] = set()  # objects that its references and views keep
+        self.exported: list[int] = []  # functions that it has sent
+        self.loans: list[int] = []  # objects kept for it until it says that it holds them
         self.promised: set[int] = set()  # objects that only it can complete
         self.listening = ""
         self.wants_peer: list[Any] = []

@@ -1,0 +1,419 @@
+"""Operations that look at all rows: union, zip, repartition, sort, shuffle, join.
+
+Up to `DataContext.sort_memory_bytes` they work on one table in memory. Beyond, rows are first
+dealt out to partitions, kept in the object store (which spills), and then done one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data import _plan as plan
+from skate.data._blocks import Block, check_columns, concat
+from skate.data._bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
+from skate.data._context import DataContext
+from skate.data._stats import StageStats
+
+Streams = list[Iterator[Bundle]]
+
+
+def collect(stream: Iterator[Bundle], context: DataContext) -> Hoard:
+    hoard = Hoard(context.sort_memory_bytes)
+    for bundle in stream:
+        hoard.add(bundle)
+    return hoard
+
+
+def counted(bundles: Iterator[Bundle], stats: StageStats) -> Iterator[Bundle]:
+    import time
+
+    start = time.perf_counter()
+    for bundle in bundles:
+        stats.add(bundle.rows, bundle.size, time.perf_counter() - start)
+        yield bundle
+        start = time.perf_counter()
+
+
+def dealt(hoard: Hoard, assign: Callable[[Block, int, int], Any]) -> Iterator[Block]:
+    """The rows by partitions that fit into memory. `assign(block, its number, partitions)` gives
+    each row's partition."""
+    count = int(2 * hoard.size // hoard.limit) + 2
+    parts: list[list[Bundle]] = [[] for _ in range(count)]
+    for number, bundle in enumerate(hoard.bundles):
+        block = bundle.get()
+        numbers = np.asarray(assign(block, number, count))
+        order = np.argsort(numbers, kind="stable")
+        ordered = block.take(pa.array(order))
+        ends = np.searchsorted(numbers[order], np.arange(count + 1))
+        for part in range(count):
+            if ends[part + 1] > ends[part]:
+                piece = ordered.slice(ends[part], ends[part + 1] - ends[part])
+                parts[part].append(bundle_of(piece).stored())
+        hoard.bundles[number] = bundle_of(block.slice(0, 0))
+    for number in range(count):
+        pieces, parts[number] = parts[number], []
+        if pieces:
+            yield table_of(pieces)
+
+
+@dataclass(frozen=True, eq=False)
+class Union(plan.Exchange):
+    """The rows of one after those of the other."""
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        return counted(chain.from_iterable(streams), stats)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomizeBlocks(plan.Exchange):
+    """The blocks in another order."""
+
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        return "RandomizeBlockOrder"
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        bundles = collect(streams[0], context).bundles
+        for number in np.random.default_rng(self.seed).permutation(len(bundles)):
+            yield bundles[number]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample(plan.Exchange):
+    """Each row with a probability."""
+
+    fraction: float = 1.0
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"RandomSample[{self.fraction}]"
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        random = np.random.default_rng(self.seed)
+        for bundle in counted(streams[0], stats):
+            keep = random.random(bundle.rows) < self.fraction
+            yield bundle_of(bundle.get().filter(pa.array(keep)))
+
+
+@dataclass(frozen=True, eq=False)
+class Zip(plan.Exchange):
+    """Rows of several datasets side by side; a name that is taken gets a number."""
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        return counted(self._zipped(streams), stats)
+
+    def _zipped(self, streams: Streams) -> Iterator[Bundle]:
+        heads: list[Block | None] = [None] * len(streams)
+        totals = [0] * len(streams)
+        while True:
+            for number, stream in enumerate(streams):
+                head = heads[number]
+                if head is None or head.num_rows == 0:
+                    heads[number] = _next_block(stream)
+            blocks = [head for head in heads if head is not None]
+            if len(blocks) < len(streams):
+                break
+            rows = min(block.num_rows for block in blocks)
+            totals = [total + rows for total in totals]
+            yield bundle_of(beside([block.slice(0, rows) for block in blocks]))
+            heads = [block.slice(rows) for block in blocks]
+        self._check_ends(streams, heads, totals)
+
+    def _check_ends(
+        self, streams: Streams, heads: Sequence[Block | None], totals: list[int]
+    ) -> None:
+        if all(head is None for head in heads):
+            return
+        for number, stream in enumerate(streams):
+            head = heads[number]
+            totals[number] += head.num_rows if head is not None else 0
+            totals[number] += sum(bundle.rows for bundle in stream)
+        raise ValueError(
+            f"cannot zip datasets of different number of rows: {', '.join(map(str, totals))}"
+        )
+
+
+def _next_block(stream: Iterator[Bundle]) -> Block | None:
+    for bundle in stream:
+        if bundle.rows:
+            return bundle.get()
+    return None
+
+
+def beside(blocks: Sequence[Block]) -> Block:
+    """Columns of all blocks in one."""
+    table = blocks[0].replace_schema_metadata(None)
+    for block in blocks[1:]:
+        for name, column in zip(block.column_names, block.columns, strict=True):
+            table = table.append_column(_free_name(name, table.column_names), column)
+    return table
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    number, free = 0, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+@dataclass(frozen=True, eq=False)
+class Repartition(plan.Exchange):
+    """The same rows in the same order, in `blocks` blocks or in blocks of `rows_per_block`."""
+
+    blocks: int | None = None
+    rows_per_block: int | None = None
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        if self.rows_per_block is not None:
+            return counted(rows_at_a_time(streams[0], self.rows_per_block), stats)
+        hoard = collect(streams[0], context)
+        assert self.blocks is not None
+        total = sum(bundle.rows for bundle in hoard.bundles)
+        ends = [total * number // self.blocks for number in range(self.blocks + 1)]
+        sizes = [stop - start for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+        return counted(cut(iter(hoard.bundles), sizes), stats)
+
+
+def cut(bundles: Iterator[Bundle], sizes: Sequence[int]) -> Iterator[Bundle]:
+    """Bundles with exactly these numbers of rows, as long as there are rows."""
+    rest: Bundle | None = None
+    for size in sizes:
+        parts: list[Bundle] = []
+        missing = size
+        while missing > 0:
+            rest = rest if rest is not None else next(bundles, None)
+            if rest is None:
+                break
+            parts.append(rest.slice(0, missing))
+            used = parts[-1].rows
+            rest = rest.slice(used, rest.rows - used) if rest.rows > used else None
+            missing -= used
+        yield parts[0] if len(parts) == 1 else bundle_of(table_of(parts))
+
+
+def rows_at_a_time(bundles: Iterator[Bundle], size: int) -> Iterator[Bundle]:
+    rest: list[Block] = []
+    rows = 0
+    for bundle in bundles:
+        rest.append(bundle.get())
+        rows += bundle.rows
+        if rows < size:
+            continue
+        table = concat(rest)
+        whole = rows - rows % size
+        for start in range(0, whole, size):
+            yield bundle_of(table.slice(start, size))
+        rest, rows = ([table.slice(whole)], rows - whole) if rows > whole else ([], 0)
+    if rows:
+        yield bundle_of(concat(rest))
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffle(plan.Exchange):
+    """All rows in random order."""
+
+    seed: int | None = None
+    blocks: int | None = None
+
+    @property
+    def name(self) -> str:
+        return "RandomShuffle"
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        return counted(self._shuffled(streams[0], context), stats)
+
+    def _shuffled(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
+        hoard = collect(stream, context)
+        count = self.blocks or len(hoard.bundles)
+        random = np.random.default_rng(self.seed)
+        if hoard.fits:
+            tables = iter([table_of(hoard.bundles)])
+        else:
+            tables = dealt(hoard, lambda block, _, n: random.integers(0, n, block.num_rows))
+        for table in tables:
+            order = random.permutation(table.num_rows)
+            yield from even_bundles(taken(table, order), count)
+
+
+def taken(table: Block, order: Any) -> Block:
+    """Rows in that order. Arrow takes from one chunk much faster than from many."""
+    return table.combine_chunks().take(pa.array(order))
+
+
+@dataclass(frozen=True, eq=False)
+class Sort(plan.Exchange):
+    """By one or more columns; None comes last. Rows that are equal keep their order."""
+
+    keys: tuple[tuple[str, str], ...] = ()
+    boundaries: tuple[Any, ...] | None = None
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        return counted(self._sorted(streams[0], context), stats)
+
+    def _sorted(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
+        hoard = collect(stream, context)
+        if not hoard.bundles:
+            return
+        if hoard.fits:
+            table = sort_table(table_of(hoard.bundles), self.keys)
+            if self.boundaries is not None:
+                yield from self._at_boundaries(table)
+            else:
+                yield from even_bundles(table, len(hoard.bundles))
+            return
+        splits = self._splits(hoard)
+        column, direction = self.keys[0]
+        for table in dealt(hoard, lambda block, _, n: part_of(block[column], splits, direction)):
+            yield from even_bundles(sort_table(table, self.keys), 4)
+
+    def _at_boundaries(self, table: Block) -> Iterator[Bundle]:
+        assert self.boundaries is not None
+        column, direction = self.keys[0]
+        numbers = part_of(table[column], list(self.boundaries), direction, right=True)
+        ends = np.searchsorted(numbers, np.arange(len(self.boundaries) + 2))
+        for start, stop in zip(ends[:-1], ends[1:], strict=True):
+            yield bundle_of(table.slice(start, stop - start))
+
+    def _splits(self, hoard: Hoard) -> list[Any]:
+        """Values of the first key that divide the rows about evenly."""
+        column, _ = self.keys[0]
+        random = np.random.default_rng(0)
+        samples = []
+        for bundle in hoard.bundles:
+            block = bundle.get()
+            check_columns([column], block.column_names)
+            picks = random.integers(0, block.num_rows, min(block.num_rows, 1000))
+            samples.append(block.select([column]).take(pa.array(np.sort(picks))))
+        values = concat(samples)[column].drop_null().combine_chunks()
+        ordered = values.take(pc.sort_indices(values))
+        count = int(2 * hoard.size // hoard.limit) + 2
+        places = [len(ordered) * number // count for number in range(1, count)]
+        return [ordered[place].as_py() for place in places] if len(ordered) else []
+
+
+def sort_table(table: Block, keys: Sequence[tuple[str, str]]) -> Block:
+    check_columns([name for name, _ in keys], table.column_names)
+    table = table.combine_chunks()
+    if len(keys) == 1:
+        name, direction = keys[0]
+        column = table[name].chunk(0) if table[name].num_chunks else table[name]
+        return table.take(pc.sort_indices(column, sort_keys=[("", direction)]))
+    return table.take(pc.sort_indices(table.select([name for name, _ in keys]), sort_keys=keys))
+
+
+def part_of(
+    column: Any, splits: Sequence[Any], direction: str = "ascending", right: bool = False
+) -> Any:
+    """The partition of each row: how many of the splits lie below it. None goes last."""
+    numbers = np.zeros(len(column), np.int64)
+    for split in splits:
+        above = pc.greater_equal(column, split) if right else pc.greater(column, split)
+        numbers += pc.fill_null(above, True).to_numpy()
+    if direction == "descending":
+        numbers = len(splits) - numbers
+        nulls = pc.is_null(column, nan_is_null=True).to_numpy()
+        numbers[nulls] = len(splits)
+    return numbers
+
+
+JOINS = {
+    "inner": "inner",
+    "left_outer": "left outer",
+    "right_outer": "right outer",
+    "full_outer": "full outer",
+    "left_semi": "left semi",
+    "right_semi": "right semi",
+    "left_anti": "left anti",
+    "right_anti": "right anti",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Join(plan.Exchange):
+    """Rows of two datasets whose keys are equal."""
+
+    kind: str = "inner"
+    on: tuple[str, ...] = ()
+    right_on: tuple[str, ...] = ()
+    left_suffix: str | None = None
+    right_suffix: str | None = None
+    blocks: int = 1
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        return counted(self._joined(streams, context), stats)
+
+    def _joined(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        left, right = (collect(stream, context) for stream in streams)
+        if left.size + right.size <= context.sort_memory_bytes or not (left.size and right.size):
+            table = self.join(table_of(left.bundles), table_of(right.bundles))
+            yield from even_bundles(table, self.blocks)
+            return
+        count = int(2 * (left.size + right.size) // context.sort_memory_bytes) + 2
+        lefts = _by_hash(left, self.on, count)
+        rights = _by_hash(right, self.right_on, count)
+        for one, other in zip(lefts, rights, strict=True):
+            yield bundle_of(self.join(table_of(one), table_of(other)))
+
+    def join(self, left: Block, right: Block) -> Block:
+        """Only keys and row numbers go through Arrow's join: it knows few types of columns."""
+        check_columns(self.on, left.column_names)
+        check_columns(self.right_on, right.column_names)
+        numbered = [
+            table.select(list(keys)).append_column(mark, pa.array(np.arange(table.num_rows)))
+            for table, keys, mark in ((left, self.on, "__l"), (right, self.right_on, "__r"))
+        ]
+        pairs = numbered[0].join(
+            numbered[1], list(self.on), list(self.right_on), join_type=JOINS[self.kind]
+        )
+        if "semi" in self.kind or "anti" in self.kind:
+            table, mark = (left, "__l") if self.kind.startswith("left") else (right, "__r")
+            return table.take(pairs[mark].sort())
+        pairs = pairs.sort_by([("__l", "ascending"), ("__r", "ascending")])
+        return self._assembled(left.take(pairs["__l"]), right.take(pairs["__r"]))
+
+    def _assembled(self, left: Block, right: Block) -> Block:
+        columns: dict[str, Any] = {}
+        for key, other in zip(self.on, self.right_on, strict=True):
+            columns[key] = pc.coalesce(left[key], right[other].cast(left[key].type))
+        lefts = [name for name in left.column_names if name not in self.on]
+        rights = [name for name in right.column_names if name not in self.right_on]
+        both = set(lefts) & set(rights)
+        if both and (self.left_suffix or "") == (self.right_suffix or ""):
+            raise ValueError(
+                f"both sides have the columns {sorted(both)}; give left_suffix or right_suffix"
+            )
+        for name in lefts:
+            columns[name + (self.left_suffix or "") if name in both else name] = left[name]
+        for name in rights:
+            columns[name + (self.right_suffix or "") if name in both else name] = right[name]
+        return pa.table(columns)
+
+
+def _by_hash(hoard: Hoard, keys: Sequence[str], count: int) -> Iterator[list[Bundle]]:
+    parts: list[list[Bundle]] = [[] for _ in range(count)]
+    for bundle in hoard.bundles:
+        block = bundle.get()
+        numbers = hashed(block, keys, count)
+        for part in range(count):
+            piece = block.filter(pa.array(numbers == part))
+            parts[part].append(bundle_of(piece).stored())
+    yield from parts
+
+
+def hashed(block: Block, keys: Sequence[str], count: int) -> Any:
+    """A partition for each row that depends on its keys only, in any process."""
+    import pandas
+
+    frame = block.select(list(keys)).to_pandas()
+    return pandas.util.hash_pandas_object(frame, index=False).to_numpy() % np.uint64(count)

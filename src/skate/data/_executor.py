@@ -1,0 +1,247 @@
+"""The streaming executor: a logical plan becomes an iterator of bundles.
+
+    plan ──optimise──► plan' ──► runs of per-block nodes become stages (fused), everything else
+                                 (limit, union, zip, sort, …) works on the bundles in the driver
+
+Steps made of Arrow's kernels only run in threads of this process, or directly when the blocks are
+here already. A stage with a user's function runs in tasks or actors, together with the read and
+the Arrow steps before and after it, so that rows cross a process border once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import skate
+from skate.data import _plan as plan
+from skate.data._bundles import Bundle, bundle_of
+from skate.data._compute import ActorPoolStrategy, Compute, TaskPoolStrategy
+from skate.data._context import DataContext
+from skate.data._optimizer import optimise
+from skate.data._progress import Progress
+from skate.data._stages import Actors, Stage, Tasks, ThreadJob, Threads, chain_here
+from skate.data._stats import ExecutionStats
+from skate.data._transforms import Chain, ReadTask
+
+SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is needed
+
+
+def execute(node: plan.Node, stats: ExecutionStats | None = None) -> Iterator[Bundle]:
+    """Run the plan; bundles come in order, as they are asked for."""
+    stats = stats if stats is not None else ExecutionStats()
+    run = Run(stats, DataContext.get_current())
+    progress = Progress(stats)
+    try:
+        for bundle in run.stream(optimise(node)):
+            stats.rows += bundle.rows
+            progress.update()
+            yield bundle
+    finally:
+        stats.finish()
+        progress.close()
+
+
+@dataclass
+class Fused:
+    """Per-block nodes that make one stage."""
+
+    steps: list[Any]
+    names: list[str]
+    compute: Compute | None  # None: Arrow's kernels only
+    options: dict[str, Any]
+    min_rows: int = 0
+
+
+class Run:
+    """One execution."""
+
+    def __init__(self, stats: ExecutionStats, context: DataContext) -> None:
+        self.stats = stats
+        self.context = context
+        self._errors = 0
+
+    def stream(self, node: plan.Node, ahead: bool = True) -> Iterator[Bundle]:
+        """The bundles of a plan. Without `ahead`, a read does one task after the other."""
+        nodes: list[plan.Map] = []
+        while isinstance(node, plan.Map):
+            nodes.insert(0, node)
+            node = node.input
+        if isinstance(node, plan.Read):
+            return self._from_tasks(node, nodes, ahead)
+        source = self._source(node)
+        return self._staged(source, fuse(nodes)) if nodes else source
+
+    def _source(self, node: plan.Node) -> Iterator[Bundle]:
+        if isinstance(node, plan.Input):
+            return iter(node.bundles)
+        if isinstance(node, plan.Limit):
+            ahead = node.limit > SMALL_LIMIT
+            return limited(self.stream(node.input, ahead), node.limit)
+        assert isinstance(node, plan.Exchange)
+        stats = self.stats.stage(node.name, "driver")
+        return node.run([self.stream(child) for child in node.inputs], self.context, stats)
+
+    def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
+        tasks = read.source.read_tasks(read.parallelism)
+        compute = self._compute_of_read(read, tasks)
+        head = Fused([], [read.name], compute, dict(read.options))
+        return self._staged(iter(tasks), fuse(nodes, head), len(tasks) if ahead else 0)
+
+    def _compute_of_read(self, read: plan.Read, tasks: list[ReadTask]) -> Compute | None:
+        if read.options or read.concurrency:
+            return TaskPoolStrategy(read.concurrency)
+        size = sum(task.size_bytes or 0 for task in tasks)
+        heavy = read.source.runs_python and size > self.context.in_driver_bytes
+        return TaskPoolStrategy() if heavy else None
+
+    # -- stages ---------------------------------------------------------------------------------
+
+    def _staged(
+        self, items: Iterator[Bundle | ReadTask], fused: list[Fused], count: int = 0
+    ) -> Iterator[Bundle]:
+        """Run stages on the items. Those of Arrow's kernels alone need no processes."""
+        for number, stage in enumerate(fused):
+            if stage.compute is None:
+                items = self._in_driver(items, stage, count if number == 0 else 0)
+                continue
+            rest = fused[number:]
+            cut = next((i for i, s in enumerate(rest) if s.compute is None), len(rest))
+            remote = self._remote(items, rest[:cut])
+            return self._staged(remote, rest[cut:]) if rest[cut:] else remote
+        return items  # type: ignore[return-value]
+
+    def _in_driver(
+        self, items: Iterator[Bundle | ReadTask], fused: Fused, count: int
+    ) -> Iterator[Bundle]:
+        chain = Chain(fused.steps, "->".join(fused.names))
+        stats = self.stats.stage(chain.name, "driver")
+        if count <= 1:
+            return chain_here(chain, stats, items)
+        stage = Stage(Threads(chain), stats, 0, self._may_fail)
+        return self._loop(items, [stage])
+
+    def _remote(self, items: Iterator[Any], fused: list[Fused]) -> Iterator[Bundle]:
+        stages: list[Stage] = []
+        for part in fused:
+            chain = Chain(part.steps, "->".join(part.names))
+            if isinstance(part.compute, ActorPoolStrategy):
+                workers: Tasks | Actors = Actors(chain, part.compute, part.options)
+                where = f"actors, up to {part.compute.max_size}"
+            else:
+                assert part.compute is not None
+                workers, where = Tasks(chain, part.compute, part.options), "tasks"
+            stats = self.stats.stage(chain.name, where)
+            stages.append(Stage(workers, stats, part.min_rows, self._may_fail))
+        return self._loop(items, stages)
+
+    def _loop(self, items: Iterator[Any], stages: list[Stage]) -> Iterator[Bundle]:
+        limits = self.context.execution_options.resource_limits
+        limit = limits.object_store_memory or 4 * self.context.target_max_block_size
+        last = stages[-1]
+        try:
+            while True:
+                self._advance(items, stages, limit)
+                if last.finished:
+                    yield last.finished.popleft()
+                elif last.exhausted:
+                    return
+                else:
+                    _await_any(stages)
+        finally:
+            for stage in stages:
+                stage.close()
+            close = getattr(items, "close", None)
+            if close is not None:
+                close()
+
+    def _advance(self, items: Iterator[Any], stages: list[Stage], limit: float) -> None:
+        for number in reversed(range(len(stages))):
+            stage = stages[number]
+            stage.harvest()
+            before = stages[number - 1] if number else None
+            while stage.has_room(limit):
+                if before is None:
+                    item = next(items, None)
+                elif before.finished:
+                    item = before.finished.popleft()
+                elif before.exhausted:
+                    item = None
+                else:
+                    break
+                if item is None:
+                    stage.end_input()
+                    break
+                stage.add(item)
+
+    def _may_fail(self) -> bool:
+        """Whether one more block may fail; counts it."""
+        import sys
+
+        allowed = self.context.max_errored_blocks
+        self._errors += 1
+        if 0 <= allowed < self._errors:
+            return False
+        warnings.warn(f"a block failed and is left out: {sys.exc_info()[1]}", stacklevel=2)
+        return True
+
+
+def _await_any(stages: list[Stage]) -> None:
+    """Until some job at the head of its stage has something new."""
+    heads = [stage.running[0] for stage in stages if stage.running]
+    if len(heads) == 1 and isinstance(heads[0], ThreadJob):
+        heads[0].wait()
+    elif heads:
+        skate.wait([job.waits_for() for job in heads], num_returns=1)
+
+
+def fuse(nodes: list[plan.Map], head: Fused | None = None) -> list[Fused]:
+    """Neighbours that can run in one stage, joined."""
+    fused = [head] if head is not None else []
+    for node in nodes:
+        if fused and _join(fused[-1], node):
+            continue
+        fused.append(
+            Fused([node.step], [node.name], node.compute, dict(node.options), node.min_rows)
+        )
+    return fused
+
+
+def _join(stage: Fused, node: plan.Map) -> bool:
+    """Put the node into the stage if that changes neither where nor how often things run."""
+    if node.compute is not None:
+        if stage.compute is not None and not _alike(stage, node):
+            return False
+        if stage.compute is None and "num_gpus" in dict(node.options):
+            return False  # a GPU should not wait for a read
+        stage.compute, stage.options = node.compute, dict(node.options)
+        stage.min_rows = max(stage.min_rows, node.min_rows)
+    stage.steps.append(node.step)
+    stage.names.append(node.name)
+    return True
+
+
+def _alike(stage: Fused, node: plan.Map) -> bool:
+    """Tasks join tasks, and tasks without wishes of their own join the actors after them."""
+    if stage.options == dict(node.options) and stage.compute == node.compute:
+        return isinstance(stage.compute, TaskPoolStrategy)
+    plain = stage.compute == TaskPoolStrategy() and not stage.options
+    return plain and "num_gpus" not in dict(node.options)
+
+
+def limited(bundles: Iterator[Bundle], limit: int) -> Iterator[Bundle]:
+    """The first rows; what is not needed is not computed."""
+    left = limit
+    try:
+        while left > 0:
+            bundle = next(bundles, None)
+            if bundle is None:
+                return
+            yield bundle if bundle.rows <= left else bundle_of(bundle.get().slice(0, left))
+            left -= bundle.rows
+    finally:
+        close = getattr(bundles, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,119 @@
+"""The logical plan: small frozen nodes, from the last operation to the sources."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from skate.data._bundles import Bundle
+from skate.data._compute import Compute
+
+if TYPE_CHECKING:
+    from skate.data._context import DataContext
+    from skate.data._stats import StageStats
+    from skate.data.sources.base import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """Something that gives bundles."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True, eq=False)
+class Input(Node):
+    """Blocks that exist already."""
+
+    bundles: tuple[Bundle, ...]
+    schema: pa.Schema | None = None
+    label: str = "Input"
+    files: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Node):
+    """A source, read when the plan runs."""
+
+    source: Source
+    parallelism: int | None = None
+    concurrency: int | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"Read{self.source.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Node):
+    """A step on each block. `compute` is None for steps made of Arrow's kernels alone."""
+
+    input: Node
+    step: Any
+    label: str
+    compute: Compute | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+    min_rows: int = 0
+    keeps_rows: bool = False  # one row out per row in, in order
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, eq=False)
+class Limit(Node):
+    input: Node
+    limit: int
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def name(self) -> str:
+        return f"Limit[{self.limit}]"
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange(Node, ABC):
+    """An operation on the streams of its inputs as a whole."""
+
+    children: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.children
+
+    @abstractmethod
+    def run(
+        self, streams: list[Iterator[Bundle]], context: DataContext, stats: StageStats
+    ) -> Iterator[Bundle]:
+        """The bundles that come out."""
+
+
+def tree(node: Node, indent: str = "") -> str:
+    """The plan as text, the last operation first."""
+    lines = [f"{indent}{'+- ' if indent else ''}{node.name}"]
+    deeper = indent + "   " if indent else " "
+    lines.extend(tree(child, deeper) for child in node.inputs)
+    return "\n".join(lines)

@@ -1,0 +1,358 @@
+"""Stages of an execution: a chain of steps, and where its work is under way.
+
+    source ──► Stage ──► Stage ──► consumer          each: running (in order), finished (in order)
+
+A stage takes input while the jobs that run and the blocks that wait for the next stage are fewer
+than its window, so a consumer that stops stops everything behind it. Blocks come out in the order
+in which they went in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import skate
+from skate.data._blocks import Block, compact, concat
+from skate.data._bundles import Bundle, bundle_of
+from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
+from skate.data._context import driver_threads
+from skate.data._stats import StageStats
+from skate.data._transforms import Chain, ReadTask
+
+Meta = tuple[int, int, float]  # rows, bytes, seconds
+
+
+def run_chain(chain: Chain, payloads: Sequence[Any]) -> tuple[Block, Meta]:
+    start = time.perf_counter()
+    block = compact(concat(list(chain(payloads))))
+    return block, (block.num_rows, block.nbytes, time.perf_counter() - start)
+
+
+def stream_chain(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
+    """Block, meta, block, meta …, as they come."""
+    start = time.perf_counter()
+    for block in chain(payloads):
+        if block.num_rows:
+            block = compact(block)
+            yield block
+            yield (block.num_rows, block.nbytes, time.perf_counter() - start)
+            start = time.perf_counter()
+
+
+# -- jobs ---------------------------------------------------------------------------------------
+
+
+class Job:
+    """One run of a chain. `poll` gives the blocks that are finished; `done` when no more come."""
+
+    def __init__(self, refs: Sequence[skate.ObjectRef[Any]]) -> None:
+        self.block, self.meta = refs
+        self.done = False
+        self.on_end: Callable[[], None] | None = None
+
+    def waits_for(self) -> Any:
+        return self.meta
+
+    def poll(self, stats: StageStats) -> list[Bundle]:
+        ready, _ = skate.wait([self.meta], timeout=0)
+        if not ready:
+            return []
+        self._end()
+        rows, size, seconds = skate.get(self.meta)
+        stats.add(rows, size, seconds)
+        return [Bundle(None, self.block, rows, size)]
+
+    def _end(self) -> None:
+        self.done = True
+        if self.on_end is not None:
+            self.on_end()
+
+    def cancel(self) -> None:
+        if not self.done:
+            skate.cancel(self.meta)
+
+
+class StreamJob(Job):
+    """A job that sends its blocks one by one."""
+
+    def __init__(self, generator: Any) -> None:
+        self.generator = generator
+        self.done = False
+        self.on_end = None
+        self._block: skate.ObjectRef[Any] | None = None
+
+    def waits_for(self) -> Any:
+        return self.generator
+
+    def poll(self, stats: StageStats) -> list[Bundle]:
+        found = []
+        while not self.done and not found:
+            ready, _ = skate.wait([self.generator], timeout=0)
+            if not ready:
+                break
+            try:
+                ref = next(self.generator)
+            except StopIteration:
+                self._end()
+                break
+            if self._block is None:
+                self._block = ref
+                continue
+            rows, size, seconds = skate.get(ref)
+            stats.add(rows, size, seconds)
+            found.append(Bundle(None, self._block, rows, size))
+            self._block = None
+        return found
+
+    def cancel(self) -> None:
+        if not self.done:
+            self.generator.close()
+
+
+class ThreadJob(Job):
+    """A run in a thread of this process."""
+
+    def __init__(self, future: Future[tuple[Block, Meta]]) -> None:
+        self.future = future
+        self.done = False
+        self.on_end = None
+
+    def wait(self) -> None:
+        wait([self.future])
+
+    def poll(self, stats: StageStats) -> list[Bundle]:
+        if not self.future.done():
+            return []
+        self.done = True
+        block, (rows, size, seconds) = self.future.result()
+        stats.add(rows, size, seconds)
+        return [Bundle(block, None, rows, size)]
+
+    def cancel(self) -> None:
+        self.future.cancel()
+
+
+# -- where jobs run -----------------------------------------------------------------------------
+
+
+class Tasks:
+    """Jobs as tasks. They ask for no CPU unless the user says so: the window bounds them, and
+    they must not starve behind consumers that hold all CPUs."""
+
+    def __init__(
+        self, chain: Chain, strategy: TaskPoolStrategy, options: Mapping[str, Any]
+    ) -> None:
+        def run(*payloads: Any) -> tuple[Block, Meta]:
+            return run_chain(chain, payloads)
+
+        def stream(*payloads: Any) -> Iterator[Any]:
+            return stream_chain(chain, payloads)
+
+        options = {"num_cpus": 0, **options, "name": chain.name}
+        self._run = skate.remote(run).options(num_returns=2, **options)
+        self._stream = skate.remote(stream).options(
+            num_returns="streaming", _generator_backpressure_num_objects=4, **options
+        )
+        cpus = int(skate.cluster_resources().get("CPU", 1))
+        self.window = strategy.size or max(1, cpus)
+
+    def has_room(self, running: int) -> bool:
+        return running < self.window + (1 if self.window < 4 else 2)
+
+    def submit(self, payloads: Sequence[Any]) -> Job:
+        if any(isinstance(p, ReadTask) and p.streams for p in payloads):
+            return StreamJob(self._stream.remote(*payloads))
+        return Job(self._run.remote(*payloads))
+
+    def close(self) -> None:
+        pass
+
+
+class _Mapper:
+    """The actor of a pool."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        chain.load()
+
+    def run(self, *payloads: Any) -> tuple[Block, Meta]:
+        return run_chain(self.chain, payloads)
+
+    def stream(self, *payloads: Any) -> Iterator[Any]:
+        return stream_chain(self.chain, payloads)
+
+
+class Actors:
+    """Jobs as calls of a pool of actors, which grows while all are busy and shrinks at the end.
+
+    The engine restarts an actor that dies and repeats its call."""
+
+    def __init__(
+        self, chain: Chain, strategy: ActorPoolStrategy, options: Mapping[str, Any]
+    ) -> None:
+        options = {"max_restarts": -1, "max_task_retries": 3, **options}
+        self._actor = skate.remote(_Mapper).options(**options)
+        self._chain = skate.put(chain)
+        self.strategy = strategy
+        self.depth = strategy.max_tasks_in_flight_per_actor
+        self.load: dict[Any, int] = {}
+        for _ in range(strategy.initial_size):
+            self._grow()
+        self.window = strategy.max_size * self.depth
+
+    def _grow(self) -> Any:
+        actor = self._actor.remote(self._chain)
+        self.load[actor] = 0
+        return actor
+
+    def has_room(self, running: int) -> bool:
+        return running < self.window
+
+    def submit(self, payloads: Sequence[Any]) -> Job:
+        actor = min(self.load, key=self.load.__getitem__)
+        if self.load[actor] > 0 and len(self.load) < self.strategy.max_size:
+            actor = self._grow()
+        self.load[actor] += 1
+        if any(isinstance(p, ReadTask) and p.streams for p in payloads):
+            stream = actor.stream.options(
+                num_returns="streaming", _generator_backpressure_num_objects=4
+            )
+            job: Job = StreamJob(stream.remote(*payloads))
+        else:
+            job = Job(actor.run.options(num_returns=2).remote(*payloads))
+        job.on_end = lambda: self._ended(actor)
+        return job
+
+    def _ended(self, actor: Any) -> None:
+        self.load[actor] -= 1
+
+    def shrink(self) -> None:
+        """No more input: let idle actors go, down to the smallest size."""
+        for actor in [actor for actor, load in self.load.items() if load == 0]:
+            if len(self.load) > self.strategy.min_size:
+                del self.load[actor]
+
+    def close(self) -> None:
+        self.load.clear()
+
+
+class Threads:
+    """Jobs in threads of this process: for steps that are Arrow's or NumPy's own code."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.window = driver_threads()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def has_room(self, running: int) -> bool:
+        return running <= self.window
+
+    def submit(self, payloads: Sequence[Any]) -> Job:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.window, thread_name_prefix="skate-data")
+        return ThreadJob(self._pool.submit(_run_here, self.chain, payloads))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run_here(chain: Chain, payloads: Sequence[Any]) -> tuple[Block, Meta]:
+    start = time.perf_counter()
+    block = concat(list(chain(payloads)))
+    return block, (block.num_rows, block.nbytes, time.perf_counter() - start)
+
+
+class Stage:
+    """One chain at work: input that waits, jobs that run, blocks that are finished."""
+
+    def __init__(
+        self,
+        workers: Tasks | Actors | Threads,
+        stats: StageStats,
+        min_rows: int,
+        errors_left: Callable[[], bool],
+    ) -> None:
+        self.workers = workers
+        self.stats = stats
+        self.min_rows = min_rows
+        self.running: deque[Job] = deque()
+        self.finished: deque[Bundle] = deque()
+        self.input_ended = False
+        self._waiting: list[Any] = []
+        self._rows = 0
+        self._may_fail = errors_left
+
+    def has_room(self, limit_bytes: float) -> bool:
+        if self.input_ended:
+            return False
+        if self.finished and sum(bundle.size for bundle in self.finished) > limit_bytes:
+            return False
+        return self.workers.has_room(len(self.running) + len(self.finished))
+
+    def add(self, item: Bundle | ReadTask) -> None:
+        """Take input; small blocks are collected until they make a batch."""
+        self._waiting.append(item)
+        if item.rows is not None:
+            self._rows += item.rows
+        if item.rows is None or self._rows >= self.min_rows:
+            self._flush()
+
+    def end_input(self) -> None:
+        if not self.input_ended:
+            self.input_ended = True
+            self._flush()
+            if isinstance(self.workers, Actors):
+                self.workers.shrink()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            payloads = [b if isinstance(b, ReadTask) else b.payload() for b in self._waiting]
+            self.running.append(self.workers.submit(payloads))
+            self._waiting, self._rows = [], 0
+
+    def harvest(self) -> None:
+        """Move what is finished, in order, to `finished`."""
+        while self.running:
+            head = self.running[0]
+            try:
+                found = head.poll(self.stats)
+            except Exception:
+                if not self._may_fail():
+                    raise
+                head.done, found = True, []
+            self.finished.extend(bundle for bundle in found if bundle.rows)
+            if not found and not head.done:
+                return
+            if head.done:
+                self.running.popleft()
+                if self.input_ended and isinstance(self.workers, Actors):
+                    self.workers.shrink()
+
+    @property
+    def exhausted(self) -> bool:
+        return self.input_ended and not self.running and not self.finished
+
+    def close(self) -> None:
+        for job in self.running:
+            job.cancel()
+        self.running.clear()
+        self.workers.close()
+
+
+def chain_here(
+    chain: Chain, stats: StageStats, items: Iterator[Bundle | ReadTask]
+) -> Iterator[Bundle]:
+    """A chain without any concurrency: for blocks that are here already."""
+    for item in items:
+        payload = item.get() if isinstance(item, Bundle) else item
+        start = time.perf_counter()
+        for block in chain([payload]):
+            stats.add(block.num_rows, block.nbytes, time.perf_counter() - start)
+            if block.num_rows:
+                yield bundle_of(block)
+            start = time.perf_counter()

@@ -1,0 +1,240 @@
+"""`groupby`: groups of rows with equal keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data import _plan as plan
+from skate.data import aggregate as agg
+from skate.data._blocks import (
+    Block,
+    batch_of,
+    block_of_batch,
+    block_of_rows,
+    check_columns,
+    check_format,
+    concat,
+)
+from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
+from skate.data._context import DataContext
+from skate.data._exchange import Streams, collect, counted, dealt, hashed, sort_table
+from skate.data._stats import StageStats
+from skate.data._transforms import _blame
+from skate.data._udf import Failed, UserFunction
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+
+def group_starts(table: Block, keys: Sequence[str]) -> Any:
+    """Where groups begin in a table that is sorted by the keys; ends with the number of rows."""
+    changed = np.zeros(table.num_rows + 1, bool)
+    changed[[0, -1]] = True
+    for key in keys:
+        codes = table[key].combine_chunks()
+        codes = pc.dictionary_encode(codes, null_encoding="encode").indices.to_numpy()
+        changed[1:-1] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(changed)
+
+
+def groups_of(table: Block, keys: Sequence[str]) -> Iterator[Block]:
+    """The groups, in the order of their keys."""
+    if not keys:
+        yield table
+        return
+    ordered = sort_table(table, [(key, "ascending") for key in keys])
+    starts = group_starts(ordered, keys) if ordered.num_rows else [0]
+    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+        yield ordered.slice(start, stop - start)
+
+
+def partitions(
+    stream: Iterator[Bundle], keys: Sequence[str], context: DataContext
+) -> Iterator[Block]:
+    """All rows; rows of one group come in one table."""
+    hoard = collect(stream, context)
+    if not hoard.bundles:
+        return
+    for bundle in hoard.bundles[:1]:
+        check_columns(keys, bundle.get().column_names)
+    if hoard.fits or not keys:
+        yield table_of(hoard.bundles)
+    else:
+        yield from dealt(hoard, lambda block, _, count: hashed(block, keys, count))
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(plan.Exchange):
+    """One row per group."""
+
+    keys: tuple[str, ...] = ()
+    functions: tuple[agg.AggregateFn, ...] = ()
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        return counted(self._aggregated(streams[0], context), stats)
+
+    def _aggregated(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
+        tables = [self._table(table) for table in partitions(stream, self.keys, context)]
+        if tables:
+            order = [(key, "ascending") for key in self.keys]
+            table = concat(tables)
+            yield bundle_of(sort_table(table, order) if self.keys else table)
+
+    def _table(self, table: Block) -> Block:
+        on = [f.on for f in self.functions if isinstance(f, agg.AggregateFnV2) and f.on]
+        check_columns(on, table.column_names)
+        kernels = [function.arrow() for function in self.functions]
+        if all(kernel is not None for kernel in kernels):
+            return self._by_kernels(table, kernels)
+        return self._by_states(table)
+
+    def _by_kernels(self, table: Block, kernels: list[Any]) -> Block:
+        wanted = [column for column, _, _ in kernels if isinstance(column, str)]
+        table = table.select(list(dict.fromkeys([*self.keys, *wanted])))
+        result = table.group_by(list(self.keys)).aggregate(kernels)
+        names = [f"{column}_{kernel}" if column else kernel for column, kernel, _ in kernels]
+        columns = [result[key] for key in self.keys]
+        # Two aggregations of one column and kernel have the same name; they come in order.
+        places = _places(result.column_names, names)
+        columns += [result.column(place) for place in places]
+        return pa.table(columns, names=[*self.keys, *(f.name for f in self.functions)])
+
+    def _by_states(self, table: Block) -> Block:
+        rows = []
+        for group in groups_of(table, self.keys):
+            keys = {key: group[key][0].as_py() for key in self.keys}
+            key = keys[self.keys[0]] if len(self.keys) == 1 else tuple(keys.values())
+            results = {f.name: f.finalize(f.add(f.zero(key), group)) for f in self.functions}
+            rows.append({**keys, **results})
+        return block_of_rows(rows)
+
+
+def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    used: set[int] = set()
+    places = []
+    for name in wanted:
+        place = next(i for i, n in enumerate(names) if n == name and i not in used)
+        used.add(place)
+        places.append(place)
+    return places
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTogether(plan.Exchange):
+    """Blocks in which groups are whole; `groups` is how many go into one block at most."""
+
+    keys: tuple[str, ...] = ()
+    blocks: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"Group[{', '.join(self.keys)}]"
+
+    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+        return counted(self._grouped(streams[0], context), stats)
+
+    def _grouped(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
+        from skate.data._context import driver_threads
+
+        for table in partitions(stream, self.keys, context):
+            if not self.keys:
+                yield from even_bundles(table, 1)
+                continue
+            ordered = sort_table(table, [(key, "ascending") for key in self.keys])
+            starts = group_starts(ordered, self.keys) if ordered.num_rows else np.array([0])
+            count = min(self.blocks or 4 * driver_threads(), max(1, len(starts) - 1))
+            picks = [starts[(len(starts) - 1) * n // count] for n in range(count + 1)]
+            for start, stop in zip(picks[:-1], picks[1:], strict=True):
+                yield bundle_of(ordered.slice(start, stop - start))
+
+
+@dataclass(frozen=True)
+class MapGroups:
+    """A step on blocks in which groups are whole."""
+
+    udf: UserFunction
+    name: str
+    keys: tuple[str, ...]
+    batch_format: str
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            groups = (batch_of(g, self.batch_format) for g in groups_of(block, self.keys))
+            outputs: list[Any] = []
+            try:
+                for _, result in self.udf.results(groups):
+                    several = hasattr(result, "__next__")
+                    outputs.extend(result if several else [result])
+            except Failed as failure:
+                raise _blame(failure, self.name) from None
+            yield concat([block_of_batch(output) for output in outputs])
+
+
+class GroupedData:
+    """The groups of a dataset. Results are ordered by key."""
+
+    def __init__(self, dataset: Dataset, keys: tuple[str, ...], blocks: int | None) -> None:
+        self._dataset = dataset
+        self._keys = keys
+        self._blocks = blocks
+
+    def __repr__(self) -> str:
+        return f"GroupedData(keys={list(self._keys)}, dataset={self._dataset!r})"
+
+    def aggregate(self, *aggs: agg.AggregateFn) -> Dataset:
+        """One row per group: its keys and the results, named as `mean(x)`."""
+        if not aggs:
+            raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
+        return self._dataset._with(Aggregate((self._dataset._plan,), self._keys, aggs))
+
+    def map_groups(
+        self,
+        fn: Any,
+        *,
+        compute: Any = None,
+        batch_format: str | None = "default",
+        fn_args: Sequence[Any] | None = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Sequence[Any] | None = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Call `fn` with each group as a batch; it returns a batch."""
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        together = GroupTogether((self._dataset._plan,), self._keys, self._blocks)
+        step = MapGroups(udf, f"MapGroups({udf.name})", self._keys, check_format(batch_format))
+        return self._dataset._with(together)._mapped(
+            step, step.name, udf, compute, concurrency, remote_args
+        )
+
+    def count(self) -> Dataset:
+        """The number of rows of each group."""
+        return self.aggregate(agg.Count())
+
+    def sum(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+        return self._each(agg.Sum, on, ignore_nulls=ignore_nulls)
+
+    def min(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+        return self._each(agg.Min, on, ignore_nulls=ignore_nulls)
+
+    def max(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+        return self._each(agg.Max, on, ignore_nulls=ignore_nulls)
+
+    def mean(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+        return self._each(agg.Mean, on, ignore_nulls=ignore_nulls)
+
+    def std(self, on: Any = None, ddof: int = 1, ignore_nulls: bool = True) -> Dataset:
+        return self._each(agg.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
+
+    def _each(self, make: Callable[..., agg.AggregateFn], on: Any, **arguments: Any) -> Dataset:
+        columns = self._dataset._numeric_columns(on, exclude=self._keys)
+        return self.aggregate(*(make(column, **arguments) for column in columns))

@@ -1,0 +1,1 @@
+"""Where rows come from: one file per format beside a small base."""

@@ -1,0 +1,47 @@
+"""What a source is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from skate.data._transforms import ReadTask
+
+if TYPE_CHECKING:
+    from skate.data.expressions import Expr
+
+
+class Source(ABC):
+    """Rows that can be read in pieces. What the optional methods do not know is None."""
+
+    name: str
+    runs_python: bool = False  # reading is Python code: worth a process of its own
+
+    @abstractmethod
+    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+        """The pieces, in the order of the rows; about `parallelism` of them if it is given."""
+
+    def schema(self) -> pa.Schema | None:
+        """Without reading rows."""
+        return None
+
+    def count(self) -> int | None:
+        """Without reading rows."""
+        return None
+
+    def files(self) -> list[str]:
+        return []
+
+    def size_bytes(self) -> int | None:
+        """Of the rows in memory, estimated without reading them."""
+        return None
+
+    def with_columns(self, columns: tuple[str, ...]) -> Source | None:
+        """The same source giving these columns only, if it can."""
+        return None
+
+    def with_filter(self, expression: Expr) -> Source | None:
+        """The same source giving the rows for which the expression holds, if it can."""
+        return None
