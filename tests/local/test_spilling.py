@@ -23,7 +23,8 @@ class Bench:
             path.mkdir()
         shm, disk = map(str, dirs)
         self.store = Store(shm, disk, 0, int(objects * (SIZE + 4096)), lambda *timer: None)
-        self.spilling = Spilling(self.store)
+        self.forgotten: list[str] = []
+        self.spilling = Spilling(self.store, self.forgotten.append)
         self.count = 0
 
     def put(self) -> Entry:
@@ -84,11 +85,14 @@ def test_removed_objects_are_neither_counted_nor_spilled(bench: Bench) -> None:
     assert bench.spilling.bytes_in_memory == 0
 
 
-def test_the_old_segment_is_gone_once_it_is_copied(bench: Bench) -> None:
+def test_the_old_segment_is_gone_once_it_is_copied_and_its_writer_is_told(bench: Bench) -> None:
     entry = bench.put()
-    path = bench.store.path(entry.data[0])
+    name = entry.data[0]
+    assert bench.spilling.names_in_memory() == {name}
     assert bench.spilling.free_memory(1)
-    assert not os.path.exists(path)
+    assert not os.path.exists(bench.store.path(name))
+    assert bench.forgotten == [name]
+    assert bench.spilling.names_in_memory() == set()
 
 
 def test_a_full_disk_ends_spilling_and_loses_nothing(bench: Bench, monkeypatch: Any) -> None:

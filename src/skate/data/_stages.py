@@ -150,7 +150,7 @@ class Tasks:
             return run_chain(chain, payloads)
 
         def stream(*payloads: Any) -> Iterator[Any]:
-            return stream_chain(chain, payloads)
+            yield from stream_chain(chain, payloads)
 
         options = {"num_cpus": 0, **options, "name": chain.name}
         self._run = skate.remote(run).options(num_returns=2, **options)
@@ -183,7 +183,7 @@ class _Mapper:
         return run_chain(self.chain, payloads)
 
     def stream(self, *payloads: Any) -> Iterator[Any]:
-        return stream_chain(self.chain, payloads)
+        yield from stream_chain(self.chain, payloads)
 
 
 class Actors:

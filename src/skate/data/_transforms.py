@@ -232,19 +232,29 @@ def slices(block: Block, batch_size: int | None, batch_format: str) -> Iterator[
 
 
 def rebatched(blocks: Iterator[Block], batch_size: int | None) -> Iterator[Block]:
-    """Blocks whose rows are a multiple of the batch size, all but the last."""
-    if batch_size is None:
-        yield from (block for block in blocks if block.num_rows)
-        return
+    """Blocks whose rows are a multiple of the batch size, all but the last. Only the batches that
+    cross a border of blocks are put together anew."""
     rest: list[Block] = []
+    missing = 0
     for block in blocks:
-        rest.append(block)
-        rows = sum(part.num_rows for part in rest)
-        if whole := rows - rows % batch_size:
-            table = concat(rest)
-            yield table.slice(0, whole)
-            rest = [table.slice(whole)] if rows > whole else []
-    if any(part.num_rows for part in rest):
+        if batch_size is None:
+            if block.num_rows:
+                yield block
+            continue
+        start = min(missing, block.num_rows)
+        if start:
+            rest.append(block.slice(0, start))
+            missing -= start
+            if not missing:
+                yield concat(rest)
+                rest = []
+        whole = (block.num_rows - start) // batch_size * batch_size
+        if whole:
+            yield block.slice(start, whole)
+        if start + whole < block.num_rows:
+            rest = [block.slice(start + whole)]
+            missing = batch_size - rest[0].num_rows
+    if rest:
         yield concat(rest)
 
 

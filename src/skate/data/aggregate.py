@@ -69,6 +69,10 @@ class AggregateFn:
         """(column, hash aggregation of Arrow, its options), if that gives the same result."""
         return None
 
+    def finished(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """What Arrow's aggregation gave, in final form."""
+        return column
+
 
 class AggregateFnV2(AggregateFn):
     """An aggregation to derive from: override `aggregate_block`, `combine` and `finalize`."""
@@ -284,6 +288,13 @@ class Std(_Builtin):
         if state[0] <= self.ddof:
             return float("nan")
         return float(np.sqrt(state[2] / (state[0] - self.ddof)))
+
+    def arrow(self) -> tuple[Any, str, Any] | None:
+        options = pc.VarianceOptions(ddof=self.ddof, skip_nulls=self.ignore_nulls)
+        return self.on, "stddev", options
+
+    def finished(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pc.fill_null(column, float("nan")) if self.ignore_nulls else column
 
 
 class Quantile(_Builtin):

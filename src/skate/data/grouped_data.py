@@ -102,7 +102,10 @@ class Aggregate(plan.Exchange):
         columns = [result[key] for key in self.keys]
         # Two aggregations of one column and kernel have the same name; they come in order.
         places = _places(result.column_names, names)
-        columns += [result.column(place) for place in places]
+        columns += [
+            function.finished(result.column(place))
+            for function, place in zip(self.functions, places, strict=True)
+        ]
         return pa.table(columns, names=[*self.keys, *(f.name for f in self.functions)])
 
     def _by_states(self, table: Block) -> Block:

@@ -19,12 +19,12 @@ from skate.engine.base import (
     CallOptions,
     ClassSpec,
     Context,
-    Engine,
     FunctionSpec,
     TaskOptions,
 )
 from skate.engine.local import machine
 from skate.engine.local.arguments import Arguments, dump_function, pack
+from skate.engine.local.asking import Asking
 from skate.engine.local.hub.actors import Actor
 from skate.engine.local.hub.desk import Desk
 from skate.engine.local.hub.hub import Hub
@@ -55,7 +55,7 @@ from skate.engine.local.store import Store
 _TOGETHER = 32  # messages that may be collected before they are written
 
 
-class LocalEngine(Objects, Engine):
+class LocalEngine(Objects, Asking):
     """Processes and shared memory on this machine; the scheduler lives in this process."""
 
     name = "local"
@@ -324,10 +324,7 @@ class LocalEngine(Objects, Engine):
         self.reactor.interrupt()
 
     def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
-        entry = self.entry_of(ref)
-        with self.lock:
-            self.requests.cancel(entry.id, force, recursive)
-        self._tell_all()
+        self.ask("cancel", self.entry_of(ref).id, force, recursive)
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -418,39 +415,26 @@ class LocalEngine(Objects, Engine):
         self._write()
         return returned
 
-    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
-        with self.lock:
-            self.requests.kill(self.entry_of(actor).id, no_restart)
-        self._tell_all()
-
-    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
-        with self.lock:
-            return self._handle(self.requests.find_actor(name, namespace))
-
-    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
-        with self.lock:
-            return self.requests.list_named_actors(all_namespaces)
-
     def exit_actor(self) -> None:
         raise TypeError("exit_actor() is for the methods of an actor; this is the driver")
 
     # -- surroundings --------------------------------------------------------------------------
 
-    def cluster_resources(self) -> dict[str, float]:
-        return self.requests.cluster_resources()
-
-    def available_resources(self) -> dict[str, float]:
+    def ask(self, method: str, *args: Any) -> Any:
         self.collect()
-        self.reactor.help()
+        self.reactor.help()  # what has happened by now is part of the answer
         with self.lock:
-            return self.requests.available_resources()
+            answer = getattr(self.requests, method)(*args)
+        self._tell_all()
+        return answer
 
-    def nodes(self) -> list[dict[str, Any]]:
-        return self.requests.nodes()
+    def given(self, id: int) -> ObjectRef[Any]:
+        return self.adopt(id)
 
-    def timeline(self) -> list[dict[str, Any]]:
-        with self.lock:
-            return self.requests.timeline()
+    def new_object(self) -> ObjectRef[Any]:
+        entry = Entry(self.next_id())
+        self._own(entry)
+        return self.new_ref(entry)
 
     def context(self) -> Context:
         return Context(
@@ -462,33 +446,6 @@ class LocalEngine(Objects, Engine):
             session_name=self.session.name,
             temp_dir=self.session.dir,
         )
-
-    # -- placement groups ----------------------------------------------------------------------
-
-    def create_placement_group(
-        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
-    ) -> ObjectRef[Any]:
-        entry = Entry(self.next_id())
-        self._own(entry)
-        ref = self.new_ref(entry)
-        with self.lock:
-            self.requests.create_group(entry.id, [dict(b) for b in bundles], strategy, name)
-        self.reactor.flush()
-        return ref
-
-    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
-        with self.lock:
-            self.requests.remove_group(group._id)
-        self._tell_all()
-
-    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
-        with self.lock:
-            id, bundles = self.requests.find_group(name)
-            return self.adopt(id), bundles
-
-    def placement_group_table(self) -> dict[str, dict[str, Any]]:
-        with self.lock:
-            return self.requests.group_table()
 
     # -- waiting and life ----------------------------------------------------------------------
 

@@ -19,13 +19,13 @@ from skate.engine.base import (
     CallOptions,
     ClassSpec,
     Context,
-    Engine,
     FunctionSpec,
     TaskOptions,
 )
 from skate.engine.local import messages as m
 from skate.engine.local import surroundings
 from skate.engine.local.arguments import Arguments, dump_function, pack
+from skate.engine.local.asking import Asking
 from skate.engine.local.execution import Execution
 from skate.engine.local.objects import (
     FAILED,
@@ -46,7 +46,7 @@ _LINGER = 0.05
 _MOST_OPTIONS = 1000
 
 
-class WorkerEngine(Objects, Engine):
+class WorkerEngine(Objects, Asking):
     """The engine inside a worker: everything is asked of the driver's hub, over one socket."""
 
     name = "local"
@@ -341,9 +341,9 @@ class WorkerEngine(Objects, Engine):
         self, generator: ObjectRef[Any], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
         id = self.request("stream_next", generator._id, index, timeout, blocking=True)
-        return None if id is None else self._given(id)
+        return None if id is None else self.given(id)
 
-    def _given(self, id: int) -> ObjectRef[Any]:
+    def given(self, id: int) -> ObjectRef[Any]:
         """A reference to what the hub has lent us: ours from now on, so the loan can end."""
         with self.lock:
             ref = self.adopt(id)
@@ -401,7 +401,7 @@ class WorkerEngine(Objects, Engine):
         if options.name is not None:
             existing = self.request("create_named_actor", *creation)
             if existing is not None:
-                return self._given(existing[0]), _serialization.loads(existing[1])
+                return self.given(existing[0]), _serialization.loads(existing[1])
         self._write()
         return ref, cls.meta
 
@@ -420,52 +420,20 @@ class WorkerEngine(Objects, Engine):
         self._write()
         return _returned(options.num_returns, refs)
 
-    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
-        self.request("kill", actor._id, no_restart)
-
-    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
-        id, meta = self.request("get_actor_for", name, namespace)
-        return self._given(id), _serialization.loads(meta)
-
-    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
-        return [tuple(key) for key in self.request("list_named_actors", all_namespaces)]
-
     def exit_actor(self) -> None:
         self.execution.exit_actor()
 
     # -- surroundings --------------------------------------------------------------------------
 
-    def cluster_resources(self) -> dict[str, float]:
-        return dict(self.request("cluster_resources"))
+    def ask(self, method: str, *args: Any) -> Any:
+        return self.request(method, *args)
 
-    def available_resources(self) -> dict[str, float]:
-        return dict(self.request("available_resources"))
-
-    def nodes(self) -> list[dict[str, Any]]:
-        return list(self.request("nodes"))
-
-    def timeline(self) -> list[dict[str, Any]]:
-        return list(self.request("timeline"))
+    def new_object(self) -> ObjectRef[Any]:
+        _, (ref,) = self._new_returns(1)
+        return ref
 
     def context(self) -> Context:
         return self.execution.context()
-
-    def create_placement_group(
-        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
-    ) -> ObjectRef[Any]:
-        id, (ref,) = self._new_returns(1)
-        self.request("create_group_for", id, [dict(b) for b in bundles], strategy, name)
-        return ref
-
-    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
-        self.request("remove_group", group._id)
-
-    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
-        id, bundles = self.request("find_group_for", name)
-        return self._given(id), bundles
-
-    def placement_group_table(self) -> dict[str, dict[str, Any]]:
-        return dict(self.request("group_table"))
 
     def forsake(self) -> None:
         """This is a child that user code has forked: the sockets are its parent's."""

@@ -245,16 +245,16 @@ class Desk:
         self.on_create_actor(worker, *creation)
         return None
 
-    def _request_get_actor_for(
+    def _request_get_actor(
         self, worker: Worker, answer: int, name: str, namespace: str | None
     ) -> Any:
         return self._lend(worker, *self._requests.get_actor(name, namespace))
 
-    def _request_create_group_for(self, worker: Worker, answer: int, id: int, *rest: Any) -> None:
+    def _request_create_group(self, worker: Worker, answer: int, id: int, *rest: Any) -> None:
         self._hub.counts.hold(worker, (id,))
         self._requests.create_group(id, *rest)
 
-    def _request_find_group_for(self, worker: Worker, answer: int, name: str) -> Any:
+    def _request_find_group(self, worker: Worker, answer: int, name: str) -> Any:
         return self._lend(worker, *self._requests.find_group(name))
 
     def _lend(self, worker: Worker, id: int, value: Any) -> tuple[int, Any]:

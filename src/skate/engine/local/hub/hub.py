@@ -47,7 +47,7 @@ class Hub(Lives):
             m.RELEASE: self.counts.release,
             m.BLOCKED: scheduler.block,
             m.UNBLOCKED: scheduler.unblock,
-            m.GAVE_BACK: scheduler.gave_back,
+            m.GAVE_BACK: self.on_gave_back,
         }
 
     def received(self, worker: Worker, incoming: Sequence[tuple[Any, ...]]) -> None:

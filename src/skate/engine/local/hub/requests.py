@@ -66,7 +66,7 @@ class Requests:
         actor = self.find_actor(name, namespace)
         return actor.id, actor.meta
 
-    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
+    def named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
         own = self._engine.namespace
         return [key for key in self._hub.names if all_namespaces or key[0] == own]
 
@@ -151,11 +151,7 @@ class Requests:
         group = self._hub.scheduler.groups.pop(id, None)
         if group is not None:
             self._hub.remove_group(group)
-            self._removed_groups[id] = group
-
-    @property
-    def _removed_groups(self) -> dict[int, Group]:
-        return self._hub.removed_groups
+            self._hub.removed_groups[id] = group
 
     def find_group(self, name: str) -> tuple[int, list[dict[str, float]]]:
         for group in self._hub.scheduler.groups.values():
@@ -165,7 +161,7 @@ class Requests:
         raise ValueError(f"there is no placement group named {name!r}; named groups: {names}")
 
     def group_table(self) -> dict[str, dict[str, Any]]:
-        groups = [*self._hub.scheduler.groups.values(), *self._removed_groups.values()]
+        groups = [*self._hub.scheduler.groups.values(), *self._hub.removed_groups.values()]
         rows = [group.describe(self._engine.node_id) for group in groups]
         return {str(row["placement_group_id"]): row for row in rows}
 

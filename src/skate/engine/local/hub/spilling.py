@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from skate import exceptions
 from skate.engine.local.objects import Entry
 from skate.engine.local.store import Location, SegmentMovedError, Store
+
+_AFTER_FULL_DISK = 5.0  # seconds
 
 
 class Spilling:
@@ -18,7 +21,7 @@ class Spilling:
         self._store = store
         self._forget = forget  # tell the process that wrote a segment that it is gone
         self._in_memory: dict[int, Entry] = {}
-        self._broken = False  # the disk is full: spilling is pointless
+        self._not_before = 0.0  # the disk was full: spilling is pointless for a while
 
     def added(self, entry: Entry, location: Location) -> None:
         """A value was stored (before its entry is completed)."""
@@ -53,7 +56,7 @@ class Spilling:
     def _spill(self, wanted: int, spare: Entry | None = None) -> int:
         done = 0
         for entry in list(self._in_memory.values()):
-            if done >= wanted or self._broken:
+            if done >= wanted or time.monotonic() < self._not_before:
                 break
             if entry is spare:
                 continue
@@ -61,7 +64,7 @@ class Spilling:
             try:
                 moved = self._store.spill(location)
             except exceptions.OutOfDiskError:
-                self._broken = True
+                self._not_before = time.monotonic() + _AFTER_FULL_DISK
                 break
             except SegmentMovedError:  # deleted from outside: reading it will tell
                 self.removed(entry)

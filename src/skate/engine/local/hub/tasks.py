@@ -220,7 +220,8 @@ class Tasks(Streaming):
             if task.actor.state == actors.STARTING:
                 task.actor.state = actors.ALIVE
             return  # its arguments may serve for restarts
-        function.ran(micros)
+        if not task.cancelled:  # its time says nothing about others
+            function.ran(micros)
         if task.plan.max_calls and worker.count_call(function.key) >= task.plan.max_calls:
             worker.doomed = "max_calls"
         self._close(task)
@@ -292,6 +293,15 @@ class Tasks(Streaming):
             self.scheduler.requeue(task)
         else:
             self.fail(task, errors.packed(errors.crashed(worker, task)))
+
+    def on_gave_back(self, worker: Worker, ids: list[int]) -> None:
+        """The worker has not started these; those cancelled meanwhile nobody will start."""
+        for id in ids:
+            task = worker.in_flight.get(id)
+            if task is not None and task.cancelled:
+                del worker.in_flight[id]
+                self.give_up(task)
+        self.scheduler.gave_back(worker, ids)
 
     def give_up(self, task: Task) -> None:
         self.fail(task, errors.packed(errors.cancelled(task)))

@@ -1,0 +1,87 @@
+"""Dataset: numbers about all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data import aggregate as agg
+from skate.data._blocks import check_columns
+from skate.data._consuming import Consuming
+
+
+class Aggregating(Consuming):
+    """Results are computed block by block and joined: the rows never have to be in memory."""
+
+    def aggregate(self, *aggs: agg.AggregateFn) -> dict[str, Any] | None:
+        """The results by name, such as `{"mean(x)": 4.5}`; None without rows."""
+        if not aggs:
+            raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
+        states = [function.zero() for function in aggs]
+        rows = 0
+        for block in self._blocks():
+            rows += block.num_rows
+            if block.num_rows:
+                states = [f.add(s, block) for f, s in zip(aggs, states, strict=True)]
+        if not rows:
+            return None
+        return {f.name: f.finalize(s) for f, s in zip(aggs, states, strict=True)}
+
+    def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Sum, on, ignore_nulls=ignore_nulls)
+
+    def min(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Min, on, ignore_nulls=ignore_nulls)
+
+    def max(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Max, on, ignore_nulls=ignore_nulls)
+
+    def mean(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Mean, on, ignore_nulls=ignore_nulls)
+
+    def std(self, on: Any = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
+
+    def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
+        """The distinct values of a column."""
+        self._check_column(column)
+        found = self.aggregate(agg.Unique(column, ignore_nulls=ignore_nulls))
+        return [] if found is None else list(next(iter(found.values())))
+
+    def _one(self, make: Callable[..., agg.AggregateFn], on: Any, **arguments: Any) -> Any:
+        """One number for one column; a dictionary for several."""
+        columns = self._numeric_columns(on)
+        if not columns:
+            return None
+        found = self.aggregate(*(make(column, **arguments) for column in columns))
+        if len(columns) == 1:
+            return None if found is None else next(iter(found.values()))
+        return found
+
+    def _numeric_columns(self, on: Any, exclude: Sequence[str] = ()) -> list[str]:
+        """The columns that are meant: those given, or all that hold numbers."""
+        schema = self.schema()
+        if schema is None:
+            return []
+        if on is not None:
+            columns = [on] if isinstance(on, str) else list(on)
+            check_columns(columns, schema.names)
+            return columns
+        pairs = zip(schema.names, schema.types, strict=True)
+        return [name for name, kind in pairs if name not in exclude and _is_number(kind)]
+
+    def _check_column(self, column: str) -> None:
+        schema = self.schema()
+        if schema is not None:
+            check_columns([column], schema.names)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )

@@ -1,0 +1,118 @@
+"""Dataset: order, blocks, and several datasets together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate.data._core import Core
+from skate.data._exchange import (
+    JOINS,
+    Join,
+    RandomizeBlocks,
+    Repartition,
+    Shuffle,
+    Sort,
+    Union,
+    Zip,
+)
+from skate.data.grouped_data import GroupedData, GroupTogether
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+
+class Combining(Core):
+    """Operations that look at all rows."""
+
+    def union(self, *other: Dataset) -> Dataset:
+        """The rows of this dataset, then those of the others."""
+        return self._with(Union((self._plan, *(dataset._plan for dataset in other))))
+
+    def zip(self, *other: Dataset) -> Dataset:
+        """Rows side by side. Columns of the same name get a number: `item`, `item_1`."""
+        return self._with(Zip((self._plan, *(dataset._plan for dataset in other))))
+
+    def join(
+        self,
+        ds: Dataset,
+        join_type: str = "inner",
+        num_partitions: int = 1,
+        on: str | Sequence[str] = ("id",),
+        right_on: str | Sequence[str] | None = None,
+        left_suffix: str | None = None,
+        right_suffix: str | None = None,
+    ) -> Dataset:
+        """Rows with equal keys. The result has `num_partitions` blocks."""
+        if join_type not in JOINS:
+            raise ValueError(f"join_type takes {', '.join(map(repr, JOINS))}; got {join_type!r}")
+        left = (on,) if isinstance(on, str) else tuple(on)
+        right = left if right_on is None else right_on
+        right = (right,) if isinstance(right, str) else tuple(right)
+        if len(left) != len(right):
+            raise ValueError(f"on and right_on differ in length: {left} and {right}")
+        return self._with(
+            Join(
+                (self._plan, ds._plan), join_type, left, right, left_suffix, right_suffix,
+                num_partitions,
+            )  # fmt: skip
+        )
+
+    def repartition(
+        self,
+        num_blocks: int | None = None,
+        target_num_rows_per_block: int | None = None,
+        *,
+        shuffle: bool = False,
+        keys: Sequence[str] | None = None,
+        sort: bool = False,
+    ) -> Dataset:
+        """The rows in `num_blocks` blocks, or in blocks of a number of rows. `shuffle` mixes them,
+        `keys` puts rows with equal keys into one block, `sort` sorts by those keys."""
+        if (num_blocks is None) == (target_num_rows_per_block is None):
+            raise ValueError("give num_blocks or target_num_rows_per_block, one of them")
+        if keys is not None:
+            if num_blocks is None:
+                raise ValueError("keys needs num_blocks")
+            return self._with(GroupTogether((self._plan,), tuple(keys), num_blocks))
+        if sort:
+            raise ValueError("sort=True needs keys to sort by")
+        if shuffle and num_blocks is not None:
+            return self.random_shuffle(num_blocks=num_blocks)
+        return self._with(Repartition((self._plan,), num_blocks, target_num_rows_per_block))
+
+    def random_shuffle(
+        self, *, seed: int | None = None, num_blocks: int | None = None
+    ) -> Dataset:
+        """All rows in random order, the same for the same seed."""
+        return self._with(Shuffle((self._plan,), seed, num_blocks))
+
+    def randomize_block_order(self, *, seed: int | None = None) -> Dataset:
+        """The blocks in random order; rows of a block stay together."""
+        return self._with(RandomizeBlocks((self._plan,), seed))
+
+    def sort(
+        self,
+        key: str | Sequence[str],
+        descending: bool | Sequence[bool] = False,
+        boundaries: Sequence[Any] | None = None,
+    ) -> Dataset:
+        """Sorted by columns; equal rows keep their order, None comes last. `boundaries` of the
+        first column say where blocks begin."""
+        names = [key] if isinstance(key, str) else list(key)
+        down = [descending] * len(names) if isinstance(descending, bool) else list(descending)
+        if not names or len(down) != len(names):
+            raise ValueError(f"sort got the columns {names} and {len(down)} directions")
+        keys = tuple(
+            (name, "descending" if reverse else "ascending")
+            for name, reverse in zip(names, down, strict=True)
+        )
+        limits = None if boundaries is None else tuple(boundaries)
+        return self._with(Sort((self._plan,), keys, limits))
+
+    def groupby(
+        self, key: str | Sequence[str] | None, num_partitions: int | None = None
+    ) -> GroupedData:
+        """Groups of rows with equal keys; None is one group of all."""
+        keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
+        return GroupedData(self, keys, num_partitions)  # type: ignore[arg-type]

@@ -1,0 +1,217 @@
+"""Dataset: rows and facts for the program that asks."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import skate
+from skate.data import _plan as plan
+from skate.data._batching import batch_from
+from skate.data._blocks import Batch, Row, check_format, numpy_of, pandas_of, rows_of
+from skate.data._bundles import Hoard, table_of
+from skate.data._context import DataContext
+from skate.data._core import Core
+from skate.data._executor import execute
+from skate.data._optimizer import optimise
+from skate.data._schema import Schema
+from skate.data._transforms import DropColumns, RenameColumns, SelectColumns
+from skate.data.expressions import WithColumns
+
+if TYPE_CHECKING:
+    import pandas
+
+    from skate.data.dataset import MaterializedDataset
+
+
+class Consuming(Core):
+    """These execute the plan."""
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def take(self, limit: int = 20) -> list[Row]:
+        """The first rows, as dictionaries; plain values as they are."""
+        if limit <= 0:
+            return []
+        first = self._with(plan.Limit(self._plan, limit))
+        return [row for block in first._blocks() for row in rows_of(block)]
+
+    def take_all(self, limit: int | None = None) -> list[Row]:
+        """All rows; an error if there are more than `limit`."""
+        if limit is None:
+            return [row for block in self._blocks() for row in rows_of(block)]
+        rows = self.take(limit + 1)
+        if len(rows) > limit:
+            raise ValueError(f"the dataset has more than the given limit of {limit} rows")
+        return rows
+
+    def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Batch:
+        """The first rows as one batch."""
+        format_ = check_format(batch_format)
+        first = self._with(plan.Limit(self._plan, batch_size))
+        blocks = list(first._blocks())
+        if not blocks:
+            raise ValueError("the dataset is empty")
+        return batch_from(blocks, format_)
+
+    def show(self, limit: int = 20) -> None:
+        """Print the first rows."""
+        for row in self.take(limit):
+            print(row)
+
+    def to_pandas(self, limit: int | None = None) -> pandas.DataFrame:
+        """All rows in one frame; an error if there are more than `limit`."""
+        if limit is not None:
+            total = self._with(plan.Limit(self._plan, limit + 1)).count()
+            if total > limit:
+                raise ValueError(f"the dataset has more than the given limit of {limit} rows")
+        return pandas_of(table_of(self._bundles()))
+
+    def to_arrow_refs(self) -> list[skate.ObjectRef[pa.Table]]:
+        """References to the blocks, as Arrow tables."""
+        return [bundle.stored().ref for bundle in self._bundles()]  # type: ignore[misc]
+
+    def to_pandas_refs(self) -> list[skate.ObjectRef[pandas.DataFrame]]:
+        """References to the blocks, as pandas frames."""
+        return [skate.put(pandas_of(block)) for block in self._blocks()]
+
+    def to_numpy_refs(self, *, column: str | None = None) -> list[skate.ObjectRef[Any]]:
+        """References to the blocks, as dictionaries of arrays, or as the array of one column."""
+        arrays = [numpy_of(block) for block in self._blocks()]
+        return [skate.put(each if column is None else each[column]) for each in arrays]
+
+    def materialize(self) -> MaterializedDataset:
+        """Execute now, and keep the rows. Beyond a share of memory they are in the object store."""
+        from skate.data.dataset import MaterializedDataset
+
+        hoard = Hoard(DataContext.get_current().sort_memory_bytes)
+        for bundle in self._bundles():
+            hoard.add(bundle)
+        schema = self.schema() if not hoard.bundles else None
+        arrow = schema.base_schema if schema is not None else None
+        node = plan.Input(tuple(hoard.bundles), arrow, self._plan.name, tuple(self.input_files()))
+        done = MaterializedDataset(node)
+        done._stats = self._stats
+        done._name = self._name
+        return done
+
+    # -- facts ----------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """The number of rows; from the sources alone where they know it."""
+        node = self._plan
+        while isinstance(node, plan.Map) and isinstance(node.step, _ROW_FOR_ROW):
+            node = node.input
+        if isinstance(node, plan.Read):
+            known = node.source.count()
+            if known is not None:
+                return known
+        return sum(bundle.rows for bundle in execute(node))
+
+    def schema(self, fetch_if_missing: bool = True) -> Schema | None:
+        """Names and types of the columns. Computes the first row if there is no other way, unless
+        `fetch_if_missing` is False."""
+        if self._known_schema is None:
+            self._known_schema = _static_schema(optimise(self._plan))
+        if self._known_schema is None and fetch_if_missing:
+            first = next(execute(plan.Limit(self._plan, 1)), None)
+            self._known_schema = first.get().schema if first is not None else None
+        if self._known_schema is None or not self._known_schema.names:
+            return None
+        return Schema(self._known_schema)
+
+    def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
+        schema = self.schema(fetch_if_missing)
+        return None if schema is None else schema.names
+
+    def size_bytes(self) -> int:
+        """Of all rows in memory."""
+        return sum(bundle.size for bundle in execute(self._plan))
+
+    def num_blocks(self) -> int:
+        """How many blocks there are; known once the dataset is materialised."""
+        if isinstance(self._plan, plan.Input):
+            return len(self._plan.bundles)
+        raise ValueError("the number of blocks is known after materialize()")
+
+    def input_files(self) -> list[str]:
+        """The files that the dataset is read from."""
+        found: dict[str, None] = {}
+        todo = [self._plan]
+        while todo:
+            node = todo.pop()
+            todo.extend(node.inputs)
+            if isinstance(node, plan.Read):
+                found.update(dict.fromkeys(node.source.files()))
+            elif isinstance(node, plan.Input):
+                found.update(dict.fromkeys(node.files))
+        return list(found)
+
+    def stats(self) -> str:
+        """What the last execution did: per operator, the blocks, rows, bytes and times."""
+        return "" if self._stats is None else str(self._stats)
+
+    # -- as text --------------------------------------------------------------------------------
+
+    def explain(self) -> None:
+        """Print the plan as written, and as it runs."""
+        print("-------- Logical plan --------")
+        print(plan.tree(self._plan))
+        print("-------- Optimised plan --------")
+        print(plan.tree(optimise(self._plan)))
+
+    def __repr__(self) -> str:
+        names = []
+        node = self._plan
+        while isinstance(node, (plan.Map, plan.Limit)):
+            names.append(node.name)
+            node = node.inputs[0]
+        lines = [*names, self._source_text(node)]
+        return "\n".join(f"{'   ' * (n - 1)}+- {line}" if n else line for n, line in enumerate(lines))
+
+    def _source_text(self, node: plan.Node) -> str:
+        schema, rows = _static_schema(node), _static_count(node)
+        name = f"name={self._name}, " if self._name else ""
+        text = Schema(schema).short() if schema is not None else "Unknown schema"
+        if isinstance(node, plan.Exchange):
+            return f"{node.name}({name}of {', '.join(child.name for child in node.inputs)})"
+        return f"{type(self).__name__}({name}num_rows={'?' if rows is None else rows}, schema={text})"
+
+    def _repr_html_(self) -> str:
+        schema = self.schema(fetch_if_missing=False)
+        table = schema._repr_html_() if schema is not None else ""
+        return f"<pre>{html.escape(repr(self))}</pre>{table}"
+
+    def __len__(self) -> int:
+        raise TypeError("a dataset has no len(): count() computes the number of rows")
+
+    def __iter__(self) -> Any:
+        raise TypeError("iterate over a dataset with iter_rows() or iter_batches()")
+
+
+_ROW_FOR_ROW = (SelectColumns, DropColumns, RenameColumns, WithColumns)
+
+
+def _static_schema(node: plan.Node) -> pa.Schema | None:
+    """The schema, if it is known without running anything."""
+    if isinstance(node, plan.Input):
+        bundle = next((b for b in node.bundles if b.block is not None), None)
+        return node.schema if bundle is None else bundle.get().schema
+    if isinstance(node, plan.Read):
+        return node.source.schema()
+    if isinstance(node, plan.Limit):
+        return _static_schema(node.input)
+    if isinstance(node, plan.Map) and isinstance(node.step, _ROW_FOR_ROW):
+        below = _static_schema(node.input)
+        return None if below is None else next(node.step(iter([below.empty_table()]))).schema
+    return None
+
+
+def _static_count(node: plan.Node) -> int | None:
+    if isinstance(node, plan.Input):
+        return sum(bundle.rows for bundle in node.bundles)
+    return node.source.count() if isinstance(node, plan.Read) else None
+
+

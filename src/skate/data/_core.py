@@ -1,0 +1,93 @@
+"""What all parts of Dataset rely on: the plan, and how a new dataset is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+import skate
+from skate.data import _plan as plan
+from skate.data._blocks import Block
+from skate.data._bundles import Bundle
+from skate.data._compute import ActorPoolStrategy, choose_compute
+from skate.data._executor import execute
+from skate.data._iterating import Iterating
+from skate.data._stats import ExecutionStats
+from skate.data._udf import UserFunction
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+Given = TypeVar("Given")
+
+
+class Core(Iterating):
+    """A plan, and the statistics of its last execution."""
+
+    def __init__(self, node: plan.Node) -> None:
+        self._plan = node
+        self._stats: ExecutionStats | None = None
+        self._name: str | None = None
+        self._known_schema: pa.Schema | None = None
+
+    def _with(self, node: plan.Node) -> Dataset:
+        from skate.data.dataset import Dataset
+
+        return Dataset(node)
+
+    def _bundles(self) -> Iterator[Bundle]:
+        """Execute the plan."""
+        self._stats = ExecutionStats()
+        return execute(self._plan, self._stats)
+
+    def _blocks(self) -> Iterator[Block]:
+        for bundle in self._bundles():
+            yield bundle.get()
+
+    def _mapped(
+        self,
+        step: Any,
+        label: str,
+        udf: UserFunction | None = None,
+        compute: Any = None,
+        concurrency: Any = None,
+        remote_args: dict[str, Any] | None = None,
+        min_rows: int = 0,
+        keeps_rows: bool = False,
+    ) -> Dataset:
+        """The dataset after one more step; with a user's function it runs in tasks or actors."""
+        options = check_options(remote_args or {})
+        chosen = None
+        if udf is not None:
+            chosen = choose_compute(compute, concurrency, udf.is_class, udf.name)
+            _check_place(options, isinstance(chosen, ActorPoolStrategy))
+        elif compute is not None or concurrency is not None or options:
+            chosen = choose_compute(compute, concurrency, False, label)
+        node = plan.Map(
+            self._plan, step, label, chosen, tuple(options.items()), min_rows, keeps_rows
+        )
+        return self._with(node)
+
+
+def check_options(remote_args: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in remote_args.items() if value is not None}
+
+
+def _check_place(options: dict[str, Any], actors: bool) -> None:
+    """Raise for options that tasks or actors do not know, where the user wrote them."""
+    if not options:
+        return
+    if actors:
+        skate.remote(_Anything).options(**options)
+    else:
+        skate.remote(_nothing).options(**options)
+
+
+class _Anything:
+    pass
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,181 @@
+"""Datasets of what is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import skate
+from skate.data import _plan as plan
+from skate.data._blocks import Block, block_of_pandas, block_of_rows
+from skate.data._bundles import Bundle, bundle_of, even_bundles
+from skate.data._context import driver_threads
+from skate.data._tensors import column_of_array, to_array
+from skate.data.dataset import Dataset, MaterializedDataset
+from skate.data.sources.generated import Range
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def from_items(
+    items: Iterable[Any],
+    *,
+    parallelism: int = -1,
+    override_num_blocks: int | None = None,
+) -> MaterializedDataset:
+    """A dataset of rows: dictionaries, or plain values (the column `item`), tensors included."""
+    rows = items if isinstance(items, list) else list(items)
+    return _of_blocks([block_of_rows(rows)], _blocks_wanted(parallelism, override_num_blocks))
+
+
+def range(  # noqa: A001
+    n: int,
+    *,
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Dataset:
+    """0 … n - 1 in the column `id`."""
+    wanted = _blocks_wanted(parallelism, override_num_blocks)
+    return Dataset(plan.Read(Range(_not_negative(n)), wanted, concurrency))
+
+
+def range_tensor(
+    n: int,
+    *,
+    shape: Sequence[int] = (1,),
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Dataset:
+    """Tensors of a shape, filled with 0 … n - 1, in the column `data`."""
+    wanted = _blocks_wanted(parallelism, override_num_blocks)
+    return Dataset(plan.Read(Range(_not_negative(n), tuple(shape)), wanted, concurrency))
+
+
+def from_numpy(ndarrays: Any) -> MaterializedDataset:
+    """Arrays, one row per entry of the first axis, in the column `data`."""
+    arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
+    return _of_blocks([pa.table({"data": column_of_array(to_array(a))}) for a in arrays])
+
+
+def from_numpy_refs(ndarrays: Any) -> MaterializedDataset:
+    """As from_numpy, for references."""
+    return from_numpy(skate.get(_as_list(ndarrays)))
+
+
+def from_pandas(
+    dfs: pandas.DataFrame | Sequence[pandas.DataFrame], override_num_blocks: int | None = None
+) -> MaterializedDataset:
+    """The rows of pandas frames."""
+    frames = list(dfs) if isinstance(dfs, (list, tuple)) else [dfs]
+    return _of_blocks([block_of_pandas(frame) for frame in frames], override_num_blocks)
+
+
+def from_pandas_refs(dfs: Any) -> MaterializedDataset:
+    """As from_pandas, for references."""
+    return from_pandas(skate.get(_as_list(dfs)))
+
+
+def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
+    """The rows of Arrow tables."""
+    given = list(tables) if isinstance(tables, (list, tuple)) else [tables]
+    blocks = []
+    for table in given:
+        if isinstance(table, bytes):
+            table = pa.ipc.open_stream(table).read_all()
+        blocks.append(pa.table(table) if not isinstance(table, pa.Table) else table)
+    return _of_blocks(blocks, override_num_blocks)
+
+
+def from_arrow_refs(tables: Any) -> MaterializedDataset:
+    """As from_arrow, for references, which are not fetched here."""
+    refs = _as_list(tables)
+    sizes = skate.get([_measure.remote(ref) for ref in refs])
+    bundles = [Bundle(None, ref, *size) for ref, size in zip(refs, sizes, strict=True)]
+    return MaterializedDataset(plan.Input(tuple(bundles)))
+
+
+@skate.remote(num_cpus=0)
+def _measure(table: Any) -> tuple[int, int]:
+    return table.num_rows, table.nbytes
+
+
+def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
+    """Blocks as they are: Arrow tables or pandas frames."""
+    tables = [b if isinstance(b, pa.Table) else block_of_pandas(b) for b in blocks]
+    return MaterializedDataset(plan.Input(tuple(map(bundle_of, tables))))
+
+
+def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
+    """A torch Dataset: one row per element, in the column `item`.
+
+    Map-style datasets are read in parallel by workers, in the driver with `local_read`; an
+    IterableDataset is one stream.
+    """
+    from skate.data.sources.torch import TorchSource
+
+    return Dataset(plan.Read(TorchSource(dataset, local_read)))
+
+
+def from_tf(dataset: Any) -> MaterializedDataset:
+    """The elements of a finite tf.data.Dataset as rows."""
+    return from_items(list(dataset.as_numpy_iterator()))
+
+
+def from_huggingface(
+    dataset: Any, *, override_num_blocks: int | None = None
+) -> MaterializedDataset:
+    """A Dataset of Hugging Face, whose Arrow table is used as it is; an IterableDataset is read
+    to its end."""
+    if hasattr(dataset, "keys") and not hasattr(dataset, "data"):
+        raise ValueError(
+            f"a DatasetDict holds several datasets; pick one of {list(dataset.keys())}"
+        )
+    if not hasattr(dataset, "with_format") or not hasattr(dataset, "data"):
+        return from_items([dict(row) for row in dataset], override_num_blocks=override_num_blocks)
+    table = dataset.with_format("arrow")[:]
+    return from_arrow(table, override_num_blocks=override_num_blocks)
+
+
+def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> MaterializedDataset:
+    """A dataset of blocks that are here, cut so that functions on them can run in parallel."""
+    schema = blocks[0].schema if blocks else None
+    total = sum(block.num_rows for block in blocks)
+    wanted = count or 4 * driver_threads()
+    bundles: list[Bundle] = []
+    for block in blocks:
+        if block.num_rows:
+            share = round(wanted * block.num_rows / total) if len(blocks) > 1 else wanted
+            bundles.extend(even_bundles(block, share))
+    return MaterializedDataset(plan.Input(tuple(bundles), schema))
+
+
+def _blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | None:
+    if override_num_blocks is not None:
+        if override_num_blocks < 1:
+            raise ValueError(
+                f"override_num_blocks takes a number of at least 1; got {override_num_blocks}"
+            )
+        return override_num_blocks
+    return None if parallelism == -1 else parallelism
+
+
+def _not_negative(n: int) -> int:
+    if n < 0:
+        raise ValueError(f"range takes a number of at least 0; got {n}")
+    return int(n)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+__all__ = [
+    "from_arrow", "from_arrow_refs", "from_blocks", "from_huggingface", "from_items",
+    "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs", "from_tf", "from_torch",
+    "range", "range_tensor",
+]  # fmt: skip

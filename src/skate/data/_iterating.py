@@ -1,0 +1,195 @@
+"""Iteration: shared by Dataset and DataIterator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from skate._imports import try_import
+from skate.data._batching import batches, collated, prefetched, torch_batches, torch_device
+from skate.data._blocks import Batch, Block, Row, check_format, rows_of
+
+
+class Epochs:
+    """Something to iterate over again and again: each `iter()` starts anew."""
+
+    def __init__(self, start: Callable[[], Iterator[Any]]) -> None:
+        self._start = start
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._start()
+
+
+class Iterating(ABC):
+    """What can be read as a stream of blocks can be read as rows and batches."""
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[Block]:
+        """All blocks, once, from the beginning."""
+
+    def iter_rows(self) -> Iterable[Row]:
+        """The rows, one by one."""
+        return Epochs(lambda: (row for block in self._blocks() for row in rows_of(block)))
+
+    def iter_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        batch_format: str | None = "default",
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        _collate_fn: Callable[[Batch], Any] | None = None,
+    ) -> Iterable[Any]:
+        """Batches of `batch_size` rows (None: blocks as they come) in a `batch_format`.
+
+        Blocks are read and computed ahead in any case; `prefetch_batches` above 1 also converts
+        that many batches ahead, in a thread.
+        """
+        format_ = check_format(batch_format)
+
+        def start() -> Iterator[Any]:
+            found = batches(
+                self._blocks(), batch_size, format_, drop_last,
+                local_shuffle_buffer_size, local_shuffle_seed,
+            )  # fmt: skip
+            if _collate_fn is not None:
+                found = map(_collate_fn, found)
+            return _ahead(found, prefetch_batches, _collate_fn is not None)
+
+        return Epochs(start)
+
+    def iter_torch_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        dtypes: Any = None,
+        device: Any = "auto",
+        collate_fn: Callable[[dict[str, Any]], Any] | None = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        pin_memory: bool = False,
+    ) -> Iterable[Any]:
+        """Batches as dictionaries of torch tensors, one per column.
+
+        `dtypes` is one torch type, or one per column. `collate_fn` gets dictionaries of NumPy
+        arrays instead, and what it returns is moved to the device; it runs ahead in a thread.
+        """
+        try_import("torch", "torch")
+        if collate_fn is not None and dtypes is not None:
+            raise ValueError("give dtypes or a collate_fn, not both: the collate_fn sets the types")
+
+        def start() -> Iterator[Any]:
+            target = torch_device(device)
+            if collate_fn is None:
+                found: Iterator[Any] = torch_batches(
+                    self._blocks(), batch_size, dtypes, target, drop_last,
+                    local_shuffle_buffer_size, local_shuffle_seed, pin_memory,
+                )  # fmt: skip
+            else:
+                arrays = batches(
+                    self._blocks(), batch_size, "numpy", drop_last,
+                    local_shuffle_buffer_size, local_shuffle_seed,
+                )  # fmt: skip
+                found = collated(arrays, collate_fn, target, pin_memory)
+            return _ahead(found, prefetch_batches, collate_fn is not None or target is not None)
+
+        return Epochs(start)
+
+    def to_torch(
+        self,
+        *,
+        label_column: str | None = None,
+        feature_columns: Any = None,
+        label_column_dtype: Any = None,
+        feature_column_dtypes: Any = None,
+        batch_size: int = 1,
+        prefetch_batches: int = 1,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        unsqueeze_label_tensor: bool = True,
+        unsqueeze_feature_tensors: bool = True,
+    ) -> Any:
+        """A torch IterableDataset of (features, label)."""
+        from skate.data._torch_dataset import FeaturesAndLabels
+
+        return FeaturesAndLabels(
+            self.iter_batches(
+                batch_size=batch_size,
+                prefetch_batches=prefetch_batches,
+                drop_last=drop_last,
+                local_shuffle_buffer_size=local_shuffle_buffer_size,
+                local_shuffle_seed=local_shuffle_seed,
+            ),
+            label_column,
+            feature_columns,
+            label_column_dtype,
+            feature_column_dtypes,
+            unsqueeze_label_tensor,
+            unsqueeze_feature_tensors,
+        )
+
+    def iter_tf_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        dtypes: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+    ) -> Iterable[Any]:
+        """Batches as dictionaries of TensorFlow tensors."""
+        from skate.data._tensorflow import tensors_of
+
+        arrays = self.iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
+        return Epochs(lambda: (tensors_of(batch, dtypes) for batch in arrays))
+
+    def to_tf(
+        self,
+        feature_columns: Any,
+        label_columns: Any,
+        *,
+        additional_columns: Any = None,
+        prefetch_batches: int = 1,
+        batch_size: int = 1,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        feature_type_spec: Any = None,
+        label_type_spec: Any = None,
+        additional_type_spec: Any = None,
+    ) -> Any:
+        """A tf.data.Dataset of (features, labels[, additional])."""
+        from skate.data._tensorflow import dataset_of
+
+        arrays = self.iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
+        groups = [feature_columns, label_columns]
+        specs = [feature_type_spec, label_type_spec]
+        if additional_columns is not None:
+            groups.append(additional_columns)
+            specs.append(additional_type_spec)
+        return dataset_of(arrays, groups, specs)
+
+
+def _ahead(items: Iterator[Any], prefetch: int, costly: bool) -> Iterator[Any]:
+    if prefetch < 0:
+        raise ValueError(f"prefetch_batches takes a number of at least 0; got {prefetch}")
+    return prefetched(items, prefetch) if prefetch > 1 or (prefetch and costly) else items

@@ -1,0 +1,153 @@
+"""Dataset: parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data import _plan as plan
+from skate.data._bundles import Bundle, bundle_of, table_of
+from skate.data._consuming import Consuming
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.iterator import DataIterator
+
+
+class Splitting(Consuming):
+    """Parts keep the order of rows."""
+
+    def split(
+        self, n: int, *, equal: bool = False, locality_hints: Any = None
+    ) -> list[MaterializedDataset]:
+        """`n` parts of about equal size; with `equal`, of exactly equal size, dropping what does
+        not divide. `locality_hints` takes one actor per part; on one machine all are near."""
+        if n < 1:
+            raise ValueError(f"split takes a number of at least 1; got {n}")
+        if locality_hints is not None and len(locality_hints) != n:
+            raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
+        bundles = list(self._bundles())
+        total = sum(bundle.rows for bundle in bundles)
+        if equal:
+            return _parts(bundles, [total // n] * n)
+        ends = [total * number // n for number in range(n + 1)]
+        return _parts(bundles, [b - a for a, b in zip(ends[:-1], ends[1:], strict=True)])
+
+    def split_at_indices(self, indices: Sequence[int]) -> list[MaterializedDataset]:
+        """Parts that begin at these row numbers, and the rows before the first."""
+        ordered = list(indices)
+        if not ordered or ordered != sorted(ordered) or ordered[0] < 0:
+            raise ValueError(f"indices must be sorted numbers of at least 0; got {ordered}")
+        bundles = list(self._bundles())
+        total = sum(bundle.rows for bundle in bundles)
+        ends = [0, *(min(index, total) for index in ordered), total]
+        return _parts(bundles, [b - a for a, b in zip(ends[:-1], ends[1:], strict=True)])
+
+    def split_proportionately(self, proportions: Sequence[float]) -> list[MaterializedDataset]:
+        """Parts with these shares of the rows, and a last one with the rest."""
+        if not proportions or min(proportions) <= 0 or sum(proportions) >= 1:
+            raise ValueError(
+                f"proportions are positive and their sum is less than 1; got {list(proportions)}"
+            )
+        bundles = list(self._bundles())
+        total = sum(bundle.rows for bundle in bundles)
+        ends = np.cumsum([0.0, *proportions]) * total
+        ends = [*(int(end + 1e-9) for end in ends), total]
+        sizes = [int(b - a) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        if 0 in sizes:
+            raise ValueError(f"{total} rows are too few for the proportions {list(proportions)}")
+        return _parts(bundles, sizes)
+
+    def train_test_split(
+        self,
+        test_size: float,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+        stratify: str | None = None,
+    ) -> tuple[MaterializedDataset, MaterializedDataset]:
+        """Two parts: `test_size` is a share of the rows or their number. With `stratify`, values of
+        that column are equally frequent in both."""
+        rows = self._with(self._plan)
+        if stratify is not None:
+            return _stratified(rows, stratify, test_size, shuffle, seed)
+        if shuffle:
+            rows = rows.random_shuffle(seed=seed)
+        done = rows.materialize()
+        total = done.count()
+        train, test = done.split_at_indices([total - _test_rows(test_size, total)])
+        return train, test
+
+    def streaming_split(
+        self, n: int, *, equal: bool = False, locality_hints: Any = None
+    ) -> list[DataIterator]:
+        """`n` iterators that share one execution, for `n` consumers in parallel. Each epoch starts
+        when all of them ask for it. With `equal`, all get the same number of rows, dropping what
+        does not divide. `locality_hints` takes one node per part; here all are near."""
+        from skate.data.iterator import split_iterators
+
+        if locality_hints is not None and len(locality_hints) != n:
+            raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
+        return split_iterators(self, n, "drop" if equal else "keep")
+
+
+def _parts(bundles: list[Bundle], sizes: Sequence[int]) -> list[MaterializedDataset]:
+    from skate.data.dataset import MaterializedDataset
+
+    schema = next((b.get().schema for b in bundles if b.block is not None), None)
+    parts = []
+    start = 0
+    for size in sizes:
+        inside = _between(bundles, start, start + size)
+        parts.append(MaterializedDataset(plan.Input(tuple(inside), schema)))
+        start += size
+    return parts
+
+
+def _between(bundles: list[Bundle], start: int, stop: int) -> list[Bundle]:
+    """The rows from start to stop, as slices of the bundles."""
+    found = []
+    place = 0
+    for bundle in bundles:
+        first, last = max(start - place, 0), min(stop - place, bundle.rows)
+        if first < last:
+            found.append(bundle.slice(first, last - first))
+        place += bundle.rows
+    return found
+
+
+def _test_rows(test_size: float, total: int) -> int:
+    if isinstance(test_size, float):
+        if not 0 < test_size < 1:
+            raise ValueError(f"test_size as a share lies between 0 and 1; got {test_size}")
+        return int(np.ceil(total * test_size))
+    if not 0 < test_size < total:
+        raise ValueError(f"test_size must be less than the {total} rows and positive: {test_size}")
+    return test_size
+
+
+def _stratified(
+    rows: Dataset, column: str, test_size: float, shuffle: bool, seed: int | None
+) -> tuple[MaterializedDataset, MaterializedDataset]:
+    from skate.data.dataset import MaterializedDataset
+
+    if shuffle:
+        rows = rows.random_shuffle(seed=seed)
+    rows._check_column(column)
+    table = table_of(rows._bundles()).combine_chunks()
+    codes = pc.dictionary_encode(table[column].combine_chunks(), null_encoding="encode")
+    labels = codes.indices.to_numpy()
+    share = test_size if isinstance(test_size, float) else test_size / table.num_rows
+    test = np.zeros(table.num_rows, bool)
+    for label in np.unique(labels):
+        places = np.flatnonzero(labels == label)
+        test[places[len(places) - round(len(places) * share) :]] = True
+    halves = (table.filter(pa.array(~test)), table.filter(pa.array(test)))
+    train, held_out = (MaterializedDataset(plan.Input((bundle_of(half),))) for half in halves)
+    return train, held_out
+
+

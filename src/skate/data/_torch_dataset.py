@@ -1,0 +1,69 @@
+"""A dataset as torch's IterableDataset, in the shape of `to_torch`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from skate.data._batching import tensor_of
+
+
+class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
+    """Yields (features, label): features in one tensor, or a tensor per name or list of names."""
+
+    def __init__(
+        self,
+        arrays: Iterable[dict[str, Any]],
+        label: str | None,
+        features: Any,
+        label_dtype: Any,
+        feature_dtypes: Any,
+        unsqueeze_label: bool,
+        unsqueeze_features: bool,
+    ) -> None:
+        super().__init__()
+        self.arrays = arrays
+        self.label = label
+        self.features = features
+        self.label_dtype = label_dtype
+        self.feature_dtypes = feature_dtypes
+        self.unsqueeze_label = unsqueeze_label
+        self.unsqueeze_features = unsqueeze_features
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.arrays:
+            label = None
+            if self.label is not None:
+                label = tensor_of(batch[self.label], self.label_dtype, self.label)
+                if self.unsqueeze_label and label.ndim == 1:
+                    label = label.unsqueeze(1)
+            yield self._all_features(batch), label
+
+    def _all_features(self, batch: dict[str, Any]) -> Any:
+        names = self.features or [name for name in batch if name != self.label]
+        if isinstance(names, dict):
+            return {
+                key: self._joined(batch, group, _of(self.feature_dtypes, key))
+                for key, group in names.items()
+            }
+        if names and isinstance(names[0], (list, tuple)):
+            return [
+                self._joined(batch, group, _of(self.feature_dtypes, number))
+                for number, group in enumerate(names)
+            ]
+        return self._joined(batch, names, self.feature_dtypes)
+
+    def _joined(self, batch: dict[str, Any], names: Any, dtypes: Any) -> Any:
+        tensors = []
+        for number, name in enumerate(names):
+            tensor = tensor_of(batch[name], _of(dtypes, number), name)
+            tensors.append(
+                tensor.unsqueeze(1) if self.unsqueeze_features and tensor.ndim == 1 else tensor
+            )
+        return tensors[0] if len(tensors) == 1 else torch.cat(tensors, dim=1)
+
+
+def _of(dtypes: Any, key: Any) -> Any:
+    return dtypes[key] if isinstance(dtypes, (list, dict)) else dtypes

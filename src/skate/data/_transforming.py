@@ -1,0 +1,279 @@
+"""Dataset: functions on rows and batches, and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate.data import _plan as plan
+from skate.data._batching import check_batch_size
+from skate.data._blocks import check_format
+from skate.data._core import Core
+from skate.data._exchange import Sample
+from skate.data._transforms import (
+    DropColumns,
+    FilterRows,
+    FlatMapRows,
+    MapBatches,
+    MapRows,
+    RenameColumns,
+    SelectColumns,
+)
+from skate.data._udf import UserFunction
+from skate.data.expressions import Expr, FilterStep, WithColumns, parse
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+Arguments = Iterable[Any] | None
+Keywords = dict[str, Any] | None
+
+
+class Transforming(Core):
+    """Lazy: nothing runs until rows are asked for."""
+
+    def map(
+        self,
+        fn: Any,
+        *,
+        compute: Any = None,
+        fn_args: Arguments = None,
+        fn_kwargs: Keywords = None,
+        fn_constructor_args: Arguments = None,
+        fn_constructor_kwargs: Keywords = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Call `fn` with each row; it returns a row. A class is called through its instances, in
+        actors. `remote_args` are options of tasks and actors, such as num_cpus and num_gpus."""
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        step = MapRows(udf, f"Map({udf.name})")
+        return self._mapped(
+            step, step.name, udf, compute, concurrency, remote_args, keeps_rows=True
+        )
+
+    def map_batches(
+        self,
+        fn: Any,
+        *,
+        batch_size: int | str | None = None,
+        compute: Any = None,
+        batch_format: str | None = "default",
+        zero_copy_batch: bool = True,
+        fn_args: Arguments = None,
+        fn_kwargs: Keywords = None,
+        fn_constructor_args: Arguments = None,
+        fn_constructor_kwargs: Keywords = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Call `fn` with batches; it returns a batch, or yields several.
+
+        Without a `batch_size` a batch is a block. `batch_format` is "numpy" (a dictionary of
+        arrays), "pandas", "pyarrow" or "polars". A list is a batch of plain values. Batches are
+        views on shared memory; `zero_copy_batch=False` makes copies that can be changed in place.
+        """
+        if isinstance(batch_size, str):
+            if batch_size not in ("default", "auto"):
+                raise ValueError(f"batch_size takes a number or None; got {batch_size!r}")
+            batch_size = None
+        check_batch_size(batch_size)
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        label = f"MapBatches({udf.name})"
+        step = MapBatches(udf, label, batch_size, check_format(batch_format), zero_copy_batch)
+        return self._mapped(
+            step, label, udf, compute, concurrency, remote_args, min_rows=batch_size or 0
+        )
+
+    def flat_map(
+        self,
+        fn: Any,
+        *,
+        compute: Any = None,
+        fn_args: Arguments = None,
+        fn_kwargs: Keywords = None,
+        fn_constructor_args: Arguments = None,
+        fn_constructor_kwargs: Keywords = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Call `fn` with each row; it returns or yields any number of rows."""
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        step = FlatMapRows(udf, f"FlatMap({udf.name})")
+        return self._mapped(step, step.name, udf, compute, concurrency, remote_args)
+
+    def filter(
+        self,
+        fn: Any = None,
+        expr: str | Expr | None = None,
+        *,
+        compute: Any = None,
+        fn_args: Arguments = None,
+        fn_kwargs: Keywords = None,
+        fn_constructor_args: Arguments = None,
+        fn_constructor_kwargs: Keywords = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Rows for which `fn` is true; or an expression, such as "x > 3" or col("x") > 3, which
+        Arrow evaluates without Python code per row."""
+        if isinstance(fn, Expr):
+            fn, expr = None, fn
+        if (fn is None) == (expr is None):
+            raise ValueError("filter takes a function or expr, one of them")
+        if expr is not None:
+            expression = parse(expr) if isinstance(expr, str) else expr
+            return self._mapped(
+                FilterStep(expression), f"Filter({expression})", None, compute, concurrency,
+                remote_args,
+            )  # fmt: skip
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        step = FilterRows(udf, f"Filter({udf.name})")
+        return self._mapped(step, step.name, udf, compute, concurrency, remote_args)
+
+    # -- columns --------------------------------------------------------------------------------
+
+    def add_column(
+        self,
+        col: str,
+        fn: Callable[[Any], Any],
+        *,
+        batch_format: str | None = "pandas",
+        compute: Any = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """A column that `fn` computes from batches."""
+        if not callable(fn):
+            raise TypeError(f"add_column takes a function of batches; got {fn!r}")
+        return self.map_batches(
+            AddColumn(col, fn),
+            batch_format=check_format(batch_format),
+            compute=compute,
+            concurrency=concurrency,
+            zero_copy_batch=False,
+            **remote_args,
+        )
+
+    def drop_columns(
+        self, cols: str | Sequence[str], *, compute: Any = None, concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:  # fmt: skip
+        """All columns but these."""
+        names = _names(cols)
+        label = f"DropColumns({list(names)})"
+        return self._mapped(
+            DropColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
+        )
+
+    def select_columns(
+        self, cols: str | Sequence[str], *, compute: Any = None, concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:  # fmt: skip
+        """These columns only, in this order. Files of columns are not read for the others."""
+        names = _names(cols)
+        label = f"SelectColumns({list(names)})"
+        return self._mapped(
+            SelectColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
+        )
+
+    def rename_columns(
+        self, names: Mapping[str, str] | Sequence[str], *, concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:  # fmt: skip
+        """New names: a dictionary of changes, or one name per column."""
+        changes: Any = tuple(names.items() if isinstance(names, Mapping) else names)
+        step = RenameColumns(changes)
+        return self._mapped(
+            step, "RenameColumns", None, None, concurrency, remote_args, keeps_rows=True
+        )
+
+    def with_column(
+        self, column_name: str, expr: Expr, *, compute: Any = None, **remote_args: Any
+    ) -> Dataset:
+        """A column by an expression, such as `col("x") * 2`."""
+        return self._with_columns({column_name: expr}, compute, remote_args)
+
+    def with_columns(
+        self,
+        exprs: Mapping[str, Expr] | Expr | Sequence[Expr],
+        *more_exprs: Expr,
+        compute: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Columns by expressions: a dictionary, or expressions named by `alias`."""
+        if not isinstance(exprs, Mapping):
+            listed = [exprs] if isinstance(exprs, Expr) else list(exprs)
+            exprs = {_alias(expression): expression for expression in [*listed, *more_exprs]}
+        return self._with_columns(exprs, compute, remote_args)
+
+    def _with_columns(
+        self, exprs: Mapping[str, Expr], compute: Any, remote_args: dict[str, Any]
+    ) -> Dataset:
+        for name, expression in exprs.items():
+            if not isinstance(expression, Expr):
+                raise TypeError(
+                    f"column {name!r} takes an expression, such as col('x') * 2; got {expression!r}"
+                )
+        label = f"WithColumns({', '.join(exprs)})"
+        step = WithColumns(tuple(exprs.items()))
+        return self._mapped(step, label, None, compute, None, remote_args, keeps_rows=True)
+
+    # -- fewer rows -----------------------------------------------------------------------------
+
+    def limit(self, limit: int) -> Dataset:
+        """The first rows. What is not needed for them is not computed."""
+        if limit < 0:
+            raise ValueError(f"limit takes a number of at least 0; got {limit}")
+        return self._with(plan.Limit(self._plan, limit))
+
+    def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
+        """Each row with the probability `fraction`."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction takes a number from 0 to 1; got {fraction}")
+        return self._with(Sample((self._plan,), fraction, seed))
+
+
+class AddColumn:
+    """A function of batches that adds one column."""
+
+    def __init__(self, name: str, fn: Callable[[Any], Any]) -> None:
+        self.column = name
+        self.fn = fn
+        self.__name__ = f"add_column {name}"
+
+    def __call__(self, batch: Any) -> Any:
+        value = self.fn(batch)
+        if isinstance(batch, dict):
+            return {**batch, self.column: value}
+        if hasattr(batch, "assign"):
+            return batch.assign(**{self.column: value})
+        if hasattr(batch, "append_column"):
+            from skate.data.expressions import set_column
+
+            return set_column(batch, self.column, value)
+        return batch.with_columns(value.alias(self.column))
+
+
+def _names(cols: str | Sequence[str]) -> tuple[str, ...]:
+    names = (cols,) if isinstance(cols, str) else tuple(cols)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"columns are given by name; got {name!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"a column is given twice: {list(names)}")
+    return names
+
+
+def _alias(expression: Expr) -> str:
+    if expression.name is None:
+        raise ValueError(f"the expression {expression} needs a name: .alias('name')")
+    return expression.name

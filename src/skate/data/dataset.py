@@ -1,0 +1,47 @@
+"""Dataset: rows that are read, transformed and consumed as a stream of blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.data._aggregating import Aggregating
+from skate.data._combining import Combining
+from skate.data._splitting import Splitting
+from skate.data._transforming import Transforming
+from skate.data._writing import Writing
+
+if TYPE_CHECKING:
+    from skate.data.iterator import DataIterator
+
+
+class Dataset(Transforming, Combining, Aggregating, Splitting, Writing):
+    """A lazy dataset. Make one with `skate.data.read_*`, `range` or `from_*`.
+
+    ds = skate.data.range(1000).map_batches(lambda batch: {"x": batch["id"] ** 2})
+    for batch in ds.iter_torch_batches(batch_size=100):
+        ...
+    """
+
+    def iterator(self) -> DataIterator:
+        """The dataset as something to iterate over only, which travels to other processes."""
+        from skate.data.iterator import WholeDataset
+
+        return WholeDataset(self)
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    def set_name(self, name: str | None) -> None:
+        self._name = name
+
+    def copy(self) -> Dataset:
+        """A dataset with the same plan."""
+        return type(self)(self._plan)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stats": None}
+
+
+class MaterializedDataset(Dataset):
+    """A dataset whose rows are computed and kept."""

@@ -1,0 +1,216 @@
+"""Iterators that travel: a whole dataset, or one of several parts of one execution.
+
+    consumer 0 ──next──►┐
+    consumer 1 ──next──►│ Coordinator (an actor): runs the plan once per epoch, deals out blocks
+    consumer 2 ──next──►┘
+
+An epoch begins when all consumers have asked for it, and a consumer that is behind holds back the
+execution, not the others' memory: at most `AHEAD` blocks wait for each.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import skate
+from skate.data._blocks import Block, compact, concat
+from skate.data._iterating import Iterating
+from skate.data._schema import Schema
+
+if TYPE_CHECKING:
+    from skate.data._consuming import Consuming
+    from skate.data.dataset import Dataset, MaterializedDataset
+
+AHEAD = 2
+
+
+class DataIterator(Iterating):
+    """Rows to iterate over, epoch after epoch."""
+
+    def schema(self) -> Schema | None:
+        raise TypeError("made by Dataset.iterator() and Dataset.streaming_split()")
+
+    def stats(self) -> str:
+        """What the last execution did."""
+        return ""
+
+    def materialize(self) -> MaterializedDataset:
+        """All rows of one epoch, kept."""
+        from skate.data import _plan as plan
+        from skate.data._bundles import bundle_of
+        from skate.data.dataset import MaterializedDataset
+
+        return MaterializedDataset(plan.Input(tuple(map(bundle_of, self._blocks()))))
+
+
+class WholeDataset(DataIterator):
+    """Each epoch executes the dataset."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def _blocks(self) -> Iterator[Block]:
+        return self._dataset._blocks()
+
+    def schema(self) -> Schema | None:
+        return self._dataset.schema()
+
+    def stats(self) -> str:
+        return self._dataset.stats()
+
+    def __repr__(self) -> str:
+        return f"DataIterator({self._dataset!r})"
+
+
+class Part(DataIterator):
+    """One of the parts of a split."""
+
+    def __init__(self, coordinator: Any, number: int, count: int) -> None:
+        self._coordinator = coordinator
+        self._number = number
+        self._count = count
+        self._epoch = 0
+
+    def _blocks(self) -> Iterator[Block]:
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        ahead = self._coordinator.next.remote(self._number, epoch)
+        while True:
+            block = skate.get(ahead)
+            if block is None:
+                return
+            ahead = self._coordinator.next.remote(self._number, epoch)
+            yield block
+
+    def schema(self) -> Schema | None:
+        return skate.get(self._coordinator.schema.remote())  # type: ignore[no-any-return]
+
+    def stats(self) -> str:
+        return skate.get(self._coordinator.stats.remote())  # type: ignore[no-any-return]
+
+    def world_size(self) -> int:
+        """How many parts there are."""
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"DataIterator(part {self._number} of {self._count})"
+
+
+def split_iterators(dataset: Consuming, n: int, uneven: str) -> list[DataIterator]:
+    """`n` iterators over one execution. What does not divide evenly is kept where it falls
+    ("keep"), dropped ("drop"), or shared out with repetitions so that all parts have equally many
+    rows and none is lost ("repeat")."""
+    if n < 1:
+        raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
+    coordinator = skate.remote(Coordinator).options(max_concurrency=n + 2).remote(
+        dataset, n, uneven
+    )
+    return [Part(coordinator, number, n) for number in range(n)]
+
+
+class Coordinator:
+    """Runs the plan, and deals out the blocks. Its methods run in threads."""
+
+    def __init__(self, dataset: Dataset, n: int, uneven: str) -> None:
+        self._dataset = dataset
+        self._n = n
+        self._uneven = uneven
+        self._changed = threading.Condition()
+        self._epoch = -1
+        self._asked: set[int] = set()
+        self._blocks: Iterator[Block] = iter(())
+        self._queues: list[deque[Block]] = []
+        self._left: Block | None = None
+        self._ended = True
+        self._working = False
+        self._error: BaseException | None = None
+
+    def schema(self) -> Schema | None:
+        return self._dataset.schema()
+
+    def stats(self) -> str:
+        return self._dataset.stats()
+
+    def next(self, number: int, epoch: int) -> Block | None:
+        """The next block of a part, None at the end of the epoch."""
+        with self._changed:
+            self._begin(number, epoch)
+            while True:
+                if epoch < self._epoch:
+                    return None
+                if self._queues[number]:
+                    self._changed.notify_all()
+                    return self._queues[number].popleft()
+                if self._error is not None:
+                    raise self._error
+                if self._ended:
+                    return None
+                if self._working or not self._has_room(number):
+                    self._changed.wait()
+                else:
+                    self._pull(number)
+
+    def _begin(self, number: int, epoch: int) -> None:
+        """Wait until all parts have asked for this epoch."""
+        if epoch <= self._epoch:
+            return
+        self._asked.add(number)
+        if len(self._asked) == self._n:
+            self._asked.clear()
+            self._epoch = epoch
+            self._blocks = self._dataset._blocks()
+            self._queues = [deque() for _ in range(self._n)]
+            self._left, self._ended, self._error = None, False, None
+            self._changed.notify_all()
+        while self._epoch < epoch:
+            self._changed.wait()
+
+    def _has_room(self, number: int) -> bool:
+        if self._uneven == "keep":
+            return True
+        return all(len(queue) < AHEAD or i == number for i, queue in enumerate(self._queues))
+
+    def _pull(self, number: int) -> None:
+        """Get one block, without the lock, and deal it out."""
+        self._working = True
+        self._changed.release()
+        block: Block | None = None
+        error: BaseException | None = None
+        try:
+            block = next(self._blocks, None)
+        except BaseException as failure:
+            error = failure
+        finally:
+            self._changed.acquire()
+        self._working = False
+        self._error = error
+        if error is None:
+            self._deal(block, number)
+        self._changed.notify_all()
+
+    def _deal(self, block: Block | None, number: int) -> None:
+        if block is None:
+            self._ended = True
+            self._deal_rest()
+        elif self._uneven == "keep":
+            self._queues[number].append(compact(block))
+        else:
+            block = block if self._left is None else concat([self._left, block])
+            rows = block.num_rows // self._n
+            for part in range(self._n):
+                if rows:
+                    self._queues[part].append(compact(block.slice(part * rows, rows)))
+            left = block.slice(rows * self._n)
+            self._left = left if left.num_rows else None
+
+    def _deal_rest(self) -> None:
+        if self._uneven != "repeat" or self._left is None:
+            return
+        rows = self._left.num_rows
+        for part in range(self._n):
+            self._queues[part].append(self._left.take(pa.array([part % rows])))
+        self._left = None

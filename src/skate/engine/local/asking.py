@@ -1,0 +1,75 @@
+"""What both local engines ask of the hub in the same words.
+
+The driver asks `hub.requests` directly, a worker in a REQUEST message; the answers are the same.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from skate import _serialization
+from skate._refs import ObjectRef
+from skate.engine.base import ActorMeta, Engine
+
+
+class Asking(Engine):
+    """The part of the contract that is one question each."""
+
+    @abstractmethod
+    def ask(self, method: str, *args: Any) -> Any:
+        """Call a method of `hub.requests` and return its answer, or raise its error."""
+
+    @abstractmethod
+    def given(self, id: int) -> ObjectRef[Any]:
+        """A reference to an object whose id came in an answer."""
+
+    @abstractmethod
+    def new_object(self) -> ObjectRef[Any]:
+        """A reference to an object that is still to come."""
+
+    # -- actors --------------------------------------------------------------------------------
+
+    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+        self.ask("kill", actor._id, no_restart)
+
+    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
+        id, meta = self.ask("get_actor", name, namespace)
+        return self.given(id), _serialization.loads(meta)
+
+    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
+        return [(namespace, name) for namespace, name in self.ask("named_actors", all_namespaces)]
+
+    # -- resources -----------------------------------------------------------------------------
+
+    def cluster_resources(self) -> dict[str, float]:
+        return dict(self.ask("cluster_resources"))
+
+    def available_resources(self) -> dict[str, float]:
+        return dict(self.ask("available_resources"))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return list(self.ask("nodes"))
+
+    def timeline(self) -> list[dict[str, Any]]:
+        return list(self.ask("timeline"))
+
+    # -- placement groups ----------------------------------------------------------------------
+
+    def create_placement_group(
+        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+    ) -> ObjectRef[Any]:
+        ref = self.new_object()
+        self.ask("create_group", ref._id, [dict(bundle) for bundle in bundles], strategy, name)
+        return ref
+
+    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+        self.ask("remove_group", group._id)
+
+    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
+        id, bundles = self.ask("find_group", name)
+        return self.given(id), bundles
+
+    def placement_group_table(self) -> dict[str, dict[str, Any]]:
+        return dict(self.ask("group_table"))
