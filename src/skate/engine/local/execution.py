@@ -418,7 +418,7 @@ class Execution:
     def name_of(self, message: Message) -> str:
         """What the work is called, in errors."""
         if message[0] == m.CALL:
-            return f"{self.actor_label}.{message[2]}"
+            return f"{self.actor_label or 'actor'}.{message[2]}"
         known = self._functions[message[2]]
         return f"{known[-1]}.__init__" if message[0] == m.CREATE else str(known[-1])
 

@@ -55,7 +55,8 @@ class Requests:
     def find_actor(self, name: str, namespace: str | None) -> Actor:
         actor = self._hub.names.get(self._name_key(name, namespace))
         if actor is None:
-            names = ", ".join(repr(name) for _, name in self._hub.names) or "none"
+            known = [f"{name!r} (in {namespace!r})" for namespace, name in self._hub.names]
+            names = ", ".join(known) or "none"
             raise ValueError(
                 f"there is no actor named {name!r} in namespace "
                 f"{namespace or self._engine.namespace!r}; actors with names: {names}"
@@ -140,7 +141,10 @@ class Requests:
         self._hub.counts.add((id,))  # lives until it is removed
         problem = group.why_impossible(scheduler.machine)
         if problem is not None:
-            text = f"placement group {name or id}: {problem}. There is {self.cluster_resources()}"
+            hex_id = group.describe()["placement_group_id"]
+            text = (
+                f"placement group {name or hex_id}: {problem}. There is {self.cluster_resources()}"
+            )
             error = errors.packed(exceptions.TaskUnschedulableError(text))
             self._engine.complete(self._engine.entries[id], FAILED, error)
             return
