@@ -122,6 +122,25 @@ def test_a_caller_in_another_actor_gets_the_error():
     assert skate.get(caller.call.remote(victim), timeout=20) == "typed"
 
 
+def test_every_result_of_a_call_between_actors_gets_the_error():
+    @skate.remote
+    class Caller:
+        def call(self, victim):
+            for i in range(50):  # so that calls take the shortest way
+                skate.get(victim.work.remote(i))
+            refs = victim.die.options(num_returns=2).remote("exit")
+            return [self.outcome(ref) for ref in refs]
+
+        def outcome(self, ref):
+            try:
+                skate.get(ref, timeout=20)
+            except Died:
+                return "died"
+
+    caller, victim = Caller.remote(), Victim.remote()
+    assert skate.get(caller.call.remote(victim), timeout=20) == ["died", "died"]
+
+
 def test_the_children_of_a_dead_actor_are_freed():
     @skate.remote
     class Parent:

@@ -1,11 +1,16 @@
 """Large objects, a full store, a full disk, a small /dev/shm, and very many tasks."""
 
+import gc
+import glob
+import os
+import textwrap
+
 import numpy as np
 import pytest
 
 import skate
 from tests.chaos import drivers
-from tests.support import local_only
+from tests.support import eventually, local_only
 
 pytestmark = [local_only, pytest.mark.differs_from_ray("other limits, other errors")]
 
@@ -82,6 +87,52 @@ def test_twenty_thousand_pending_tasks(flag):
     assert skate.get(refs, timeout=100) == list(range(1, 20_001))
 
 
+# -- segments of processes that have ended --------------------------------------------------------
+
+
+@skate.remote(num_cpus=0)
+class Maker:
+    def make(self):
+        return np.zeros(MB, "u1")
+
+    def die(self):
+        os._exit(1)
+
+
+WAYS_TO_END = {
+    "kill": skate.kill,
+    "terminate": lambda maker: maker.__ray_terminate__.remote(),
+    "exit": lambda maker: maker.die.remote(),
+    "last handle": lambda maker: None,
+}
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("way", WAYS_TO_END)
+def test_the_memory_of_an_actor_that_has_ended_is_freed(way):
+    for _ in range(3):
+        maker = Maker.remote()
+        assert skate.get(maker.make.remote(), timeout=20).sum() == 0
+        WAYS_TO_END[way](maker)
+    del maker
+    eventually(lambda: not segments())
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_memory_of_workers_that_serve_once_is_freed():
+    @skate.remote(max_calls=1)
+    def once(i):
+        return np.full(MB, i, "u1")
+
+    assert [int(skate.get(once.remote(i), timeout=20)[0]) for i in range(5)] == [*range(5)]
+    eventually(lambda: not segments())
+
+
+def segments():
+    gc.collect()
+    return glob.glob(f"/dev/shm/skate-{os.getuid()}-{os.getpid()}-*/objects/*")
+
+
 # -- small file systems ---------------------------------------------------------------------------
 
 WORK = """
@@ -111,8 +162,6 @@ def test_a_full_dev_shm():
             except OSError:
                 pass
     """
-    import textwrap
-
     prefix = drivers.small_mounts(dev_shm="64m")
     out = drivers.run_code(textwrap.dedent(code) + textwrap.dedent(WORK), prefix=prefix)
     assert out.split()[-2:] == ["200000000", "5"]
@@ -158,3 +207,20 @@ def test_a_full_disk_is_a_typed_error_for_results_too():
     assert "failed: 0" not in out
     assert "failed:" in out
     assert "usable" in out
+
+
+def test_what_is_spilled_leaves_the_memory():
+    code = """
+        import os, numpy, skate
+        skate.init(num_cpus=1, object_store_memory=60_000_000)
+        def used():
+            state = os.statvfs("/dev/shm")
+            return (state.f_blocks - state.f_bfree) * state.f_frsize
+        before, keep = used(), []
+        for i in range(20):
+            skate.put(numpy.ones(10_000_000, "u1"))  # dropped, so that its memory is used again
+            keep.append(skate.put(numpy.ones(10_000_000, "u1")))
+        print(used() - before < 80_000_000, sum(int(skate.get(ref)[-1]) for ref in keep))
+    """
+    prefix = drivers.small_mounts(dev_shm="400m")
+    assert drivers.run_code(code, prefix=prefix).strip() == "True 20"

@@ -1,15 +1,20 @@
 """User code that forks, spawns and pools inside tasks and in the driver."""
 
+import glob
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 
+import psutil
 import pytest
 
 import skate
+from tests.chaos import drivers
 from tests.chaos.drivers import run_code
-from tests.support import local_only
+from tests.support import eventually, local_only
 
 pytestmark = local_only
 
@@ -66,6 +71,28 @@ def test_a_task_uses_a_pool_of_processes():
     assert skate.get(pool.remote(), timeout=20) == [1, 2, 3]
 
 
+@pytest.mark.usefixtures("engine")
+def test_children_of_a_task_print_while_it_talks_to_the_driver(capfd):
+    @skate.remote
+    def parent():
+        context = multiprocessing.get_context("fork")
+        children = [context.Process(target=chatter) for _ in range(2)]
+        for child in children:
+            child.start()
+        values = [skate.get([identity.remote("v" * 5000) for _ in range(5)]) for _ in range(40)]
+        for child in children:
+            child.join(20)
+        return sum(map(len, values)), [child.exitcode for child in children]
+
+    def chatter():
+        for _ in range(300):
+            print("y" * 2000)
+
+    assert skate.get(parent.remote(), timeout=20) == (200, [0, 0])
+    assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_the_driver_forks_a_child_that_exits_normally():
     code = """
         import os, sys, skate
@@ -95,3 +122,32 @@ def test_the_driver_uses_a_pool_of_processes():
         print(skate.get(f.remote("still works")))
     """
     assert "still works" in run_code(code)
+
+
+def test_nothing_is_left_of_a_killed_driver_although_its_child_lives():
+    code = """
+        import os, time, skate
+        skate.init(num_cpus=1)
+        worker = skate.get(skate.remote(os.getpid).remote())
+        child = os.fork()
+        if child == 0:
+            for stream in (0, 1, 2):
+                os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+            time.sleep(1000)
+        print(worker, child, flush=True)
+        time.sleep(1000)
+    """
+    driver = drivers.spawn(code)
+    worker, child = map(int, drivers.line(driver).split())
+    try:
+        drivers.kill(driver)
+        eventually(lambda: not psutil.pid_exists(worker))
+        eventually(lambda: not session_files(driver.pid))
+        assert psutil.Process(child).status() != psutil.STATUS_ZOMBIE
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def session_files(pid):
+    places = ("/dev/shm", tempfile.gettempdir())
+    return [found for place in places for found in glob.glob(f"{place}/skate-*-{pid}-*")]

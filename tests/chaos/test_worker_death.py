@@ -330,3 +330,40 @@ def test_a_fork_server_dies_under_running_tasks(flag):
         process.kill()
     go.set()
     assert len(skate.get(refs, timeout=20)) == 4
+
+
+# -- neighbours and streams -----------------------------------------------------------------------
+
+
+@pytest.mark.init(num_cpus=1)
+@pytest.mark.usefixtures("engine")
+def test_without_retries_a_task_runs_once_whatever_its_neighbours_are(flag, tally):
+    @skate.remote(max_retries=0)
+    def once(started, go):
+        tally.add()
+        started.set()
+        go.wait()
+        die()
+
+    skate.get([identity.remote(i) for i in range(200)])  # known to be short
+    started, go = flag("started"), flag("go")
+    ref = once.remote(started, go)
+    started.wait()
+    neighbours = [identity.remote(i) for i in range(5)]
+    go.set()
+    with pytest.raises(Crashed, match="SIGKILL"):
+        skate.get(ref, timeout=20)
+    assert skate.get(neighbours, timeout=20) == list(range(5))
+    assert len(tally) == 1
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_stream_with_backpressure_dies_in_the_middle_and_goes_on(tally):
+    @skate.remote(_generator_backpressure_num_objects=2)
+    def stream():
+        for i in range(20):
+            if i == 6 and tally.add() == 1:
+                die()
+            yield i
+
+    assert [skate.get(ref, timeout=20) for ref in stream.remote()] == list(range(20))

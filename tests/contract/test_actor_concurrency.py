@@ -208,6 +208,53 @@ def test_concurrency_groups_of_async_methods():
     assert skate.get(waiting, timeout=20) == "woken"
 
 
+class Plain:
+    def hello(self):
+        return "hello"
+
+    def fail(self):
+        raise ValueError("the real cause")
+
+    def __repr__(self):
+        return f"Plain({self.never_set})"
+
+
+class Async:
+    async def hello(self):
+        return "hello"
+
+    async def fail(self):
+        raise ValueError("the real cause")
+
+    def __repr__(self):
+        return f"Async({self.never_set})"
+
+
+every_kind = pytest.mark.parametrize(
+    ("cls", "options"),
+    [(Plain, {}), (Plain, {"max_concurrency": 2}), (Async, {})],
+    ids=["sync", "threads", "async"],
+)
+
+
+@every_kind
+def test_an_actor_whose_repr_fails(cls, options):
+    actor = skate.remote(cls).options(**options).remote()
+    with pytest.raises(ValueError, match="the real cause"):
+        skate.get(actor.fail.remote(), timeout=20)
+    assert skate.get(actor.hello.remote(), timeout=20) == "hello"
+
+
+@parallel
+@every_kind
+def test_an_unknown_concurrency_group_where_there_are_none(cls, options):
+    actor = skate.remote(cls).options(**options).remote()
+    with pytest.raises((ValueError, skate.exceptions.RayError)) as info:
+        skate.get(actor.hello.options(concurrency_group="nowhere").remote(), timeout=20)
+    assert not isinstance(info.value, TimeoutError)
+    assert skate.get(actor.hello.remote(), timeout=20) == "hello"
+
+
 @parallel
 def test_an_unknown_concurrency_group_is_an_error():
     @skate.remote(concurrency_groups={"io": 1})

@@ -1,6 +1,8 @@
 """Handles: names, namespaces, where they can travel, and what happens when the last one goes."""
 
+import atexit
 import gc
+import os
 
 import pytest
 
@@ -106,6 +108,30 @@ def test_namespaces_keep_names_apart():
     skate.get([here.increment.remote(), there.increment.remote(), there.increment.remote()])
     assert skate.get(skate.get_actor("one").increment.remote()) == 2
     assert skate.get(skate.get_actor("one", namespace="there").increment.remote()) == 3
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray ends the actor with its creator's handle")
+def test_a_handle_got_by_name_twice_keeps_the_actor_alive(flag):
+    @skate.remote
+    def user(ready, go):
+        counter = skate.get_actor("twice")
+        skate.get(counter.increment.remote())
+        del counter
+        counter = skate.get_actor("twice")
+        ready.set()
+        go.wait()
+        return skate.get(counter.increment.remote(), timeout=20)
+
+    ready, go = flag("ready"), flag("go")
+    counter = Counter.options(name="twice", num_cpus=0).remote()
+    result = user.remote(ready, go)
+    ready.wait()
+    del counter
+    gc.collect()
+    skate.get(skate.remote(lambda: None).remote())  # by now it is known that it is gone
+    go.set()
+    assert skate.get(result, timeout=20) == 2
 
 
 def test_the_list_of_names():
@@ -225,8 +251,6 @@ def test_calls_already_made_run_even_when_the_handle_is_gone(tally):
 
 @parallel
 def test_an_actor_ends_with_its_last_handle(flag):
-    import os
-
     import psutil
 
     @skate.remote
@@ -259,3 +283,31 @@ def test_a_handle_in_a_stored_value_keeps_the_actor_alive():
     del counter
     gc.collect()
     assert skate.get(skate.get(ref)[0].increment.remote()) == 2
+
+
+class Plain:
+    def begin(self, tally):
+        atexit.register(tally.add, "cleaned")
+        return os.getpid()
+
+
+class Async:
+    async def begin(self, tally):
+        atexit.register(tally.add, "cleaned")
+        return os.getpid()
+
+
+@parallel
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [(Plain, {}), (Plain, {"max_concurrency": 2}), (Async, {})],
+    ids=["sync", "threads", "async"],
+)
+def test_every_kind_of_actor_ends_in_peace(cls, options, tally):
+    for n in range(1, 4):
+        actor = skate.remote(cls).options(num_cpus=0, **options).remote()
+        pid = skate.get(actor.begin.remote(tally), timeout=20)
+        del actor
+        gc.collect()
+        eventually(lambda pid=pid: gone(pid))
+        assert len(tally) == n  # an actor that does not end by itself is killed in the end

@@ -191,6 +191,62 @@ def test_the_order_holds_with_slow_arguments(flag):
     assert skate.get(last) == [1, 2]
 
 
+@skate.remote
+class Log:
+    def __init__(self):
+        self.seen = []
+
+    def add(self, entry):
+        self.seen.append(entry)
+
+    def get(self):
+        return self.seen
+
+    def wait(self, flag):
+        flag.wait()
+
+
+@parallel
+@pytest.mark.init(num_cpus=3)
+def test_the_order_holds_inside_a_task_when_a_call_between_fails(flag):
+    @skate.remote
+    def fail():
+        raise ValueError("a bad argument")
+
+    @skate.remote
+    def caller(log, go):
+        for _ in range(50):  # so that calls take the shortest way
+            skate.get(log.get.remote())
+        bad = fail.remote()
+        skate.wait([bad])
+        first, second = log.add.remote(slow.remote(go, "first")), log.add.remote(bad)
+        skate.wait([second], timeout=1)
+        third = log.add.remote("third")
+        go.set()
+        skate.get([first, third], timeout=20)
+        return skate.get(log.get.remote())
+
+    log = Log.options(num_cpus=0).remote()
+    assert skate.get(caller.remote(log, flag("go")), timeout=30) == ["first", "third"]
+
+
+@parallel
+def test_a_call_behind_a_slow_one_keeps_its_arguments_and_options(flag):
+    @skate.remote
+    def caller(log, go):
+        for _ in range(50):  # so that calls take the shortest way
+            skate.get(log.get.remote())
+        log.wait.remote(go)
+        behind = log.add.options(name="behind").remote(skate.put("behind"))
+        many = [identity.options(name=f"task {i}").remote(i) for i in range(1100)]
+        go.set()
+        skate.get([behind, *many], timeout=20)
+        return skate.get(log.get.remote())
+
+    log = Log.options(num_cpus=0).remote()
+    assert skate.get(caller.remote(log, flag("go")), timeout=30) == ["behind"]
+
+
 def test_a_reference_as_an_argument_becomes_its_value():
     counter = Counter.remote()
     assert skate.get(counter.increment.remote(by=identity.remote(5))) == 5

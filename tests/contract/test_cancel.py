@@ -6,7 +6,7 @@ import time
 import pytest
 
 import skate
-from tests.support import parallel
+from tests.support import eventually, parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -126,6 +126,30 @@ def test_force_kills_what_does_not_listen(flag):
     with pytest.raises((Cancelled, skate.exceptions.WorkerCrashedError)):
         skate.get(ref, timeout=20)
     assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray takes a second cancellation for the first one again")
+def test_force_after_a_polite_attempt(flag, tally):
+    @skate.remote(max_retries=0)
+    def deaf(started):
+        while True:
+            try:
+                started.set()
+                while True:
+                    time.sleep(0.001)
+            except KeyboardInterrupt:
+                tally.add("interrupted")
+
+    started = flag("started")
+    ref = deaf.remote(started)
+    started.wait()
+    skate.cancel(ref)
+    eventually(lambda: len(tally) == 1)
+    skate.cancel(ref, force=True)
+    with pytest.raises((Cancelled, skate.exceptions.WorkerCrashedError)) as info:
+        skate.get(ref, timeout=20)
+    assert not isinstance(info.value, TimeoutError)
 
 
 @parallel

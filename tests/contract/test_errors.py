@@ -61,6 +61,16 @@ def test_an_error_is_of_the_users_type_and_a_task_error(error):
     assert isinstance(found, skate.exceptions.RayError)
 
 
+@pytest.mark.parametrize(
+    "cls", [MemoryError, RecursionError, AssertionError, BufferError, BlockingIOError, EOFError]
+)
+def test_an_error_of_python_keeps_its_type(cls):
+    error = caught(raising(cls("as it was")))
+    assert isinstance(error, cls)
+    assert isinstance(error, TaskError)
+    assert "as it was" in str(error)
+
+
 def test_the_cause_is_the_original_error():
     cause = caught(raising(ValueError("original", 5))).cause
     assert type(cause) is ValueError

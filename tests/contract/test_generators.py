@@ -3,6 +3,7 @@
 # ruff: noqa: UP028 (Ray cannot stream a `yield from`)
 
 import asyncio
+import time
 
 import pytest
 
@@ -224,6 +225,31 @@ def test_a_dropped_stream_does_not_block_what_comes_after(tally):
 
 
 @pytest.mark.differs_from_ray("Ray's close() changes nothing")
+@parallel
+@pytest.mark.differs_from_ray("Ray lets the task run for ever")
+def test_a_stream_dropped_while_its_task_waits_takes_no_cpu(flag):
+    @skate.remote(num_cpus=2)
+    def hold(flag):
+        flag.wait()
+
+    @skate.remote
+    def endless():
+        while True:
+            yield time.sleep(0.01)
+
+    @skate.remote(num_cpus=2)
+    def everything():
+        return "ran"
+
+    go = flag("go")
+    held = hold.remote(go)
+    stream = endless.remote()
+    del stream
+    go.set()
+    skate.get(held, timeout=20)
+    assert skate.get(everything.remote(), timeout=20) == "ran"
+
+
 def test_a_closed_stream_gives_no_more():
     stream = count.remote(1000)
     next(stream)

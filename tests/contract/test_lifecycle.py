@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -62,6 +63,18 @@ def test_start_twice_with_other_arguments_is_an_error(start):
 
 
 @pytest.mark.differs_from_ray("Ray has no engines")
+@pytest.mark.differs_from_ray("Ray takes it for an accident")
+def test_start_again_inside_a_task_with_the_same_arguments(start):
+    @skate.remote
+    def again(**arguments):
+        skate.init(**arguments)
+        return skate.get(identity.remote("inside"))
+
+    start(num_cpus=2)
+    assert skate.get(again.remote(num_cpus=2), timeout=20) == "inside"
+    assert skate.get(again.remote(), timeout=20) == "inside"
+
+
 def test_an_unknown_engine_is_refused():
     with pytest.raises(ValueError, match="inline"):
         skate.init(engine="steam")
@@ -112,6 +125,20 @@ def test_many_things_start_skate(use):
     skate.shutdown()
 
 
+@pytest.mark.differs_from_ray("starting Ray by itself takes all CPUs and seconds")
+def test_the_first_use_may_come_from_several_threads(engine_name, monkeypatch):
+    monkeypatch.setenv("SKATE_ENGINE", engine_name)
+    together = threading.Barrier(6)
+
+    def use(i):
+        together.wait(20)
+        return skate.get(identity.remote(i), timeout=20)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(use, range(6))) == list(range(6))
+    skate.shutdown()  # of a second engine, something would be left
+
+
 def test_inside_a_running_event_loop(start):
     async def main():
         start(num_cpus=2)
@@ -159,6 +186,21 @@ def test_the_error_of_an_old_reference_names_shutdown(start):
     start(num_cpus=2)
     with pytest.raises(skate.exceptions.RayError, match=r"shutdown|session"):
         skate.get(old)
+
+
+def test_an_old_reference_inside_an_argument_is_a_clear_error(start):
+    @skate.remote
+    def inside(refs):
+        return skate.get(refs[0], timeout=20)
+
+    start(num_cpus=2)
+    old = skate.put(1)
+    skate.shutdown()
+    start(num_cpus=2)
+    with pytest.raises(skate.exceptions.RayError) as info:
+        skate.get(inside.remote([old]), timeout=20)
+    assert not isinstance(info.value, TimeoutError)
+    assert skate.get(identity.remote("new")) == "new"
 
 
 def test_an_old_actor_is_a_clear_error(start):

@@ -1,5 +1,6 @@
 """What tasks print."""
 
+import gc
 import os
 import re
 import sys
@@ -115,3 +116,23 @@ def test_nothing_else_is_printed(heard):
     skate.shutdown()
     assert "" in heard
     assert (heard.out, heard.err) == ("", "")
+
+
+def test_a_destructor_that_prints_while_something_else_is_printed(heard):
+    @skate.remote
+    def litter():
+        class Rubbish:
+            def __init__(self):
+                self.me = self
+
+            def __del__(self):
+                print("swept")
+
+        gc.set_threshold(5)  # so that it is swept anywhere
+        for i in range(1_000):
+            Rubbish()
+            print([[] for _ in range(i % 7)])
+        return "done"
+
+    assert skate.get(litter.remote(), timeout=20) == "done"
+    eventually(lambda: "swept" in heard)

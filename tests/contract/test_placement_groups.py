@@ -127,6 +127,41 @@ def dead(actor):
     return False
 
 
+def test_a_removed_group_takes_nothing_more(group):
+    made = group([{"CPU": 1}])
+    task = current.options(scheduling_strategy=inside(made))
+    assert skate.get(task.remote(), timeout=20) == made.id.hex()
+    remove_placement_group(made)
+    removed = skate.exceptions.TaskPlacementGroupRemoved
+    for again in (task, task.options(num_cpus=0.5)):
+        with pytest.raises((removed, ValueError)):
+            skate.get(again.remote(), timeout=20)
+    assert skate.get(current.remote(), timeout=20) is None
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray waits")
+def test_a_refused_task_inside_a_task_fails_with_every_result(group):
+    @skate.remote
+    def pair():
+        return 1, 2
+
+    @skate.remote
+    def outer(made):
+        refs = pair.options(num_returns=2, num_cpus=2, scheduling_strategy=inside(made)).remote()
+        return [outcome(ref) for ref in refs]
+
+    def outcome(ref):
+        try:
+            return skate.get(ref, timeout=20)
+        except ValueError:
+            return "refused"
+
+    made = group([{"CPU": 1}])
+    assert made.wait(timeout_seconds=20)
+    assert skate.get(outer.remote(made), timeout=20) == ["refused", "refused"]
+
+
 def test_children_are_captured_on_request(group):
     @skate.remote
     def parent():

@@ -124,3 +124,25 @@ def test_a_task_runs_in_the_directory_of_the_driver():
         return os.getcwd()
 
     assert skate.get(where.remote()) == os.getcwd()
+
+
+@whole_job_only
+def test_errors_to_retry_may_be_known_to_the_worker_only(tmp_path, tally):
+    (tmp_path / "skate_private.py").write_text("class PrivateError(Exception): pass")
+
+    @skate.remote
+    def second_time():
+        import skate_private
+
+        if tally.add() == 1:
+            raise skate_private.PrivateError
+        return "second time"
+
+    @skate.remote(runtime_env={"working_dir": str(tmp_path)})
+    def outer():
+        from skate_private import PrivateError
+
+        return skate.get(second_time.options(retry_exceptions=[PrivateError]).remote(), timeout=20)
+
+    assert skate.get(outer.remote(), timeout=20) == "second time"
+    assert skate.get(variable.remote("HOME"), timeout=20) == os.environ.get("HOME")

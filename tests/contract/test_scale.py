@@ -2,6 +2,8 @@
 
 # ruff: noqa: UP028 (Ray cannot stream a `yield from`)
 
+import time
+
 import pytest
 
 import skate
@@ -109,3 +111,45 @@ def test_twenty_actors():
 
     actors = [Actor.remote(i) for i in range(20)]
     assert skate.get([actor.get.remote() for actor in actors]) == list(range(20))
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray takes its time")
+def test_cancelling_many_pending_tasks_takes_time_in_proportion(flag):
+    @skate.remote(num_cpus=2)
+    def hold(flag):
+        flag.wait()
+
+    def cancel(count):
+        """CPU time of this process per task."""
+        refs = [identity.remote(i) for i in range(count)]
+        start = time.process_time()
+        for ref in refs:
+            skate.cancel(ref)
+        spent = time.process_time() - start
+        for ref in refs:
+            with pytest.raises(skate.exceptions.TaskCancelledError):
+                skate.get(ref, timeout=20)
+        return spent / count
+
+    go = flag("go")
+    held = hold.remote(go)
+    small = max(cancel(1_000), 5e-6)
+    assert cancel(10_000) < 5 * small  # ten times as much each, if all were looked at each time
+    go.set()
+    skate.get(held)
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray takes its time")
+def test_cancelling_what_is_on_its_way_between_workers():
+    skate.get([identity.remote(i) for i in range(200)])
+    for _ in range(30):
+        refs = [identity.remote(i) for i in range(150)]
+        for ref in refs:
+            skate.cancel(ref)
+        for i, ref in enumerate(refs):
+            try:
+                assert skate.get(ref, timeout=20) == i
+            except skate.exceptions.TaskCancelledError:
+                pass

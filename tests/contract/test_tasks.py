@@ -1,7 +1,10 @@
 """Calling functions remotely: arguments, results, options, retries."""
 
+import enum
 import os
+import random
 
+import numpy as np
 import pytest
 
 import skate
@@ -279,6 +282,34 @@ def test_a_task_has_a_name():
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises((ValueError, TypeError)):
         echo.options(**options).remote()
+
+
+@pytest.mark.differs_from_ray("Ray takes no NumPy numbers")
+def test_options_may_be_of_subclasses_of_plain_types():
+    class Name(str, enum.Enum):
+        FIRST = "the first"
+
+    @skate.remote
+    def name():
+        return skate.get_runtime_context().get_task_name()
+
+    assert skate.get(name.options(name=Name.FIRST).remote(), timeout=20) == "the first"
+    numbers = {"num_cpus": np.float32(0.5), "num_returns": np.int64(2), "max_retries": np.int8(1)}
+    task = skate.remote(lambda: (1, 2)).options(**numbers)
+    assert skate.get(task.remote(), timeout=np.float64(20)) == [1, 2]
+    assert skate.get(name.remote(), timeout=20)
+
+
+@skate.remote
+class Dice:
+    def throw(self):
+        return random.random(), float(np.random.rand())
+
+
+def test_processes_draw_different_random_numbers():
+    dice = [Dice.options(num_cpus=0).remote() for _ in range(4)]
+    for throws in zip(*skate.get([die.throw.remote() for die in dice], timeout=20), strict=True):
+        assert len(set(throws)) == 4
 
 
 @pytest.mark.parametrize("thing", [5, "text", None])

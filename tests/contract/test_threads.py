@@ -1,5 +1,6 @@
 """Many threads, in the driver and inside tasks."""
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -137,3 +138,17 @@ def test_references_dropped_in_other_threads():
         return len(values)
 
     assert in_threads(work) == [50] * 8
+
+
+@pytest.mark.init(resources={f"r{i}": 1000 for i in range(4)})
+def test_new_options_from_many_threads():
+    def work(i):
+        tasks = [identity.options(resources={f"r{i}": (n + 1) / 1000}) for n in range(50)]
+        return sum(skate.get([task.remote(1) for task in tasks for _ in range(2)], timeout=30))
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        assert in_threads(work, 4) == [100] * 4
+    finally:
+        sys.setswitchinterval(usual)

@@ -2,6 +2,8 @@
 
 import asyncio
 import concurrent.futures
+import queue
+import threading
 import time
 
 import pytest
@@ -259,3 +261,29 @@ def test_references_can_be_awaited_inside_a_task():
         return asyncio.run(main())
 
     assert skate.get(inner.remote()) == "inside"
+
+
+@parallel
+def test_a_callback_of_a_future_may_wait_for_a_task(flag):
+    def ask(future):
+        answers.put(skate.get(identity.remote(f"{future.result()} and asked"), timeout=20))
+
+    answers = queue.Queue()
+    go = flag("go")
+    hold.remote(go).future().add_done_callback(ask)
+    go.set()
+    assert answers.get(timeout=20) == "released and asked"
+    assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray counts milliseconds in 64 bits")
+@pytest.mark.parametrize("timeout", [1e7, 1e30, float("inf")])
+def test_very_long_timeouts(flag, timeout):
+    go = flag("go")
+    refs = [hold.remote(go) for _ in range(2)]
+    timer = threading.Timer(0.05, go.set)
+    timer.start()
+    assert skate.get(refs[0], timeout=timeout) == "released"
+    assert skate.wait(refs, num_returns=2, timeout=timeout)[1] == []
+    timer.join()

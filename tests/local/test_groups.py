@@ -10,7 +10,7 @@ from tests.local.fakes import Machine, function, worker_of
 
 
 def group(*bundles: dict[str, float], strategy: str = "PACK") -> Group:
-    return Group(7, bundles, strategy, "g", False)
+    return Group(7, bundles, strategy, "g")
 
 
 def machine(**amounts: float) -> Pool:

@@ -30,7 +30,7 @@ class Bench:
         self.planner = Planner(engine)
 
     def group(self, *bundles: dict[str, float]) -> Any:
-        made = Group(77, bundles, "PACK", "", False)
+        made = Group(77, bundles, "PACK", "")
         self.machine.scheduler.groups[made.id] = made
         return _Handle(77)
 

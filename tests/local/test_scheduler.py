@@ -337,7 +337,7 @@ def test_tasks_without_cpus_have_a_limit_of_their_own() -> None:
 
 def test_tasks_without_cpus_have_a_limit_in_groups_too() -> None:
     here = Machine(cpus=1)
-    group = Group(1, [{"CPU": 1}], "PACK", "", False)
+    group = Group(1, [{"CPU": 1}], "PACK", "")
     assert group.reserve(here.pool)
     here.submit(here.scheduler.shape({}, (), group), function(), 100)
     assert len(here.effects.started) == 64

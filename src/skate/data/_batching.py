@@ -163,7 +163,9 @@ def tensor_of(array: np.ndarray[Any, Any], dtype: Any, name: str) -> Any:
     target = _numpy_dtype(dtype)
     if target is not None and target != array.dtype:
         return torch.from_numpy(array.astype(target))
-    tensor = torch.from_numpy(array if array.flags.writeable and array.base is None else array.copy())
+    tensor = torch.from_numpy(
+        array if array.flags.writeable and array.base is None else array.copy()
+    )
     return tensor if dtype is None else tensor.to(dtype)
 
 

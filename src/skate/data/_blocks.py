@@ -7,7 +7,7 @@ by its metadata; reading rows back gives the plain values again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,9 @@ from skate.data._tensors import (
 if TYPE_CHECKING:
     import pandas
 
-Block = pa.Table
-Batch = Any  # a dictionary of arrays, a pandas or polars frame, or an Arrow table
-Row = Any
+Block: TypeAlias = pa.Table
+Batch: TypeAlias = Any  # a dictionary of arrays, a pandas or polars frame, or an Arrow table
+Row: TypeAlias = Any
 
 PLAIN = "item"
 _MARK = {b"skate.plain": b"1"}

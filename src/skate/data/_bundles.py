@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import skate
@@ -48,7 +49,7 @@ def even_bundles(block: Block, count: int) -> Iterator[Bundle]:
     rows = block.num_rows
     count = max(1, min(count, rows))
     starts = [rows * number // count for number in range(count + 1)]
-    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+    for start, stop in pairwise(starts):
         yield bundle_of(block.slice(start, stop - start))
 
 
@@ -59,7 +60,7 @@ def table_of(bundles: Iterable[Bundle]) -> Block:
 
 def _values(bundles: Sequence[Bundle]) -> list[Block]:
     """The blocks, with one request for all that are elsewhere."""
-    refs = [bundle.ref for bundle in bundles if bundle.block is None]
+    refs = [bundle.ref for bundle in bundles if bundle.ref is not None and bundle.block is None]
     fetched = iter(skate.get(refs)) if refs else iter(())
     return [next(fetched) if b.block is None else b.block for b in bundles]
 

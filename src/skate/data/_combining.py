@@ -51,12 +51,9 @@ class Combining(Core):
         right = (right,) if isinstance(right, str) else tuple(right)
         if len(left) != len(right):
             raise ValueError(f"on and right_on differ in length: {left} and {right}")
-        return self._with(
-            Join(
-                (self._plan, ds._plan), join_type, left, right, left_suffix, right_suffix,
-                num_partitions,
-            )  # fmt: skip
-        )
+        suffixes = (left_suffix, right_suffix)
+        node = Join((self._plan, ds._plan), join_type, left, right, *suffixes, num_partitions)
+        return self._with(node)
 
     def repartition(
         self,
@@ -81,9 +78,7 @@ class Combining(Core):
             return self.random_shuffle(num_blocks=num_blocks)
         return self._with(Repartition((self._plan,), num_blocks, target_num_rows_per_block))
 
-    def random_shuffle(
-        self, *, seed: int | None = None, num_blocks: int | None = None
-    ) -> Dataset:
+    def random_shuffle(self, *, seed: int | None = None, num_blocks: int | None = None) -> Dataset:
         """All rows in random order, the same for the same seed."""
         return self._with(Shuffle((self._plan,), seed, num_blocks))
 

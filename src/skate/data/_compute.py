@@ -74,7 +74,10 @@ def choose_compute(compute: Any, concurrency: Any, is_class: bool, name: str) ->
 
 
 def _by_name(name: str) -> Compute:
-    known = {"tasks": TaskPoolStrategy(), "actors": ActorPoolStrategy(max_size=8)}
+    known: dict[str, Compute] = {
+        "tasks": TaskPoolStrategy(),
+        "actors": ActorPoolStrategy(max_size=8),
+    }
     if name not in known:
         raise ValueError(f"compute takes 'tasks', 'actors' or a strategy; got {name!r}")
     return known[name]

@@ -83,7 +83,7 @@ class Consuming(Core):
         return [skate.put(each if column is None else each[column]) for each in arrays]
 
     def materialize(self) -> MaterializedDataset:
-        """Execute now, and keep the rows. Beyond a share of memory they are in the object store."""
+        """Execute now, and keep the rows; beyond a share of memory, in the object store."""
         from skate.data.dataset import MaterializedDataset
 
         hoard = Hoard(DataContext.get_current().sort_memory_bytes)
@@ -169,7 +169,9 @@ class Consuming(Core):
             names.append(node.name)
             node = node.inputs[0]
         lines = [*names, self._source_text(node)]
-        return "\n".join(f"{'   ' * (n - 1)}+- {line}" if n else line for n, line in enumerate(lines))
+        return "\n".join(
+            f"{'   ' * (n - 1)}+- {line}" if n else line for n, line in enumerate(lines)
+        )
 
     def _source_text(self, node: plan.Node) -> str:
         schema, rows = _static_schema(node), _static_count(node)
@@ -177,7 +179,9 @@ class Consuming(Core):
         text = Schema(schema).short() if schema is not None else "Unknown schema"
         if isinstance(node, plan.Exchange):
             return f"{node.name}({name}of {', '.join(child.name for child in node.inputs)})"
-        return f"{type(self).__name__}({name}num_rows={'?' if rows is None else rows}, schema={text})"
+        return (
+            f"{type(self).__name__}({name}num_rows={'?' if rows is None else rows}, schema={text})"
+        )
 
     def _repr_html_(self) -> str:
         schema = self.schema(fetch_if_missing=False)
@@ -213,5 +217,3 @@ def _static_count(node: plan.Node) -> int | None:
     if isinstance(node, plan.Input):
         return sum(bundle.rows for bundle in node.bundles)
     return node.source.count() if isinstance(node, plan.Read) else None
-
-

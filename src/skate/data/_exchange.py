@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -181,7 +181,7 @@ class Repartition(plan.Exchange):
         assert self.blocks is not None
         total = sum(bundle.rows for bundle in hoard.bundles)
         ends = [total * number // self.blocks for number in range(self.blocks + 1)]
-        sizes = [stop - start for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+        sizes = [stop - start for start, stop in pairwise(ends)]
         return counted(cut(iter(hoard.bundles), sizes), stats)
 
 
@@ -282,7 +282,7 @@ class Sort(plan.Exchange):
         column, direction = self.keys[0]
         numbers = part_of(table[column], list(self.boundaries), direction, right=True)
         ends = np.searchsorted(numbers, np.arange(len(self.boundaries) + 2))
-        for start, stop in zip(ends[:-1], ends[1:], strict=True):
+        for start, stop in pairwise(ends):
             yield bundle_of(table.slice(start, stop - start))
 
     def _splits(self, hoard: Hoard) -> list[Any]:

@@ -31,7 +31,7 @@ def from_items(
     return _of_blocks([block_of_rows(rows)], _blocks_wanted(parallelism, override_num_blocks))
 
 
-def range(  # noqa: A001
+def range(
     n: int,
     *,
     parallelism: int = -1,
@@ -94,12 +94,12 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Materi
 def from_arrow_refs(tables: Any) -> MaterializedDataset:
     """As from_arrow, for references, which are not fetched here."""
     refs = _as_list(tables)
-    sizes = skate.get([_measure.remote(ref) for ref in refs])
+    measure = skate.remote(_measure).options(num_cpus=0)
+    sizes = skate.get([measure.remote(ref) for ref in refs])
     bundles = [Bundle(None, ref, *size) for ref, size in zip(refs, sizes, strict=True)]
     return MaterializedDataset(plan.Input(tuple(bundles)))
 
 
-@skate.remote(num_cpus=0)
 def _measure(table: Any) -> tuple[int, int]:
     return table.num_rows, table.nbytes
 

@@ -81,7 +81,9 @@ class Iterating(ABC):
         """
         try_import("torch", "torch")
         if collate_fn is not None and dtypes is not None:
-            raise ValueError("give dtypes or a collate_fn, not both: the collate_fn sets the types")
+            raise ValueError(
+                "give dtypes or a collate_fn, not both: the collate_fn sets the types"
+            )
 
         def start() -> Iterator[Any]:
             target = torch_device(device)

@@ -31,7 +31,9 @@ class Schema:
 
     def __repr__(self) -> str:
         rows = [("Column", "Type"), ("------", "----")]
-        rows += [(name, type_text(kind)) for name, kind in zip(self.names, self.types, strict=True)]
+        rows += [
+            (name, type_text(kind)) for name, kind in zip(self.names, self.types, strict=True)
+        ]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {kind}" for name, kind in rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Splitting(Consuming):
         if equal:
             return _parts(bundles, [total // n] * n)
         ends = [total * number // n for number in range(n + 1)]
-        return _parts(bundles, [b - a for a, b in zip(ends[:-1], ends[1:], strict=True)])
+        return _parts(bundles, [b - a for a, b in pairwise(ends)])
 
     def split_at_indices(self, indices: Sequence[int]) -> list[MaterializedDataset]:
         """Parts that begin at these row numbers, and the rows before the first."""
@@ -45,7 +46,7 @@ class Splitting(Consuming):
         bundles = list(self._bundles())
         total = sum(bundle.rows for bundle in bundles)
         ends = [0, *(min(index, total) for index in ordered), total]
-        return _parts(bundles, [b - a for a, b in zip(ends[:-1], ends[1:], strict=True)])
+        return _parts(bundles, [b - a for a, b in pairwise(ends)])
 
     def split_proportionately(self, proportions: Sequence[float]) -> list[MaterializedDataset]:
         """Parts with these shares of the rows, and a last one with the rest."""
@@ -55,23 +56,23 @@ class Splitting(Consuming):
             )
         bundles = list(self._bundles())
         total = sum(bundle.rows for bundle in bundles)
-        ends = np.cumsum([0.0, *proportions]) * total
-        ends = [*(int(end + 1e-9) for end in ends), total]
-        sizes = [int(b - a) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        shares = np.cumsum([0.0, *proportions]) * total
+        ends = [*(int(share + 1e-9) for share in shares), total]
+        sizes = [b - a for a, b in pairwise(ends)]
         if 0 in sizes:
             raise ValueError(f"{total} rows are too few for the proportions {list(proportions)}")
         return _parts(bundles, sizes)
 
     def train_test_split(
         self,
-        test_size: float,
+        test_size: int | float,
         *,
         shuffle: bool = False,
         seed: int | None = None,
         stratify: str | None = None,
     ) -> tuple[MaterializedDataset, MaterializedDataset]:
-        """Two parts: `test_size` is a share of the rows or their number. With `stratify`, values of
-        that column are equally frequent in both."""
+        """Two parts: `test_size` is a share of the rows or their number. With `stratify`, values
+        of that column are equally frequent in both."""
         rows = self._with(self._plan)
         if stratify is not None:
             return _stratified(rows, stratify, test_size, shuffle, seed)
@@ -120,18 +121,18 @@ def _between(bundles: list[Bundle], start: int, stop: int) -> list[Bundle]:
     return found
 
 
-def _test_rows(test_size: float, total: int) -> int:
+def _test_rows(test_size: Any, total: int) -> int:
     if isinstance(test_size, float):
         if not 0 < test_size < 1:
             raise ValueError(f"test_size as a share lies between 0 and 1; got {test_size}")
         return int(np.ceil(total * test_size))
     if not 0 < test_size < total:
         raise ValueError(f"test_size must be less than the {total} rows and positive: {test_size}")
-    return test_size
+    return int(test_size)
 
 
 def _stratified(
-    rows: Dataset, column: str, test_size: float, shuffle: bool, seed: int | None
+    rows: Dataset, column: str, test_size: Any, shuffle: bool, seed: int | None
 ) -> tuple[MaterializedDataset, MaterializedDataset]:
     from skate.data.dataset import MaterializedDataset
 
@@ -149,5 +150,3 @@ def _stratified(
     halves = (table.filter(pa.array(~test)), table.filter(pa.array(test)))
     train, held_out = (MaterializedDataset(plan.Input((bundle_of(half),))) for half in halves)
     return train, held_out
-
-

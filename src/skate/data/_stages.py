@@ -10,6 +10,7 @@ in which they went in.
 from __future__ import annotations
 
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -28,13 +29,20 @@ Meta = tuple[int, int, float]  # rows, bytes, seconds
 
 def run_chain(chain: Chain, payloads: Sequence[Any]) -> tuple[Block, Meta]:
     start = time.perf_counter()
+    _allow_views()
     block = compact(concat(list(chain(payloads))))
     return block, (block.num_rows, block.nbytes, time.perf_counter() - start)
+
+
+def _allow_views() -> None:
+    """torch warns of arrays that cannot be written to, which batches are on purpose."""
+    warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
 
 
 def stream_chain(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
     """Block, meta, block, meta …, as they come."""
     start = time.perf_counter()
+    _allow_views()
     for block in chain(payloads):
         if block.num_rows:
             block = compact(block)
@@ -89,7 +97,7 @@ class StreamJob(Job):
         return self.generator
 
     def poll(self, stats: StageStats) -> list[Bundle]:
-        found = []
+        found: list[Bundle] = []
         while not self.done and not found:
             ready, _ = skate.wait([self.generator], timeout=0)
             if not ready:

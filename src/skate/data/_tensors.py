@@ -101,7 +101,8 @@ def type_text(type_: pa.DataType) -> str:
 
 
 def _dtype(type_: Any) -> np.dtype[Any]:
-    return np.dtype(type_.value_type.to_pandas_dtype())
+    dtype: np.dtype[Any] = np.dtype(type_.value_type.to_pandas_dtype())
+    return dtype
 
 
 # -- to Arrow -----------------------------------------------------------------------------------

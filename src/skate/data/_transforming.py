@@ -221,7 +221,8 @@ class Transforming(Core):
         for name, expression in exprs.items():
             if not isinstance(expression, Expr):
                 raise TypeError(
-                    f"column {name!r} takes an expression, such as col('x') * 2; got {expression!r}"
+                    f"column {name!r} takes an expression, such as col('x') * 2; "
+                    f"got {expression!r}"
                 )
         label = f"WithColumns({', '.join(exprs)})"
         step = WithColumns(tuple(exprs.items()))

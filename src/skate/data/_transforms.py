@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from skate.data._blocks import (
     rows_of,
 )
 from skate.data._tensors import column_of_array
-from skate.data._udf import Failed, UserFunction
+from skate.data._udf import FunctionError, UserFunction
 
 Step = Callable[[Iterator[Block]], Iterator[Block]]
 
@@ -92,7 +91,7 @@ def add_note(error: BaseException, note: str) -> None:
         error.args = (f"{error.args[0]}\n{note}", *error.args[1:])
 
 
-def _blame(failure: Failed, operator: str) -> BaseException:
+def _blame(failure: FunctionError, operator: str) -> BaseException:
     """The user's own exception, with the operator and the input that it failed on."""
     cause = failure.__cause__
     if cause is None:
@@ -139,7 +138,7 @@ class MapRows:
                         "(did you forget `return`?)"
                     )
                 results.append(result)
-        except Failed as failure:
+        except FunctionError as failure:
             raise _blame(failure, self.name) from None
         return results
 
@@ -157,7 +156,7 @@ class FlatMapRows:
                     for _, result in self.udf.results(rows_of(block, plain=False))
                     for item in result
                 ]
-            except Failed as failure:
+            except FunctionError as failure:
                 raise _blame(failure, self.name) from None
             if rows:
                 yield block_of_rows(rows)
@@ -173,7 +172,7 @@ class FilterRows:
             try:
                 results = self.udf.results(rows_of(block, plain=False))
                 keep = [bool(result) for _, result in results]
-            except Failed as failure:
+            except FunctionError as failure:
                 raise _blame(failure, self.name) from None
             yield block.filter(pa.array(keep, pa.bool_()))
 
@@ -201,19 +200,14 @@ class MapBatches:
         outputs: list[Batch] = []
         try:
             for _, result in self.udf.results(batches):
-                outputs.extend(
-                    result if isinstance(result, GeneratorType | _ITERATOR) else [result]
-                )
-        except Failed as failure:
+                outputs.extend(result if hasattr(result, "__next__") else [result])
+        except FunctionError as failure:
             raise _blame(failure, self.name) from None
         try:
             yield joined(outputs)
         except (TypeError, ValueError) as error:
             add_note(error, f"in what {self.name} returned")
             raise
-
-
-_ITERATOR = type(iter([]))
 
 
 def slices(block: Block, batch_size: int | None, batch_format: str) -> Iterator[Batch]:

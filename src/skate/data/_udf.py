@@ -64,11 +64,11 @@ class UserFunction:
             try:
                 result = call(value, *args, **kwargs)
             except Exception as error:
-                raise Failed(value) from error
+                raise FunctionError(value) from error
             yield value, result
 
 
-class Failed(Exception):
+class FunctionError(Exception):
     """The user's function raised on `value`; the cause is what it raised."""
 
     def __init__(self, value: Any) -> None:
@@ -103,7 +103,7 @@ def _gathered(
                 return iter([item async for item in outcome])
             return await outcome
         except Exception as error:
-            raise Failed(value) from error
+            raise FunctionError(value) from error
 
     async def several(values: list[Any]) -> list[Any]:
         return await asyncio.gather(*map(one, values))

@@ -1,9 +1,226 @@
-"""Dataset: files."""
+"""Dataset: files and other places for its rows.
+
+Files are numbered in the order of the rows, so that reading the folder gives the same order.
+"""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from skate._imports import try_import
+from skate.data._blocks import (
+    Block,
+    check_columns,
+    numpy_of,
+    pandas_of,
+    rows_of,
+    without_extensions,
+)
+from skate.data._bundles import bundle_of
 from skate.data._consuming import Consuming
+from skate.data._exchange import rows_at_a_time
+from skate.data._files_out import Folder, TaskContext, write_in_order
+from skate.data.datasource import Datasink, FilenameProvider
+
+Write = Callable[[Block, Any], None]
 
 
 class Writing(Consuming):
-    """Files of the dataset's rows."""
+    """Keywords of all that write files: filesystem, try_create_dir, filename_provider,
+    min_rows_per_file (num_rows_per_file), concurrency (files written at a time), and mode
+    ("append", "overwrite", "ignore", "error")."""
+
+    def write_parquet(
+        self, path: Any, *, partition_cols: list[str] | None = None, **options: Any
+    ) -> None:
+        """Parquet files; tensors come back as tensors. `partition_cols` makes a folder per value.
+        Other keywords go to pyarrow.parquet.write_table."""
+        from pyarrow import parquet
+
+        files = _FileOptions(path, options)
+
+        def write(block: Block, file: Any) -> None:
+            parquet.write_table(block, file, **files.rest)
+
+        self._write_blocks(files, "parquet", write, partition_cols)
+
+    def write_csv(self, path: Any, **options: Any) -> None:
+        """CSV files. Other keywords go to pyarrow.csv.write_csv."""
+        from pyarrow import csv
+
+        files = _FileOptions(path, options)
+
+        def write(block: Block, file: Any) -> None:
+            csv.write_csv(block, file, **files.rest)
+
+        self._write_blocks(files, "csv", write)
+
+    def write_json(self, path: Any, **options: Any) -> None:
+        """Files with one JSON object per line. Other keywords go to pandas' to_json."""
+        files = _FileOptions(path, options)
+        arguments = {"orient": "records", "lines": True, **files.rest}
+
+        def write(block: Block, file: Any) -> None:
+            text = io.StringIO()
+            pandas_of(without_extensions(block)).to_json(text, **arguments)
+            file.write(text.getvalue().encode())
+
+        self._write_blocks(files, "json", write)
+
+    def write_numpy(self, path: Any, *, column: str, **options: Any) -> None:
+        """.npy files of one column."""
+        import numpy as np
+
+        files = _FileOptions(path, options)
+        files.nothing_left()
+
+        def write(block: Block, file: Any) -> None:
+            check_columns([column], block.column_names)
+            content = io.BytesIO()
+            np.save(content, numpy_of(block.select([column]))[column])
+            file.write(content.getvalue())
+
+        self._write_blocks(files, "npy", write)
+
+    def write_orc(self, path: Any, **options: Any) -> None:
+        """ORC files; tensors become lists. Other keywords go to pyarrow.orc.write_table."""
+        orc = try_import("pyarrow.orc", "data")
+        files = _FileOptions(path, options)
+
+        def write(block: Block, file: Any) -> None:
+            orc.write_table(without_extensions(block), file, **files.rest)
+
+        self._write_blocks(files, "orc", write)
+
+    def write_tfrecords(self, path: Any, **options: Any) -> None:
+        """TFRecord files of tf.train.Example."""
+        from skate.data.sources.tfrecords import example_of_row, record_of
+
+        files = _FileOptions(path, options)
+        files.nothing_left()
+
+        def write(block: Block, file: Any) -> None:
+            for row in rows_of(block, plain=False):
+                file.write(record_of(example_of_row(row)))
+
+        self._write_blocks(files, "tfrecords", write)
+
+    def write_webdataset(self, path: Any, **options: Any) -> None:
+        """WebDataset archives: columns are named by extensions, `__key__` names the sample."""
+        from skate.data.sources.webdataset import archive_of
+
+        files = _FileOptions(path, options)
+        files.nothing_left()
+        counter = iter(range(1 << 30))
+
+        def write(block: Block, file: Any) -> None:
+            file.write(archive_of(rows_of(block, plain=False), next(counter)))
+
+        self._write_blocks(files, "tar", write)
+
+    def write_images(
+        self, path: Any, column: str, file_format: str = "png", **options: Any
+    ) -> None:
+        """One image file per row, of the arrays in a column."""
+        images = try_import("PIL.Image", "data")
+        files = _FileOptions(path, options)
+        files.nothing_left()
+        folder, names = files.folder, files.names
+        if not folder.prepare():
+            return
+
+        def write(block: Block, number: int) -> None:
+            check_columns([column], block.column_names)
+            for index, row in enumerate(rows_of(block, plain=False)):
+                name = names.get_filename_for_row(row, folder.uuid, file_format, number, index)
+                content = io.BytesIO()
+                images.fromarray(row[column]).save(content, format=file_format)
+                with folder.open(name) as file:
+                    file.write(content.getvalue())
+
+        write_in_order(self._blocks(), write, files.concurrency)
+
+    def write_sql(self, sql: str, connection_factory: Callable[[], Any]) -> None:
+        """Insert all rows: `sql` is such as "INSERT INTO t VALUES (?, ?)", with a place for each
+        column in order."""
+        connection = connection_factory()
+        try:
+            for block in self._blocks():
+                columns = [column.to_pylist() for column in block.columns]
+                connection.cursor().executemany(sql, list(zip(*columns, strict=True)))
+            connection.commit()
+        finally:
+            connection.close()
+
+    def write_datasink(self, datasink: Datasink, *, concurrency: int | None = None) -> None:
+        """A sink of your own."""
+        schema = self.schema(fetch_if_missing=False)
+        datasink.on_write_start(None if schema is None else schema.base_schema)
+
+        def write(block: Block, number: int) -> Any:
+            return datasink.write([block], TaskContext(number))
+
+        try:
+            results = write_in_order(self._blocks(), write, concurrency)
+        except BaseException as error:
+            datasink.on_write_failed(error)
+            raise
+        datasink.on_write_complete(results)
+
+    def _write_blocks(
+        self, files: _FileOptions, extension: str, write: Write, by: list[str] | None = None
+    ) -> None:
+        folder = files.folder
+        if not folder.prepare():
+            return
+
+        def one(block: Block, number: int) -> None:
+            name = files.names.get_filename_for_task(folder.uuid, extension, number)
+            for prefix, part in _partitioned(block, by):
+                with folder.open(prefix + name) as file:
+                    write(part, file)
+
+        write_in_order(files.cut(self._blocks()), one, files.concurrency)
+
+
+class _FileOptions:
+    """Keywords of the methods that write files; `rest` are those for the library that writes."""
+
+    def __init__(self, path: Any, given: dict[str, Any]) -> None:
+        take = given.pop
+        self.folder = Folder(
+            path,
+            take("filesystem", None),
+            take("try_create_dir", True),
+            take("mode", "append"),
+        )
+        self.names: FilenameProvider = take("filename_provider", None) or FilenameProvider()
+        self.concurrency: int | None = take("concurrency", None)
+        rows = take("min_rows_per_file", None)
+        self.rows: int | None = take("num_rows_per_file", None) or rows
+        self.rest = given
+
+    def nothing_left(self) -> None:
+        if self.rest:
+            raise TypeError(f"unknown arguments {sorted(self.rest)}")
+
+    def cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        if self.rows is None:
+            return (block for block in blocks if block.num_rows)
+        bundles = rows_at_a_time(map(bundle_of, blocks), self.rows)
+        return (bundle.get() for bundle in bundles)
+
+
+def _partitioned(block: Block, by: list[str] | None) -> Iterator[tuple[str, Block]]:
+    """(folder, rows without the columns that it says)."""
+    if not by:
+        yield "", block
+        return
+    from skate.data.grouped_data import groups_of
+
+    check_columns(by, block.column_names)
+    for group in groups_of(block, by):
+        folders = "".join(f"{name}={group[name][0].as_py()}/" for name in by)
+        yield folders, group.drop_columns(by)

@@ -6,6 +6,7 @@ One that has `arrow()` is done by Arrow's kernels for all groups at once; any ot
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -25,8 +26,8 @@ __all__ = [
 class AggregateFn:
     """An aggregation of your own, by rows or by blocks.
 
-    `init(key)` is the first state, `accumulate_row(state, row)` or `accumulate_block(state, block)`
-    adds to it, `merge(a, b)` joins two, `finalize(state)` gives the result.
+    `init(key)` is the first state, `accumulate_row(state, row)` or `accumulate_block(state,
+    block)` adds to it, `merge(a, b)` joins two, `finalize(state)` gives the result.
     """
 
     def __init__(
@@ -165,9 +166,7 @@ class _Reduction(_Builtin):
 
     kernel = ""
 
-    @staticmethod
-    def pair(a: Any, b: Any) -> Any:
-        return a + b
+    pair: Callable[[Any, Any], Any] = staticmethod(operator.add)
 
     def aggregate_block(self, block: Block) -> Any:
         reduce = getattr(pc, self.kernel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from skate.data._context import DataContext
 from skate.data._exchange import Streams, collect, counted, dealt, hashed, sort_table
 from skate.data._stats import StageStats
 from skate.data._transforms import _blame
-from skate.data._udf import Failed, UserFunction
+from skate.data._udf import FunctionError, UserFunction
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -50,7 +51,7 @@ def groups_of(table: Block, keys: Sequence[str]) -> Iterator[Block]:
         return
     ordered = sort_table(table, [(key, "ascending") for key in keys])
     starts = group_starts(ordered, keys) if ordered.num_rows else [0]
-    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+    for start, stop in pairwise(starts):
         yield ordered.slice(start, stop - start)
 
 
@@ -153,7 +154,7 @@ class GroupTogether(plan.Exchange):
             starts = group_starts(ordered, self.keys) if ordered.num_rows else np.array([0])
             count = min(self.blocks or 4 * driver_threads(), max(1, len(starts) - 1))
             picks = [starts[(len(starts) - 1) * n // count] for n in range(count + 1)]
-            for start, stop in zip(picks[:-1], picks[1:], strict=True):
+            for start, stop in pairwise(picks):
                 yield bundle_of(ordered.slice(start, stop - start))
 
 
@@ -174,7 +175,7 @@ class MapGroups:
                 for _, result in self.udf.results(groups):
                     several = hasattr(result, "__next__")
                     outputs.extend(result if several else [result])
-            except Failed as failure:
+            except FunctionError as failure:
                 raise _blame(failure, self.name) from None
             yield concat([block_of_batch(output) for output in outputs])
 

@@ -106,8 +106,8 @@ def split_iterators(dataset: Consuming, n: int, uneven: str) -> list[DataIterato
     rows and none is lost ("repeat")."""
     if n < 1:
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
-    coordinator = skate.remote(Coordinator).options(max_concurrency=n + 2).remote(
-        dataset, n, uneven
+    coordinator = (
+        skate.remote(Coordinator).options(max_concurrency=n + 2).remote(dataset, n, uneven)
     )
     return [Part(coordinator, number, n) for number in range(n)]
 

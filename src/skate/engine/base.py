@@ -326,7 +326,8 @@ class Engine(ABC):
         self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
     ) -> ObjectRef[Any]:
         """Reserve bundles of resources together. The reference stands for the group and is ready
-        (with None) when all bundles are reserved."""
+        (with None) when all bundles are reserved. A group lives until it is removed; `detached`
+        ones outlive their driver where the engine does."""
 
     @abstractmethod
     def remove_placement_group(self, group: ObjectRef[Any]) -> None:

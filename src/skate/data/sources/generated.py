@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -63,4 +64,4 @@ def spans(total: int, count: int) -> list[tuple[int, int]]:
     """`count` neighbouring ranges of about equal length that cover 0 … total."""
     count = max(1, min(count, total))
     ends = [total * number // count for number in range(count + 1)]
-    return list(zip(ends[:-1], ends[1:], strict=True))
+    return list(pairwise(ends))

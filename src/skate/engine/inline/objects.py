@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from skate.engine.inline.resources import Group
     from skate.engine.inline.streams import Stream
 
+_ids = itertools.count(1)  # of all sessions: a reference must mean nothing to the next one
+
 
 class Entry:
     """The value of one reference, once it is there: packed bytes or an error."""
@@ -55,7 +57,6 @@ class Objects:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.changed = threading.Condition()  # notified whenever an entry is done
-        self._ids = itertools.count(1)
         self._refs: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
         self._pinned: set[ObjectRef[Any]] = set()
         self.closed = False
@@ -63,7 +64,7 @@ class Objects:
     # -- references ----------------------------------------------------------------------------
 
     def new(self) -> ObjectRef[Any]:
-        ref: ObjectRef[Any] = ObjectRef(next(self._ids), self, Entry())
+        ref: ObjectRef[Any] = ObjectRef(next(_ids), self, Entry())
         self._refs[ref._id] = ref
         return ref
 

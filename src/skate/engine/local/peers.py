@@ -20,7 +20,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.engine.base import CallOptions
 from skate.engine.local import messages as m
@@ -36,6 +36,17 @@ _AT_HUB = -1  # kind in a direct RESULT: the value has been given to the hub
 _TOGETHER = 32
 
 
+class _Call(NamedTuple):
+    """A call for the hub: it keeps its actor and arguments alive until it is sent."""
+
+    actor: ObjectRef[Any]
+    id: int
+    method: str
+    packed: Arguments
+    options: CallOptions
+    parent: int
+
+
 class _Link:
     """This process's way to one actor."""
 
@@ -46,7 +57,7 @@ class _Link:
         self.target = 0  # process number of the actor
         self.in_flight: dict[int, tuple[Message, list[ObjectRef[Any]], ObjectRef[Any]]] = {}
         self.by_hub = 0  # calls that went by the hub and are not answered
-        self.waiting: deque[Message] = deque()  # for the hub, after the direct ones
+        self.waiting: deque[_Call] = deque()  # for the hub, after the direct ones
 
 
 class Peers:
@@ -130,16 +141,11 @@ class Peers:
         options: CallOptions,
     ) -> None:
         engine = self._engine
-        engine.published([actor])
-        call = (
-            m.CALL_ACTOR, id, actor._id, method, *engine.sendable(packed),
-            engine.options_key(options), engine.parent(),
-        )  # fmt: skip
         self._count_by_hub(link, refs[0])
+        link.waiting.append(_Call(actor, id, method, packed, options, engine.parent()))
         if link.in_flight and not link.concurrent:
-            link.waiting.append(call)
             return
-        engine.send(call)
+        self._go_on_by_hub(link)
         if not link.asked and link.connection is None:
             link.asked = True
             engine.send((m.CONNECT, actor._id))
@@ -228,8 +234,13 @@ class Peers:
         self._engine.on_complete(ref._entry, lambda entry: self._kept.discard(ref))
 
     def _go_on_by_hub(self, link: _Link) -> None:
+        engine = self._engine
         while link.waiting:
-            self._engine.send(link.waiting.popleft())
+            actor, id, method, packed, options, parent = link.waiting.popleft()
+            engine.published([actor])
+            sendable = engine.sendable(packed)
+            key = engine.options_key(options)  # which is good until a thousand others are used
+            engine.send((m.CALL_ACTOR, id, actor._id, method, *sendable, key, parent))
 
     def _lost(self, actor_id: int, link: _Link) -> None:
         """The actor's process is gone: the hub knows what that means for these calls."""

@@ -16,6 +16,7 @@ from skate.engine.local.hub.workers import Worker
 from skate.engine.local.objects import FAILED, INLINE, STORED
 
 if TYPE_CHECKING:
+    from skate.engine.base import CallOptions
     from skate.engine.local.engine import LocalEngine
 
 _LATER = object()  # the answer will be sent when there is one
@@ -110,7 +111,10 @@ class Desk:
         self._hub.announce(task)
         self._requests.new_actor(task, options, function.name, meta)
 
-    def on_call_actor(
+    def on_call_actor(self, worker: Worker, *call: Any) -> None:
+        self._call_actor(worker, *_with_options(worker, call))
+
+    def _call_actor(
         self,
         worker: Worker,
         id: int,
@@ -120,10 +124,9 @@ class Desk:
         data: Any,
         dependencies: Any,
         nested: Sequence[int],
-        options_key: int,
+        options: CallOptions,
         parent: int,
     ) -> None:
-        options = worker.options[options_key]
         try:
             self._hub.check_pending_calls(actor_id)
             plan = self._engine.planner.call_plan(actor_id, options)
@@ -139,16 +142,16 @@ class Desk:
     def on_lost_call(self, worker: Worker, target: int, *call: Any) -> None:
         """A call that the worker had sent directly to an actor whose process is gone."""
         callee = self._engine.processes.workers.get(target)
+        lost = _with_options(worker, call)
         if callee is None:
-            self._lost_call(worker, *call)
+            self._lost_call(worker, *lost)
         else:  # the hub has not noticed yet
-            callee.when_lost.append(lambda: self._lost_call(worker, *call))
+            callee.when_lost.append(lambda: self._lost_call(worker, *lost))
 
     def _lost_call(self, worker: Worker, id: int, actor_id: int, *rest: Any) -> None:
-        *_, options_key, _ = rest
-        options = worker.options[options_key]
+        *_, options, _ = rest
         if self._engine.planner.call_plan(actor_id, options).retries:
-            self.on_call_actor(worker, id, actor_id, *rest)
+            self._call_actor(worker, id, actor_id, *rest)
         else:
             self._fail(worker, id, options.num_returns, self._hub.why_lost(actor_id))
 
@@ -308,3 +311,9 @@ class Desk:
 
     def _request_stream_close(self, worker: Worker, answer: int, id: int) -> None:
         self._hub.close_stream(self._hub.counts.entry(id))
+
+
+def _with_options(worker: Worker, call: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A call with its options in the place of their number, which holds only for now."""
+    *rest, key, parent = call
+    return *rest, worker.options[key], parent

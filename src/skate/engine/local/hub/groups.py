@@ -16,14 +16,12 @@ class Group:
         bundles: Sequence[Mapping[str, float]],
         strategy: str,
         name: str,
-        detached: bool,
     ) -> None:
         self.id = id
         self.bundles = [dict(bundle) for bundle in bundles]
         self.demands: list[Demand] = [to_units(bundle) for bundle in bundles]
         self.strategy = strategy
         self.name = name
-        self.detached = detached
         self.state = "PENDING"
         self.pools: list[Pool] = []
         self._allocations: list[Allocation] = []

@@ -137,11 +137,11 @@ class Requests:
         scheduler = self._hub.scheduler
         if name and any(group.name == name for group in scheduler.groups.values()):
             raise ValueError(f"a placement group named {name!r} exists already")
-        group = Group(id, bundles, strategy, name, detached=False)
+        group = Group(id, bundles, strategy, name)
         self._hub.counts.add((id,))  # lives until it is removed
         problem = group.why_impossible(scheduler.machine)
         if problem is not None:
-            hex_id = group.describe()["placement_group_id"]
+            hex_id = group.describe(self._engine.node_id)["placement_group_id"]
             text = (
                 f"placement group {name or hex_id}: {problem}. There is {self.cluster_resources()}"
             )

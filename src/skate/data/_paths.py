@@ -1,0 +1,176 @@
+"""From what users write as paths to files on a file system.
+
+Files, folders, globs, lists of them; local, `s3://`, `gs://`, `http(s)://` and whatever fsspec
+knows; `example://` for the small files that come with skate.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skate._imports import try_import
+
+EXAMPLES = Path(__file__).parent / "examples"
+SECONDS = 5  # to reach a remote store, per attempt
+
+
+class File(NamedTuple):
+    path: str
+    size: int
+
+
+class Place(NamedTuple):
+    """Files, the file system they are on, and the folders that they were found in."""
+
+    filesystem: pafs.FileSystem
+    files: list[File]
+    roots: list[str]
+
+
+def resolve(path: Any, filesystem: Any = None) -> tuple[pafs.FileSystem, str]:
+    """The file system and the path on it."""
+    text = os.fspath(path)
+    if text.startswith("example://"):
+        return pafs.LocalFileSystem(), _example(text.removeprefix("example://"))
+    if filesystem is not None:
+        return _as_arrow(filesystem), urlsplit(text).netloc + urlsplit(text).path if (
+            "://" in text
+        ) else text
+    if text.startswith("local://"):
+        text = text.removeprefix("local://")
+    if "://" not in text:
+        return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(text))
+    scheme = urlsplit(text).scheme
+    if scheme == "s3":
+        return _s3(text)
+    if scheme in ("http", "https"):
+        return _fsspec(scheme), text
+    try:
+        return pafs.FileSystem.from_uri(text)  # type: ignore[no-any-return]
+    except pa.ArrowInvalid:
+        return _fsspec(scheme), text.split("://", 1)[1]
+
+
+def _as_arrow(filesystem: Any) -> pafs.FileSystem:
+    if isinstance(filesystem, pafs.FileSystem):
+        return filesystem
+    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+
+
+def _fsspec(scheme: str) -> pafs.FileSystem:
+    fsspec = try_import("fsspec", "data")
+    return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme)))
+
+
+def _s3(uri: str) -> tuple[pafs.FileSystem, str]:
+    """`s3://anonymous@bucket/key` asks without credentials. Fails soon without a network."""
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+    parts = urlsplit(uri)
+    filesystem = S3FileSystem(
+        anonymous=parts.username == "anonymous",
+        connect_timeout=SECONDS,
+        request_timeout=4 * SECONDS,
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1),
+    )
+    return filesystem, f"{parts.hostname}{parts.path}"
+
+
+def _example(name: str) -> str:
+    place = EXAMPLES / name
+    if not place.exists():
+        known = sorted(str(p.relative_to(EXAMPLES)) for p in EXAMPLES.rglob("*") if _shown(p))
+        raise FileNotFoundError(f"there is no example://{name}; there are {known}")
+    return str(place)
+
+
+def _shown(path: Path) -> bool:
+    return path.suffix != ".md" and (path.is_dir() or path.parent == EXAMPLES)
+
+
+def find(
+    paths: Any,
+    filesystem: Any = None,
+    extensions: Sequence[str] | None = None,
+    ignore_missing: bool = False,
+) -> Place:
+    """All files that are meant, folders with everything in them, in order."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not given:
+        raise ValueError("no paths were given")
+    found: list[File] = []
+    roots: list[str] = []
+    system: pafs.FileSystem | None = None
+    for path in given:
+        system, place = resolve(path, filesystem)
+        roots.append(place)
+        try:
+            found.extend(_listed(system, place))
+        except FileNotFoundError:
+            if not ignore_missing:
+                raise FileNotFoundError(
+                    f"there is no file or folder {os.fspath(path)!r}"
+                ) from None
+        except OSError as error:
+            raise OSError(f"cannot reach {os.fspath(path)!r}: {error}") from error
+    if extensions is not None:
+        endings = tuple(f".{extension.lstrip('.').lower()}" for extension in extensions)
+        found = [file for file in found if file.path.lower().endswith(endings)]
+    if not found and not ignore_missing:
+        ending = f" that ends in {list(extensions)}" if extensions is not None else ""
+        raise FileNotFoundError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
+    assert system is not None
+    return Place(system, found, roots)
+
+
+def _listed(system: pafs.FileSystem, place: str) -> list[File]:
+    if any(sign in place for sign in "*?[") and system.get_file_info(place).type == 0:
+        return _globbed(system, place)
+    info = system.get_file_info(place)
+    if info.type == pafs.FileType.NotFound:
+        raise FileNotFoundError(place)
+    if info.type == pafs.FileType.File:
+        return [File(info.path, info.size or 0)]
+    inside = system.get_file_info(pafs.FileSelector(place, recursive=True))
+    return _visible(inside, place)
+
+
+def _globbed(system: pafs.FileSystem, pattern: str) -> list[File]:
+    parts = pattern.split("/")
+    fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
+    base = "/".join(parts[:fixed]) or "/"
+    inside = system.get_file_info(pafs.FileSelector(base, recursive=True, allow_not_found=True))
+    depth = len(parts)
+    matching = [
+        info
+        for info in inside
+        if fnmatch(info.path, pattern) and ("**" in pattern or info.path.count("/") + 1 == depth)
+    ]
+    found = _visible(matching, base)
+    for info in matching:
+        if info.type == pafs.FileType.Directory:
+            found.extend(_listed(system, info.path))
+    if not found:
+        raise FileNotFoundError(pattern)
+    return sorted(set(found))
+
+
+def _visible(infos: Sequence[Any], base: str) -> list[File]:
+    """Files, without those that are hidden by a dot or an underscore."""
+    return sorted(
+        File(info.path, info.size or 0)
+        for info in infos
+        if info.type == pafs.FileType.File
+        and not any(
+            part.startswith((".", "_")) and "=" not in part
+            for part in info.path[len(base) :].split("/")
+        )
+    )

@@ -1,0 +1,193 @@
+"""Datasets of files and other sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from skate.data import _plan as plan
+from skate.data._core import check_options
+from skate.data._from import _blocks_wanted
+from skate.data.dataset import Dataset
+from skate.data.datasource import Datasource, Partitioning, PartitionStyle
+from skate.data.sources.base import Source
+from skate.data.sources.custom import CustomSource
+from skate.data.sources.documents import BinarySource, ImageSource, NumpySource, TextSource
+from skate.data.sources.files import FileOptions
+from skate.data.sources.parquet import ParquetSource
+from skate.data.sources.sql import SQLSource
+from skate.data.sources.tables import CSVSource, JSONSource, ORCSource
+from skate.data.sources.tfrecords import TFRecordSource
+from skate.data.sources.webdataset import WebDatasetSource
+
+_FILES = (
+    "filesystem", "include_paths", "ignore_missing_paths", "file_extensions", "partitioning",
+    "partition_filter", "shuffle", "on_bad_files",
+)  # fmt: skip
+_PLAN = ("parallelism", "concurrency", "override_num_blocks", "ray_remote_args")
+_REMOTE = (
+    "num_cpus", "num_gpus", "memory", "resources", "runtime_env", "max_calls", "accelerator_type",
+    "label_selector", "fallback_strategy", "scheduling_strategy", "max_retries",
+)  # fmt: skip
+IMAGE_EXTENSIONS = ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp")
+
+
+def _taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: given.pop(name) for name in names if name in given}
+
+
+def _options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOptions:
+    chosen = {**defaults, **_taken(given, _FILES)}
+    if chosen.get("partitioning") == "hive":
+        chosen["partitioning"] = Partitioning(PartitionStyle.HIVE)
+    shuffle = chosen.get("shuffle")
+    if shuffle not in (None, "files") and not hasattr(shuffle, "seed"):
+        raise ValueError(f'shuffle takes None, "files" or a FileShuffleConfig; got {shuffle!r}')
+    return FileOptions(paths, **chosen)
+
+
+def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
+    """The dataset; what is left of the keywords is unknown to the reader."""
+    settings = _taken(given, _PLAN)
+    remote = check_options({**(settings.get("ray_remote_args") or {}), **_taken(given, _REMOTE)})
+    if given:
+        known = sorted((*_FILES, *_PLAN, *_REMOTE))
+        raise TypeError(f"unknown arguments {sorted(given)}; there are {known}")
+    blocks = _blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
+    concurrency = settings.get("concurrency")
+    return Dataset(plan.Read(source, blocks, concurrency, tuple(remote.items())))
+
+
+def _left(given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The keywords that are meant for the library that parses."""
+    ours = {*_FILES, *_PLAN, *_REMOTE}
+    return tuple((name, given.pop(name)) for name in list(given) if name not in ours)
+
+
+def read_parquet(paths: Any, *, columns: Sequence[str] | None = None, **options: Any) -> Dataset:
+    """Parquet files. `columns` limits what is read; other keywords: see `read_csv`, and those of
+    pyarrow.parquet.ParquetFile."""
+    arguments = _left(options)
+    chosen = tuple(columns) if columns is not None else None
+    files = _options(paths, options, partitioning=Partitioning(PartitionStyle.HIVE))
+    return _dataset(ParquetSource(files, chosen, (), arguments), options)
+
+
+def read_csv(paths: Any, **options: Any) -> Dataset:
+    """CSV files.
+
+    Keywords of all readers of files: filesystem, include_paths (adds the column `path`),
+    ignore_missing_paths, file_extensions, partitioning, partition_filter, shuffle ("files" or a
+    FileShuffleConfig), on_bad_files ("raise", "warn", "skip"), override_num_blocks, concurrency,
+    and options of tasks such as num_cpus. Others go to pyarrow.csv.open_csv.
+    """
+    arguments = _left(options)
+    return _dataset(CSVSource(_options(paths, options), arguments), options)
+
+
+def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
+    """JSON files: an object per line, or one list of objects per file, as found in the file;
+    `lines=True` allows the former only. Other keywords: see `read_csv`, and those of
+    pyarrow.json.read_json."""
+    arguments = _left(options)
+    return _dataset(JSONSource(_options(paths, options), lines, arguments), options)
+
+
+def read_text(
+    paths: Any, *, encoding: str = "utf-8", drop_empty_lines: bool = True, **options: Any
+) -> Dataset:
+    """Lines of text files, in the column `text`. Other keywords: see `read_csv`."""
+    files = _options(paths, options)
+    return _dataset(TextSource(files, encoding, drop_empty_lines), options)
+
+
+def read_binary_files(paths: Any, *, include_paths: bool = False, **options: Any) -> Dataset:
+    """Whole files, in the column `bytes`. Other keywords: see `read_csv`."""
+    files = _options(paths, options, include_paths=include_paths)
+    return _dataset(BinarySource(files), options)
+
+
+def read_numpy(paths: Any, *, allow_pickle: bool = False, **options: Any) -> Dataset:
+    """.npy files, in the column `data`. Other keywords: see `read_csv`, and numpy.load."""
+    arguments = (*_left(options), ("allow_pickle", allow_pickle))
+    files = _options(paths, options, file_extensions=["npy"])
+    return _dataset(NumpySource(files, arguments), options)
+
+
+def read_images(
+    paths: Any,
+    *,
+    size: Sequence[int] | None = None,
+    mode: str | None = None,
+    include_paths: bool = False,
+    **options: Any,
+) -> Dataset:
+    """Images as arrays, in the column `image`.
+
+    `size` is (height, width) to resize to, `mode` a mode of Pillow such as "RGB" to convert to.
+    Without them images are as they are, and of different shapes if they differ. Other keywords:
+    see `read_csv`.
+    """
+    if size is not None and (len(size) != 2 or min(size) < 1):
+        raise ValueError(f"size takes (height, width), both positive; got {size}")
+    files = _options(paths, options, include_paths=include_paths, file_extensions=IMAGE_EXTENSIONS)
+    return _dataset(
+        ImageSource(files, None if size is None else (size[0], size[1]), mode), options
+    )
+
+
+def read_tfrecords(paths: Any, **options: Any) -> Dataset:
+    """TFRecord files of tf.train.Example. Keywords: see `read_csv`."""
+    return _dataset(TFRecordSource(_options(paths, options)), options)
+
+
+def read_webdataset(
+    paths: Any,
+    *,
+    decoder: bool | str | Callable[[dict[str, Any]], dict[str, Any]] | None = True,
+    suffixes: Sequence[str] | None = None,
+    **options: Any,
+) -> Dataset:
+    """WebDataset archives: a row per sample, a column per extension.
+
+    `decoder` is True (text, numbers, JSON, arrays and images become what they are), "pil" (images
+    stay Pillow's), a function of samples, or None for bytes. Other keywords: see `read_csv`.
+    """
+    chosen = tuple(suffixes) if suffixes is not None else None
+    return _dataset(WebDatasetSource(_options(paths, options), decoder, chosen), options)
+
+
+def read_orc(paths: Any, *, columns: Sequence[str] | None = None, **options: Any) -> Dataset:
+    """ORC files. Other keywords: see `read_csv`."""
+    chosen = tuple(columns) if columns is not None else None
+    return _dataset(ORCSource(_options(paths, options), chosen), options)
+
+
+def read_sql(
+    sql: str,
+    connection_factory: Callable[[], Any],
+    *,
+    sql_params: Any = None,
+    shard_keys: Sequence[str] | None = None,
+    shard_hash_fn: str = "MD5",
+    **options: Any,
+) -> Dataset:
+    """The rows of a query. `connection_factory` makes a DB-API connection, such as
+    `lambda: sqlite3.connect("file.db")`. With `shard_keys` and override_num_blocks, several
+    queries run side by side."""
+    source = SQLSource(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
+    return _dataset(source, options)
+
+
+def read_datasource(datasource: Datasource, **options: Any) -> Dataset:
+    """A source of your own."""
+    if not hasattr(datasource, "get_read_tasks"):
+        raise TypeError(f"read_datasource takes a Datasource; got {datasource!r}")
+    return _dataset(CustomSource(datasource), options)
+
+
+__all__ = [
+    "read_binary_files", "read_csv", "read_datasource", "read_images",
+    "read_json", "read_numpy", "read_orc", "read_parquet", "read_sql", "read_text",
+    "read_tfrecords", "read_webdataset",
+]  # fmt: skip

@@ -1,0 +1,105 @@
+"""Files of which each is a row, or a few: text, bytes, arrays, images."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate._imports import try_import
+from skate.data._blocks import Block
+from skate.data._tensors import column_of_array, column_of_values
+from skate.data.sources.files import FileSource
+
+
+@dataclass(frozen=True)
+class TextSource(FileSource):
+    """One row per line, in the column `text`."""
+
+    encoding: str = "utf-8"
+    drop_empty_lines: bool = True
+    name = "Text"
+
+    def read_file(self, path: str) -> Iterator[Block]:
+        with self.open(path) as stream:
+            lines = stream.read().decode(self.encoding).split("\n")
+        if lines and lines[-1] == "":
+            lines.pop()
+        lines = [line.removesuffix("\r") for line in lines]
+        if self.drop_empty_lines:
+            lines = [line for line in lines if line.strip()]
+        yield pa.table({"text": pa.array(lines, pa.string())})
+
+
+@dataclass(frozen=True)
+class BinarySource(FileSource):
+    """One row per file, in the column `bytes`."""
+
+    name = "Binary"
+    rows_per_file = 1
+    growth = 1.0
+
+    def read_file(self, path: str) -> Iterator[Block]:
+        with self.open(path) as stream:
+            yield pa.table({"bytes": pa.array([stream.read()], pa.binary())})
+
+
+@dataclass(frozen=True)
+class NumpySource(FileSource):
+    """One row per entry of the first axis, in the column `data`."""
+
+    arguments: tuple[tuple[str, Any], ...] = ()
+    name = "Numpy"
+    growth = 1.0
+
+    def read_file(self, path: str) -> Iterator[Block]:
+        array = np.load(io.BytesIO(self.bytes_of(path)), **dict(self.arguments))
+        yield pa.table({"data": column_of_array(array)})
+
+
+@dataclass(frozen=True)
+class ImageSource(FileSource):
+    """One image per row, in the column `image`; of one size and mode if they are given."""
+
+    size: tuple[int, int] | None = None
+    mode: str | None = None
+    name = "Images"
+    rows_per_file = 1
+    runs_python = True
+    growth = 8.0
+
+    def read_file(self, path: str) -> Iterator[Block]:
+        yield pa.table({"image": column_of_values([self.decode(path)])})
+
+    def _read(self, paths: list[str]) -> Iterator[Block]:
+        """All images of a task in one column: one by one costs more than decoding small ones."""
+        if self.options.on_bad_files != "raise" or self.options.partitioning is not None:
+            yield from super()._read(paths)
+            return
+        images = []
+        for path in paths:
+            try:
+                images.append(self.decode(path))
+            except Exception as error:
+                from skate.data._transforms import add_note
+
+                add_note(error, f"in the file {path}")
+                raise
+        columns = {"image": column_of_values(images)}
+        if self.options.include_paths:
+            columns["path"] = pa.array(paths)
+        yield pa.table(columns)
+
+    def decode(self, path: str) -> Any:
+        images = try_import("PIL.Image", "data")
+        with images.open(io.BytesIO(self.bytes_of(path))) as image:
+            if self.size is not None:
+                height, width = self.size
+                image = image.resize((width, height), resample=images.Resampling.BILINEAR)
+            if self.mode is not None:
+                image = image.convert(self.mode)
+            return np.asarray(image)

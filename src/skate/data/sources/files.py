@@ -1,0 +1,174 @@
+"""Files: how they are found, grouped into tasks, and what is added to their rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data._blocks import Block
+from skate.data._context import DataContext, driver_threads
+from skate.data._paths import File, Place, find
+from skate.data._transforms import ReadTask, add_note
+from skate.data.datasource import Partitioning, PathPartitionFilter
+from skate.data.sources.base import Source
+
+ON_BAD_FILES = ("raise", "warn", "skip")
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """What all readers of files understand."""
+
+    paths: Any
+    filesystem: Any = None
+    include_paths: bool = False
+    ignore_missing_paths: bool = False
+    file_extensions: Sequence[str] | None = None
+    partitioning: Partitioning | None = None
+    partition_filter: PathPartitionFilter | None = None
+    shuffle: Any = None
+    on_bad_files: str = "raise"
+
+    def __post_init__(self) -> None:
+        if self.on_bad_files not in ON_BAD_FILES:
+            raise ValueError(f"on_bad_files takes {ON_BAD_FILES}; got {self.on_bad_files!r}")
+
+
+@dataclass(frozen=True)
+class FileShuffleConfig:
+    """The order of files is random, the same for the same seed."""
+
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class FileSource(Source):
+    """Rows of files. Derived classes read one file."""
+
+    options: FileOptions
+    place: Place = field(init=False, repr=False)
+    rows_per_file: ClassVar[int | None] = None
+    growth: ClassVar[float] = 2.0  # bytes in memory for one on disk, about
+
+    def __post_init__(self) -> None:
+        options = self.options
+        place = find(
+            options.paths,
+            options.filesystem,
+            options.file_extensions,
+            options.ignore_missing_paths,
+        )
+        files = place.files
+        if options.partition_filter is not None:
+            kept = set(options.partition_filter([f.path for f in files], place.roots[0]))
+            files = [file for file in files if file.path in kept]
+        object.__setattr__(self, "place", place._replace(files=self._ordered(files)))
+
+    def _ordered(self, files: list[File]) -> list[File]:
+        shuffle = self.options.shuffle
+        if shuffle is None:
+            return files
+        seed = None if shuffle == "files" else shuffle.seed
+        order = np.random.default_rng(seed).permutation(len(files))
+        return [files[number] for number in order]
+
+    @abstractmethod
+    def read_file(self, path: str) -> Iterator[Block]:
+        """The blocks of one file."""
+
+    def files(self) -> list[str]:
+        return [file.path for file in self.place.files]
+
+    def count(self) -> int | None:
+        return None if self.rows_per_file is None else len(self.place.files) * self.rows_per_file
+
+    def size_bytes(self) -> int:
+        return int(sum(file.size for file in self.place.files) * self.growth)
+
+    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+        files = self.place.files
+        groups = grouped(files, parallelism or self._wanted())
+        return [self._task(group) for group in groups]
+
+    def _wanted(self) -> int:
+        """Enough tasks to keep all CPUs busy, and more if the blocks would be large."""
+        context = DataContext.get_current()
+        total = self.size_bytes()
+        at_most = max(1, total // context.target_min_block_size)
+        at_least = 2 * total // context.target_max_block_size
+        return max(min(4 * driver_threads(), len(self.place.files)), min(at_most, 16), at_least)
+
+    def _task(self, group: list[File]) -> ReadTask:
+        size = int(sum(file.size for file in group) * self.growth)
+        names = group[0].path if len(group) == 1 else f"{group[0].path} … {group[-1].path}"
+        return ReadTask(
+            partial(self._read, [file.path for file in group]),
+            names,
+            size,
+            None if self.rows_per_file is None else self.rows_per_file * len(group),
+            streams=size > 2 * DataContext.get_current().target_max_block_size,
+        )
+
+    def _read(self, paths: list[str]) -> Iterator[Block]:
+        for path in paths:
+            try:
+                for block in self.read_file(path):
+                    yield self.completed(block, path)
+            except Exception as error:
+                add_note(error, f"in the file {path}")
+                if self.options.on_bad_files == "raise":
+                    raise
+                if self.options.on_bad_files == "warn":
+                    import warnings
+
+                    warnings.warn(f"the file {path} is left out: {error}", stacklevel=2)
+
+    def completed(self, block: Block, path: str) -> Block:
+        """The block with what its path says."""
+        options = self.options
+        if options.partitioning is not None:
+            root = next((r for r in self.place.roots if path.startswith(r)), "")
+            for name, value in options.partitioning.values(path, root).items():
+                if name not in block.column_names:
+                    block = block.append_column(name, constant(value, block.num_rows))
+        if options.include_paths:
+            block = block.append_column("path", constant(path, block.num_rows))
+        return block
+
+    def open(self, path: str) -> Any:
+        """The file as a stream; decompressed if its name ends in .gz or the like."""
+        return self.place.filesystem.open_input_stream(path)
+
+    def bytes_of(self, path: str) -> bytes:
+        with self.place.filesystem.open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read())
+
+    def _with(self, **changes: Any) -> Any:
+        """A copy that keeps the files that were found."""
+        clone = replace(self, **changes)
+        object.__setattr__(clone, "place", self.place)
+        return clone
+
+
+def constant(value: Any, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value), rows)
+
+
+def grouped(files: list[File], count: int) -> list[list[File]]:
+    """Neighbouring files in at most `count` groups of about equal size."""
+    if not files:
+        return []
+    count = max(1, min(count, len(files)))
+    # A file costs something even if it is empty.
+    ends = np.cumsum([file.size + 1024 for file in files])
+    share = ends[-1] / count
+    groups: list[list[File]] = [[] for _ in range(count)]
+    for file, end in zip(files, ends, strict=True):
+        groups[min(int((end - 1) // share), count - 1)].append(file)
+    return [group for group in groups if group]

@@ -1,0 +1,142 @@
+"""Programs in surroundings that nobody had in mind."""
+
+import os
+
+import pytest
+
+from tests.chaos import drivers
+
+pytestmark = pytest.mark.differs_from_ray("programs of their own, on the local engine")
+
+
+def test_processes_of_any_number_call_an_actor():
+    code = """
+        import skate
+        skate.init(num_cpus=2)
+
+        @skate.remote(num_cpus=0)
+        class Target:
+            def small(self):
+                return 1
+
+            def large(self):
+                return b"l" * 1_000_000
+
+        @skate.remote(num_cpus=0)
+        class Caller:
+            def call(self, target):
+                for _ in range(50):  # so that calls take the shortest way
+                    skate.get(target.small.remote())
+                return len(skate.get(target.large.remote()))
+
+        target = Target.remote()
+        callers = [Caller.remote() for _ in range(8)]
+        for caller in callers:
+            print(skate.get(caller.call.remote(target), timeout=20))
+    """
+    assert drivers.run_code(code).split() == ["1000000"] * 8
+
+
+CALLS = """
+    import numpy, skate
+    skate.init(num_cpus=2)
+
+    @skate.remote
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    @skate.remote
+    def call(actor):
+        return [skate.get(actor.hello.remote()) for _ in range(50)][-1]
+
+    print(skate.get(call.remote(Actor.remote()), timeout=20))
+    print(int(skate.get(skate.put(numpy.ones(1_000_000))).sum()))
+"""
+
+
+def test_a_temporary_directory_with_a_very_long_name(tmp_path):
+    directory = tmp_path / ("d" * 200)
+    directory.mkdir()
+    assert drivers.run_code(CALLS, TMPDIR=str(directory)).split() == ["hello", "1000000"]
+    assert list(directory.iterdir()) == []
+
+
+def test_a_large_environment():
+    variables = {f"SKATE_TEST_LARGE_{i}": "x" * 100_000 for i in range(3)}
+    assert drivers.run_code(CALLS, **variables).split() == ["hello", "1000000"]
+
+
+def test_paths_among_the_places_of_modules(tmp_path):
+    (tmp_path / "skate_far_away.py").write_text("WORD = 'found'")
+    code = f"""
+        import pathlib, sys, skate
+        sys.path.append(pathlib.Path({str(tmp_path)!r}))
+        sys.path.append({str(tmp_path)!r})
+
+        def word():
+            import skate_far_away
+            return skate_far_away.WORD
+
+        print(skate.get(skate.remote(word).remote(), timeout=20))
+    """
+    assert drivers.run_code(code).strip() == "found"
+
+
+TORCH = """
+import random
+
+class Tensor:
+    pass
+
+state = random.Random(0)
+manual_seed = state.seed
+
+def set_num_threads(count):
+    pass
+"""
+
+
+def test_processes_draw_different_numbers_from_torch(tmp_path):
+    """Importing the real one would take seconds."""
+    (tmp_path / "torch.py").write_text(TORCH)
+    code = """
+        import skate, torch
+        skate.init(num_cpus=2)
+
+        @skate.remote(num_cpus=0)
+        class Member:
+            def draw(self):
+                return torch.state.random()
+
+        members = [Member.remote() for _ in range(4)]
+        print(len(set(skate.get([member.draw.remote() for member in members], timeout=20))))
+    """
+    path = os.pathsep.join([str(tmp_path), drivers.environment()["PYTHONPATH"]])
+    assert drivers.run_code(code, PYTHONPATH=path).strip() == "4"
+
+
+def test_control_c_while_the_hub_answers_a_worker():
+    code = """
+        import os, signal, sys, skate
+        from skate import _serialization
+        skate.init(num_cpus=2)
+
+        @skate.remote
+        def ask():
+            return skate.cluster_resources()["CPU"]
+
+        def interrupted(*args, **kwargs):
+            if sys._getframe(1).f_globals["__name__"].startswith("skate.engine.local.hub"):
+                _serialization.loads = loads
+                os.kill(os.getpid(), signal.SIGINT)
+            return loads(*args, **kwargs)
+
+        loads, _serialization.loads = _serialization.loads, interrupted
+        ref = ask.remote()
+        try:
+            skate.get(ref)
+        except KeyboardInterrupt:
+            print("interrupted", skate.get(ref, timeout=20))
+    """
+    assert drivers.run_code(code).split() == ["interrupted", "2.0"]

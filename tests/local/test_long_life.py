@@ -1,0 +1,82 @@
+"""What a session keeps does not grow with how long it has been used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import skate
+from skate.engine import installed_engine
+from skate.engine.local import messages as m
+from tests.support import Flag, local_only
+
+pytestmark = [local_only, pytest.mark.usefixtures("engine")]
+
+MANY = 5000
+
+
+@skate.remote
+def identity(x: Any) -> Any:
+    return x
+
+
+@skate.remote
+class Submitter:
+    def submit(self, count: int) -> int:
+        """How many options this process remembers after having used so many."""
+        skate.get([identity.options(name=f"task {i}").remote(i) for i in range(count)])
+        return len(installed_engine()._options_sent)
+
+
+def local() -> Any:
+    return installed_engine()
+
+
+def test_options_of_workers_are_forgotten() -> None:
+    submitter = Submitter.remote()
+    assert skate.get(submitter.submit.remote(MANY), timeout=30) < MANY // 2
+    assert all(len(worker.options) < MANY // 2 for worker in local().processes.workers.values())
+
+
+def test_options_of_the_driver_are_forgotten() -> None:
+    skate.get([identity.options(name=f"task {i}").remote(i) for i in range(MANY)], timeout=30)
+    assert len(local().planner._plans) < MANY
+
+
+@pytest.mark.init(resources={"token": MANY})
+def test_shapes_are_forgotten() -> None:
+    for i in range(MANY):
+        identity.options(resources={"token": (i + 1) / 1000}).remote(i)
+    skate.get(identity.options(resources={"token": MANY}).remote(1), timeout=30)
+    assert len(local().hub.scheduler._shapes) < MANY
+
+
+def test_functions_are_forgotten() -> None:
+    for i in range(100):
+        assert skate.get(skate.remote(lambda x: x).remote(i), timeout=20) == i
+    assert len(local().hub.functions) < 50
+
+
+def test_a_cancelled_task_that_a_worker_gives_back_is_answered(flag: Any) -> None:
+    @skate.remote
+    def wait_for(flag: Flag | None) -> None:
+        if flag is not None:
+            flag.wait()
+
+    skate.get([wait_for.remote(None) for _ in range(200)])  # known to be short
+    go = flag("go")
+    holding = [wait_for.remote(go) for _ in range(2)]
+    behind = [wait_for.remote(None) for _ in range(20)]
+    engine = local()
+    with engine.lock:
+        for ref in behind:
+            skate.cancel(ref)
+        for worker in list(engine.processes.workers.values()):
+            back = [id for id, task in worker.in_flight.items() if task.cancelled]
+            engine.hub.received(worker, [(m.GAVE_BACK, back)])
+    for ref in behind:
+        with pytest.raises(skate.exceptions.TaskCancelledError):
+            skate.get(ref, timeout=20)
+    go.set()
+    skate.get(holding, timeout=20)
