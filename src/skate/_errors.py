@@ -9,12 +9,20 @@ import os
 import sys
 import traceback
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from skate.exceptions import SkateError, TaskError, UnserializableException
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by a class statement
+
+
+def unknown_concurrency_group(group: str, groups: Iterable[str]) -> ValueError:
+    """A call names a group that its actor does not have; "" is the default one."""
+    names = ", ".join(repr(name) for name in groups if name)
+    allowed = f"takes one of {names}" if names else "needs an actor with concurrency_groups"
+    return ValueError(f"concurrency_group {allowed}; got {group!r}")
 
 
 # -- from exception to TaskError ----------------------------------------------------------------

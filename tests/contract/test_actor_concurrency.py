@@ -245,7 +245,6 @@ def test_an_actor_whose_repr_fails(cls, options):
     assert skate.get(actor.hello.remote(), timeout=20) == "hello"
 
 
-@parallel
 @every_kind
 def test_an_unknown_concurrency_group_where_there_are_none(cls, options):
     actor = skate.remote(cls).options(**options).remote()
@@ -255,7 +254,6 @@ def test_an_unknown_concurrency_group_where_there_are_none(cls, options):
     assert skate.get(actor.hello.remote(), timeout=20) == "hello"
 
 
-@parallel
 def test_an_unknown_concurrency_group_is_an_error():
     @skate.remote(concurrency_groups={"io": 1})
     class Grouped:

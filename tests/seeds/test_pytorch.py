@@ -63,7 +63,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, batches: Any) -> N
     for images, labels in batches:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(images), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
 
 

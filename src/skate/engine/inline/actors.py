@@ -7,6 +7,7 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
+from skate._errors import unknown_concurrency_group
 from skate._futures import asyncio_future
 from skate.engine.base import ActorOptions, ClassSpec
 from skate.engine.inline.calls import ActorExit, Arguments, Call, KnownError
@@ -60,6 +61,10 @@ class Actor:
 
     def start(self, call: MethodCall, group: str | None) -> None:
         """Run the call now, or on the actor's loop, or when its arguments are there."""
+        groups = self.options.concurrency_groups
+        if group and group not in groups:
+            call.results.fail(call.failed(unknown_concurrency_group(group, groups)))
+            return
         if self._loop is None:
             call.start(self._lane)
             return

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate import _serialization
-from skate._errors import task_error
+from skate._errors import task_error, unknown_concurrency_group
 from skate.engine.base import ActorOptions, Context, TaskOptions
 from skate.engine.local import messages as m
 from skate.engine.local import surroundings
@@ -278,7 +278,7 @@ class Execution:
     def _begin_call(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
         _, id, method, kind, data, dependencies, _, extra = message
         if extra and extra.get("group") and not self.actor_settings["groups"]:
-            raise _no_such_group(extra["group"], ())
+            raise unknown_concurrency_group(extra["group"], ())
         args, kwargs = self._arguments(id, kind, data, dependencies)
         function = self._method(method)
         return function, args, kwargs, Running(id, method, self.actor_label, extra)
@@ -412,7 +412,8 @@ class Execution:
         group: str = extra.get("group", "") if extra else ""
         if group in groups:
             return group
-        self.answers.fail(work, _no_such_group(group, groups), time.perf_counter())
+        error = unknown_concurrency_group(group, groups)
+        self.answers.fail(work, error, time.perf_counter())
         return None
 
     def name_of(self, message: Message) -> str:
@@ -436,12 +437,6 @@ def _merged_env(parent: dict[str, Any], options: TaskOptions | ActorOptions) -> 
     variables = {**parent.get("env_vars", {}), **own.get("env_vars", {})}
     merged = {**parent, **own}
     return {**merged, "env_vars": variables} if variables else merged
-
-
-def _no_such_group(group: str, groups: Iterable[str]) -> ValueError:
-    names = ", ".join(repr(name) for name in groups if name)
-    allowed = f"takes one of {names}" if names else "needs an actor with concurrency_groups"
-    return ValueError(f"concurrency_group {allowed}; got {group!r}")
 
 
 def _short(name: str) -> str:

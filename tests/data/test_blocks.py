@@ -1,0 +1,203 @@
+"""Values to Arrow and back: what a user puts in is what comes out."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow as pa
+import pytest
+import torch
+
+from skate.data._blocks import (
+    batch_of,
+    block_of_batch,
+    block_of_rows,
+    compact,
+    concat,
+    numpy_of,
+    pandas_of,
+    rows_of,
+)
+from skate.data._tensors import is_fixed_tensor, is_object, is_ragged_tensor
+
+
+def column_type(block, name="x"):
+    return block.schema.field(name).type
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [1, 2, 3],
+        ["a", None, "c"],
+        [b"a", b""],
+        [True, False],
+        [1.5, None],
+        [[1, 2], [3]],
+        [{"a": 1}, {"a": 2}],
+        [{"a": 1, "b": {"c": "x"}}],
+        [{"a": 1}, {"a": None}],
+    ],
+    ids=str,
+)
+def test_rows_come_back_as_they_were(rows):
+    assert list(rows_of(block_of_rows(rows))) == rows
+
+
+def test_rows_with_different_keys_are_filled_with_none():
+    block = block_of_rows([{"a": 1}, {"b": 2}])
+    assert list(rows_of(block)) == [{"a": 1, "b": None}, {"a": None, "b": 2}]
+
+
+def test_a_mixture_of_dictionaries_and_plain_values_is_an_error():
+    with pytest.raises(TypeError, match="all dictionaries or all plain"):
+        block_of_rows([{"a": 1}, 2])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "float32", "float64"])
+def test_arrays_of_one_shape_are_arrows_tensors(dtype):
+    array = np.arange(12).reshape(3, 2, 2).astype(dtype)
+    block = block_of_batch({"x": array})
+    assert is_fixed_tensor(column_type(block))
+    back = numpy_of(block)["x"]
+    assert back.dtype == array.dtype
+    np.testing.assert_array_equal(back, array)
+    np.testing.assert_array_equal(numpy_of(block.slice(1, 1))["x"], array[1:2])
+
+
+def test_a_column_of_numbers_is_a_view_not_a_copy():
+    array = np.arange(1000.0)
+    assert np.shares_memory(numpy_of(block_of_batch({"x": array}))["x"], array)
+
+
+def test_a_tensor_column_is_a_view_not_a_copy():
+    array = np.zeros((10, 3))
+    assert np.shares_memory(numpy_of(block_of_batch({"x": array}))["x"], array)
+
+
+def test_arrays_of_several_shapes_are_ragged_tensors():
+    arrays = [np.ones((2, 3)), np.zeros((1, 2)), np.full((4, 1), 7.0)]
+    block = block_of_rows([{"x": array} for array in arrays])
+    assert is_ragged_tensor(column_type(block))
+    for order in ([0, 1, 2], [2, 0], [1]):
+        rows = list(rows_of(block.take(order)))
+        for row, number in zip(rows, order, strict=True):
+            np.testing.assert_array_equal(row["x"], arrays[number])
+    sliced = list(rows_of(compact(block.slice(1, 2))))
+    np.testing.assert_array_equal(sliced[1]["x"], arrays[2])
+
+
+def test_ragged_tensors_survive_a_pickle():
+    block = block_of_rows([np.ones(2), np.ones(3)])
+    back = pickle.loads(pickle.dumps(block))
+    assert [len(row) for row in rows_of(back)] == [2, 3]
+
+
+def test_missing_tensors():
+    rows = [{"x": np.ones(2)}, {"x": None}]
+    back = list(rows_of(block_of_rows(rows)))
+    assert back[1]["x"] is None
+    np.testing.assert_array_equal(back[0]["x"], np.ones(2))
+
+
+def test_torch_tensors_become_arrays():
+    block = block_of_rows([{"x": torch.ones(2, 2, requires_grad=True)}] * 2)
+    assert is_fixed_tensor(column_type(block))
+    assert numpy_of(block)["x"].shape == (2, 2, 2)
+
+
+def test_scalar_tensors_become_numbers():
+    assert list(rows_of(block_of_rows([torch.tensor(3), torch.tensor(4)]))) == [3, 4]
+
+
+def test_numpy_scalars_keep_their_type():
+    assert column_type(block_of_rows([{"x": np.int32(1)}, {"x": np.int32(2)}])) == pa.int32()
+
+
+def test_any_other_object_is_pickled():
+    block = block_of_rows([{"x": 1 + 2j}, {"x": None}])
+    assert is_object(column_type(block))
+    assert list(rows_of(block)) == [{"x": 1 + 2j}, {"x": None}]
+
+
+def test_values_of_mixed_types_are_kept():
+    assert list(rows_of(block_of_rows([1, "a", 2.5]))) == [1, "a", 2.5]
+
+
+def test_zero_size_tensors():
+    back = list(rows_of(block_of_rows([{"x": np.zeros((2, 0))}])))
+    assert back[0]["x"].shape == (2, 0)
+
+
+def test_numbers_with_none_become_nan_in_numpy():
+    values = numpy_of(block_of_rows([{"x": 1}, {"x": None}]))["x"]
+    assert values[0] == 1
+    assert np.isnan(values[1])
+
+
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas", "pyarrow", "polars"])
+def test_a_batch_in_each_format_and_back(batch_format):
+    block = block_of_rows([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
+    batch = batch_of(block, batch_format)
+    kinds = {
+        "numpy": dict,
+        "pandas": pd.DataFrame,
+        "pyarrow": pa.Table,
+        "polars": polars.DataFrame,
+    }
+    assert isinstance(batch, kinds[batch_format])
+    assert list(rows_of(block_of_batch(batch))) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+
+
+def test_tensors_are_cells_in_pandas_and_come_back():
+    block = block_of_batch({"x": np.ones((3, 2)), "y": np.arange(3)})
+    frame = pandas_of(block)
+    assert list(frame.columns) == ["x", "y"]
+    assert frame["x"][0].shape == (2,)
+    assert is_fixed_tensor(column_type(block_of_batch(frame)))
+
+
+def test_a_list_is_a_batch_of_plain_values():
+    assert list(rows_of(block_of_batch(["a", "b"]))) == ["a", "b"]
+
+
+def test_columns_of_unequal_length_are_an_error_that_says_so():
+    with pytest.raises(ValueError, match=r"differ in length: \{'a': 2, 'b': 3\}"):
+        block_of_batch({"a": [1, 2], "b": [1, 2, 3]})
+
+
+@pytest.mark.parametrize("wrong", [3, "text", None])
+def test_what_is_no_batch_is_an_error_that_shows_it(wrong):
+    with pytest.raises(TypeError, match=type(wrong).__name__):
+        block_of_batch(wrong)
+
+
+def test_a_number_is_no_column():
+    with pytest.raises(ValueError, match="column 'a'"):
+        block_of_batch({"a": 3})
+
+
+class TestConcat:
+    def test_numbers_of_two_types(self):
+        blocks = [block_of_rows([{"x": 1}]), block_of_rows([{"x": 1.5}])]
+        assert list(rows_of(concat(blocks))) == [{"x": 1.0}, {"x": 1.5}]
+
+    def test_an_absent_column(self):
+        blocks = [block_of_rows([{"x": 1}]), block_of_rows([{"x": 2, "y": "a"}])]
+        assert list(rows_of(concat(blocks))) == [{"x": 1, "y": None}, {"x": 2, "y": "a"}]
+
+    def test_tensors_of_two_shapes(self):
+        blocks = [block_of_batch({"x": np.ones((2, n))}) for n in (1, 2)]
+        joined = concat(blocks)
+        assert is_ragged_tensor(column_type(joined))
+        assert [len(row["x"]) for row in rows_of(joined)] == [1, 1, 2, 2]
+
+    def test_types_that_do_not_fit(self):
+        blocks = [block_of_rows([{"x": 1}]), block_of_rows([{"x": "a"}])]
+        assert [row["x"] for row in rows_of(concat(blocks))] == [1, "a"]
+
+
+def test_a_slice_does_not_carry_the_whole():
+    block = block_of_batch({"x": np.arange(1_000_000)})
+    assert len(pickle.dumps(compact(block.slice(5, 10)))) < 10_000

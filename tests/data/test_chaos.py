@@ -1,0 +1,74 @@
+"""Workers and actors die in the middle: their blocks are computed again."""
+
+import os
+import signal
+
+import pytest
+
+import skate
+import skate.data
+from skate.data import ActorPoolStrategy
+from tests.support import local_only
+
+pytestmark = [local_only, pytest.mark.usefixtures("engine")]
+
+
+def test_a_killed_worker(tally):
+    def die_once(row):
+        if row["id"] == 50 and tally.add() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return row
+
+    dataset = skate.data.range(100, override_num_blocks=10).map(die_once)
+    assert [row["id"] for row in dataset.take_all()] == list(range(100))
+    assert len(tally.words()) == 2
+
+
+def test_a_killed_actor_of_a_pool(tally):
+    class DiesOnce:
+        def __call__(self, batch):
+            if 50 in batch["id"] and tally.add() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return batch
+
+    dataset = skate.data.range(100, override_num_blocks=10).map_batches(
+        DiesOnce, compute=ActorPoolStrategy(size=2)
+    )
+    assert [row["id"] for row in dataset.take_all()] == list(range(100))
+    assert len(tally.words()) == 2
+
+
+def test_a_function_that_always_kills_is_an_error():
+    def die(row):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(skate.exceptions.WorkerCrashedError):
+        skate.data.range(2, override_num_blocks=1).map(die).take_all()
+
+
+def test_a_killed_worker_of_a_stream_of_blocks(tally, tmp_path):
+    import torch
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(5000))
+
+    def die_once(row):
+        if row["item"] == 3000 and tally.add() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return row
+
+    dataset = skate.data.from_torch(Stream()).map(die_once)
+    assert [row["item"] for row in dataset.take_all()] == list(range(5000))
+
+
+def test_a_consumer_that_stops_stops_the_work(tally):
+    def count(batch):
+        tally.add()
+        return batch
+
+    dataset = skate.data.range(1000, override_num_blocks=100).map_batches(count)
+    batches = iter(dataset.iter_batches(batch_size=10))
+    next(batches)
+    batches.close()
+    assert len(tally.words()) <= 10

@@ -1,0 +1,197 @@
+"""Batches for training: sizes, types, order, and who gets which rows."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import skate
+import skate.data
+from tests.support import local_only
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def test_batches_cross_the_borders_of_blocks():
+    dataset = skate.data.range(10, override_num_blocks=4)
+    sizes = [len(batch["id"]) for batch in dataset.iter_batches(batch_size=3)]
+    assert sizes == [3, 3, 3, 1]
+    values = [n for batch in dataset.iter_batches(batch_size=3) for n in batch["id"].tolist()]
+    assert values == list(range(10))
+
+
+def test_drop_last():
+    batches = list(skate.data.range(10).iter_batches(batch_size=4, drop_last=True))
+    assert [len(batch["id"]) for batch in batches] == [4, 4]
+
+
+def test_each_iteration_is_an_epoch():
+    batches = skate.data.range(4).iter_batches(batch_size=2)
+    assert len(list(batches)) == len(list(batches)) == 2
+
+
+def test_local_shuffle():
+    def epoch(seed):
+        dataset = skate.data.range(100)
+        found = dataset.iter_batches(
+            batch_size=10, local_shuffle_buffer_size=30, local_shuffle_seed=seed
+        )
+        return [n for batch in found for n in batch["id"].tolist()]
+
+    assert sorted(epoch(1)) == list(range(100))
+    assert epoch(1) == epoch(1) != epoch(2)
+    assert epoch(1) != list(range(100))
+
+
+class TestTorch:
+    def test_types(self):
+        dataset = skate.data.from_items([{"a": 1, "b": 2.5}, {"a": 2, "b": 3.5}])
+        batch = next(iter(dataset.iter_torch_batches(batch_size=2)))
+        assert (batch["a"].dtype, batch["b"].dtype) == (torch.int64, torch.float64)
+        batch = next(iter(dataset.iter_torch_batches(dtypes=torch.float32)))
+        assert {tensor.dtype for tensor in batch.values()} == {torch.float32}
+        batch = next(iter(dataset.iter_torch_batches(dtypes={"a": torch.bfloat16})))
+        assert (batch["a"].dtype, batch["b"].dtype) == (torch.bfloat16, torch.float64)
+
+    def test_changes_in_place_do_not_reach_the_dataset(self):
+        dataset = skate.data.from_numpy(np.ones((4, 2))).materialize()
+        for batch in dataset.iter_torch_batches(batch_size=2):
+            batch["data"] += 1
+        assert dataset.take_batch(4)["data"].sum() == 8
+
+    def test_collate_fn(self):
+        def collate(batch):
+            return torch.as_tensor(batch["id"]) * 2
+
+        batches = list(skate.data.range(4).iter_torch_batches(batch_size=2, collate_fn=collate))
+        assert [batch.tolist() for batch in batches] == [[0, 2], [4, 6]]
+
+    def test_an_error_in_collate_fn(self):
+        def collate(batch):
+            raise LookupError("no")
+
+        with pytest.raises(LookupError, match="no"):
+            list(skate.data.range(4).iter_torch_batches(collate_fn=collate))
+
+    def test_ragged_columns_are_lists_of_tensors(self):
+        dataset = skate.data.from_items([{"x": np.ones(2)}, {"x": np.ones(3)}])
+        batch = next(iter(dataset.iter_torch_batches(batch_size=2)))
+        assert [len(tensor) for tensor in batch["x"]] == [2, 3]
+
+    def test_text_says_what_to_do(self):
+        dataset = skate.data.from_items([{"name": "a"}])
+        with pytest.raises(TypeError, match=r"'name'.*collate_fn"):
+            list(dataset.iter_torch_batches())
+
+    def test_to_torch(self):
+        rows = [{"a": n, "b": n * 2.0, "y": n % 2} for n in range(6)]
+        batches = skate.data.from_items(rows).to_torch(
+            label_column="y", batch_size=3, feature_column_dtypes=torch.float32
+        )
+        features, label = next(iter(batches))
+        assert features.shape == (3, 2)
+        assert label.shape == (3, 1)
+
+    def test_a_dataloader_reads_it(self):
+        dataset = skate.data.range(6).to_torch(batch_size=2)
+        loader = torch.utils.data.DataLoader(dataset, batch_size=None)
+        assert sum(int(features.sum()) for features, _ in loader) == 15
+
+
+class TestPrefetching:
+    def test_batches_are_made_ahead_in_a_thread(self):
+        seen = []
+        batches = skate.data.range(100).iter_batches(
+            batch_size=10, prefetch_batches=3, _collate_fn=lambda b: seen.append(1) or b
+        )
+        assert len(list(batches)) == 10
+
+    def test_an_abandoned_iterator_ends_its_thread(self):
+        batches = iter(skate.data.range(100).iter_batches(batch_size=1, prefetch_batches=3))
+        next(batches)
+        del batches
+        gc.collect()
+        names = [thread.name for thread in threading.enumerate()]
+        assert "skate-prefetch" not in names
+
+
+class TestStreamingSplit:
+    def read(self, parts, epochs=1):
+        """What each part gets, read side by side."""
+        found = [[] for _ in parts]
+
+        def consume(number):
+            for _ in range(epochs):
+                rows = [n for b in parts[number].iter_batches(batch_size=4) for n in b["id"]]
+                found[number].append([int(n) for n in rows])
+
+        threads = [threading.Thread(target=consume, args=(n,)) for n in range(len(parts))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+            assert not thread.is_alive()
+        return found
+
+    @local_only
+    def test_equal_parts_drop_what_does_not_divide(self):
+        dataset = skate.data.range(11).map(lambda row: row)
+        parts = self.read(dataset.streaming_split(2, equal=True), epochs=2)
+        for epoch in range(2):
+            rows = [part[epoch] for part in parts]
+            assert [len(part) for part in rows] == [5, 5]
+            assert len({*rows[0], *rows[1]}) == 10
+
+    @local_only
+    def test_unequal_parts_lose_nothing(self):
+        parts = self.read(skate.data.range(101).streaming_split(3))
+        assert sorted(n for part in parts for n in part[0]) == list(range(101))
+
+    @local_only
+    def test_repeated_rows_make_equal_parts_without_loss(self):
+        from skate.data.iterator import split_iterators
+
+        parts = self.read(split_iterators(skate.data.range(10), 3, "repeat"))
+        assert [len(part[0]) for part in parts] == [4, 4, 4]
+        assert {n for part in parts for n in part[0]} == set(range(10))
+
+    @local_only
+    def test_an_error_reaches_every_consumer(self):
+        dataset = skate.data.range(10).map(lambda row: {"id": 1 // (row["id"] - 5)})
+        first, second = dataset.streaming_split(2)
+        failures = []
+
+        def consume(part):
+            try:
+                list(part.iter_rows())
+            except ZeroDivisionError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=consume, args=(part,)) for part in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+        assert len(failures) == 2
+
+    @local_only
+    @pytest.mark.init(num_cpus=1)
+    def test_consumers_that_hold_all_cpus_do_not_starve_the_data(self):
+        dataset = skate.data.range(20).map(lambda row: row)
+        (part,) = dataset.streaming_split(1)
+
+        @skate.remote(num_cpus=1)
+        def train(given):
+            return sum(int(batch["id"].sum()) for batch in given.iter_batches())
+
+        assert skate.get(train.remote(part), timeout=30) == 190
+
+
+def test_an_iterator_travels():
+    @skate.remote
+    def total(given):
+        return sum(row["id"] for row in given.iter_rows())
+
+    assert skate.get(total.remote(skate.data.range(5).iterator())) == 10
