@@ -237,6 +237,7 @@ every_kind = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.differs_from_ray("Ray's worker ends of such a __repr__")
 @every_kind
 def test_an_actor_whose_repr_fails(cls, options):
     actor = skate.remote(cls).options(**options).remote()
@@ -245,6 +246,7 @@ def test_an_actor_whose_repr_fails(cls, options):
     assert skate.get(actor.hello.remote(), timeout=20) == "hello"
 
 
+@pytest.mark.differs_from_ray("Ray's worker ends of such a __repr__")
 @every_kind
 def test_an_unknown_concurrency_group_where_there_are_none(cls, options):
     actor = skate.remote(cls).options(**options).remote()

@@ -5,6 +5,7 @@ import os
 import pytest
 
 import skate
+from tests.support import parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -126,6 +127,7 @@ def test_a_task_runs_in_the_directory_of_the_driver():
     assert skate.get(where.remote()) == os.getcwd()
 
 
+@parallel
 @whole_job_only
 def test_errors_to_retry_may_be_known_to_the_worker_only(tmp_path, tally):
     (tmp_path / "skate_private.py").write_text("class PrivateError(Exception): pass")

@@ -306,6 +306,8 @@ class Dice:
         return random.random(), float(np.random.rand())
 
 
+@pytest.mark.init(preload=["numpy"])
+@pytest.mark.differs_from_ray("Ray has no preload")
 def test_processes_draw_different_random_numbers():
     dice = [Dice.options(num_cpus=0).remote() for _ in range(4)]
     for throws in zip(*skate.get([die.throw.remote() for die in dice], timeout=20), strict=True):

@@ -264,6 +264,7 @@ def test_references_can_be_awaited_inside_a_task():
 
 
 @parallel
+@pytest.mark.differs_from_ray("Ray runs callbacks on the thread that brings the answers")
 def test_a_callback_of_a_future_may_wait_for_a_task(flag):
     def ask(future):
         answers.put(skate.get(identity.remote(f"{future.result()} and asked"), timeout=20))

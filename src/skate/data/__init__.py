@@ -16,54 +16,94 @@ to partitions in the object store, which spills to disk.
 
 from __future__ import annotations
 
-from skate.data import aggregate, expressions
-from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
-from skate.data._context import DataContext, ExecutionOptions, ExecutionResources
-from skate.data._from import (
-    from_arrow,
-    from_arrow_refs,
-    from_blocks,
-    from_huggingface,
-    from_items,
-    from_numpy,
-    from_numpy_refs,
-    from_pandas,
-    from_pandas_refs,
-    from_tf,
-    from_torch,
-    range,
-    range_tensor,
-)
-from skate.data._read import (
-    read_binary_files,
-    read_csv,
-    read_datasource,
-    read_images,
-    read_json,
-    read_numpy,
-    read_orc,
-    read_parquet,
-    read_sql,
-    read_text,
-    read_tfrecords,
-    read_webdataset,
-)
-from skate.data._schema import Schema
-from skate.data.dataset import Dataset, MaterializedDataset
-from skate.data.datasource import (
-    BlockBasedFileDatasink,
-    Datasink,
-    Datasource,
-    ReadTask,
-    RowBasedFileDatasink,
-    SaveMode,
-)
-from skate.data.grouped_data import GroupedData
-from skate.data.iterator import DataIterator
-from skate.data.sources.files import FileShuffleConfig
+from typing import TYPE_CHECKING, Any
 
-DatasetContext = DataContext  # its name in older versions of Ray
-DatasetIterator = DataIterator
+if TYPE_CHECKING:
+    from skate.data import aggregate, expressions
+    from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
+    from skate.data._context import DataContext, ExecutionOptions, ExecutionResources
+    from skate.data._from import (
+        from_arrow,
+        from_arrow_refs,
+        from_blocks,
+        from_huggingface,
+        from_items,
+        from_numpy,
+        from_numpy_refs,
+        from_pandas,
+        from_pandas_refs,
+        from_tf,
+        from_torch,
+        range,
+        range_tensor,
+    )
+    from skate.data._read import (
+        read_binary_files,
+        read_csv,
+        read_datasource,
+        read_images,
+        read_json,
+        read_numpy,
+        read_orc,
+        read_parquet,
+        read_sql,
+        read_text,
+        read_tfrecords,
+        read_webdataset,
+    )
+    from skate.data._schema import Schema
+    from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.datasource import (
+        BlockBasedFileDatasink,
+        Datasink,
+        Datasource,
+        ReadTask,
+        RowBasedFileDatasink,
+        SaveMode,
+    )
+    from skate.data.grouped_data import GroupedData
+    from skate.data.iterator import DataIterator
+    from skate.data.sources.files import FileShuffleConfig
+
+    DatasetContext = DataContext  # its name in older versions of Ray
+    DatasetIterator = DataIterator
+
+# Where each name lives. Workers run functions of this package and need few of its modules, so
+# each is loaded when it is first used.
+_HOMES = {
+    "_compute": "ActorPoolStrategy TaskPoolStrategy",
+    "_context": "DataContext ExecutionOptions ExecutionResources",
+    "_from": "from_arrow from_arrow_refs from_blocks from_huggingface from_items from_numpy from_numpy_refs from_pandas from_pandas_refs from_tf from_torch range range_tensor",
+    "_read": "read_binary_files read_csv read_datasource read_images read_json read_numpy read_orc read_parquet read_sql read_text read_tfrecords read_webdataset",
+    "_schema": "Schema",
+    "dataset": "Dataset MaterializedDataset",
+    "datasource": "BlockBasedFileDatasink Datasink Datasource ReadTask RowBasedFileDatasink SaveMode",
+    "grouped_data": "GroupedData",
+    "iterator": "DataIterator",
+    "sources.files": "FileShuffleConfig",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_OLD_NAMES = {"DatasetContext": "DataContext", "DatasetIterator": "DataIterator"}
+_MODULES = ("aggregate", "dataset", "datasource", "expressions", "grouped_data", "iterator")
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    current = _OLD_NAMES.get(name, name)
+    if current in _HOME:
+        found = getattr(import_module(f"skate.data.{_HOME[current]}"), current)
+    elif name in _MODULES:
+        found = import_module(f"skate.data.{name}")
+    else:
+        raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_OLD_NAMES, *_MODULES})
+
 
 __all__ = [
     "ActorPoolStrategy",

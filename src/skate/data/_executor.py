@@ -85,7 +85,9 @@ class Run:
         return node.run([self.stream(child) for child in node.inputs], self.context, stats)
 
     def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
-        tasks = read.source.read_tasks(read.parallelism)
+        batch = next((node.min_rows for node in nodes if node.min_rows), 0)
+        source = read.source.aligned(batch) if batch else read.source
+        tasks = source.read_tasks(read.parallelism)
         compute = self._compute_of_read(read, tasks)
         head = Fused([], [read.name], compute, dict(read.options))
         return self._staged(iter(tasks), fuse(nodes, head), len(tasks) if ahead else 0)

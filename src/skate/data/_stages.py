@@ -308,7 +308,19 @@ class Stage:
         if item.rows is not None:
             self._rows += item.rows
         if item.rows is None or self._rows >= self.min_rows:
+            rest = self._rest()
             self._flush()
+            if rest is not None:
+                self._waiting, self._rows = [rest], rest.rows
+
+    def _rest(self) -> Bundle | None:
+        """Cut off what does not fill a batch, if the last block is here and that is free."""
+        last = self._waiting[-1]
+        extra = self._rows % self.min_rows if self.min_rows else 0
+        if not extra or not isinstance(last, Bundle) or last.block is None or extra >= last.rows:
+            return None
+        self._waiting[-1] = last.slice(0, last.rows - extra)
+        return last.slice(last.rows - extra, extra)
 
     def end_input(self) -> None:
         if not self.input_ended:

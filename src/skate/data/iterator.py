@@ -10,7 +10,7 @@ execution, not the others' memory: at most `AHEAD` blocks wait for each.
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -106,20 +106,19 @@ def split_iterators(dataset: Consuming, n: int, uneven: str) -> list[DataIterato
     rows and none is lost ("repeat")."""
     if n < 1:
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
-    coordinator = (
-        skate.remote(Coordinator).options(max_concurrency=n + 2).remote(dataset, n, uneven)
-    )
+    coordinator = skate.remote(Coordinator).remote(dataset, n, uneven)
     return [Part(coordinator, number, n) for number in range(n)]
 
 
 class Coordinator:
-    """Runs the plan, and deals out the blocks. Its methods run in threads."""
+    """Runs the plan, and deals out the blocks. An async actor: its methods share one loop and
+    need no locks; the plan itself runs in a thread, one block at a time."""
 
     def __init__(self, dataset: Dataset, n: int, uneven: str) -> None:
         self._dataset = dataset
         self._n = n
         self._uneven = uneven
-        self._changed = threading.Condition()
+        self._changed = asyncio.Condition()
         self._epoch = -1
         self._asked: set[int] = set()
         self._blocks: Iterator[Block] = iter(())
@@ -129,16 +128,16 @@ class Coordinator:
         self._working = False
         self._error: BaseException | None = None
 
-    def schema(self) -> Schema | None:
-        return self._dataset.schema()
+    async def schema(self) -> Schema | None:
+        return await asyncio.to_thread(self._dataset.schema)
 
-    def stats(self) -> str:
+    async def stats(self) -> str:
         return self._dataset.stats()
 
-    def next(self, number: int, epoch: int) -> Block | None:
+    async def next(self, number: int, epoch: int) -> Block | None:
         """The next block of a part, None at the end of the epoch."""
-        with self._changed:
-            self._begin(number, epoch)
+        async with self._changed:
+            await self._begin(number, epoch)
             while True:
                 if epoch < self._epoch:
                     return None
@@ -150,11 +149,11 @@ class Coordinator:
                 if self._ended:
                     return None
                 if self._working or not self._has_room(number):
-                    self._changed.wait()
+                    await self._changed.wait()
                 else:
-                    self._pull(number)
+                    await self._pull(number)
 
-    def _begin(self, number: int, epoch: int) -> None:
+    async def _begin(self, number: int, epoch: int) -> None:
         """Wait until all parts have asked for this epoch."""
         if epoch <= self._epoch:
             return
@@ -166,26 +165,25 @@ class Coordinator:
             self._queues = [deque() for _ in range(self._n)]
             self._left, self._ended, self._error = None, False, None
             self._changed.notify_all()
-        while self._epoch < epoch:
-            self._changed.wait()
+        await self._changed.wait_for(lambda: self._epoch >= epoch)
 
     def _has_room(self, number: int) -> bool:
         if self._uneven == "keep":
             return True
         return all(len(queue) < AHEAD or i == number for i, queue in enumerate(self._queues))
 
-    def _pull(self, number: int) -> None:
+    async def _pull(self, number: int) -> None:
         """Get one block, without the lock, and deal it out."""
         self._working = True
         self._changed.release()
         block: Block | None = None
         error: BaseException | None = None
         try:
-            block = next(self._blocks, None)
-        except BaseException as failure:
+            block = await asyncio.to_thread(next, self._blocks, None)
+        except Exception as failure:
             error = failure
         finally:
-            self._changed.acquire()
+            await self._changed.acquire()
         self._working = False
         self._error = error
         if error is None:

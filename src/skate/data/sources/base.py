@@ -38,6 +38,10 @@ class Source(ABC):
         """Of the rows in memory, estimated without reading them."""
         return None
 
+    def aligned(self, batch_size: int) -> Source:
+        """The same source whose pieces hold whole batches, if it can choose their size."""
+        return self
+
     def with_columns(self, columns: tuple[str, ...]) -> Source | None:
         """The same source giving these columns only, if it can."""
         return None

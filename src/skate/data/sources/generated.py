@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -24,6 +24,7 @@ class Range(Source):
 
     length: int
     shape: tuple[int, ...] | None = None
+    multiple: int = 1  # pieces have a multiple of this many rows, all but the last
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -40,6 +41,9 @@ class Range(Source):
     def size_bytes(self) -> int:
         return self.length * 8 * math.prod(self.shape or ())
 
+    def aligned(self, batch_size: int) -> Source:
+        return replace(self, multiple=batch_size)
+
     def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
         blocks = parallelism or max(
             min(self.length, 4 * driver_threads()),
@@ -47,7 +51,7 @@ class Range(Source):
         )
         return [
             ReadTask(partial(self._block, start, stop), rows=stop - start, size_bytes=0)
-            for start, stop in spans(self.length, blocks)
+            for start, stop in spans(self.length, blocks, self.multiple)
         ]
 
     def _block(self, start: int, stop: int) -> Iterator[Block]:
@@ -60,8 +64,9 @@ class Range(Source):
             yield pa.table({"data": column_of_array(tensors)})
 
 
-def spans(total: int, count: int) -> list[tuple[int, int]]:
-    """`count` neighbouring ranges of about equal length that cover 0 … total."""
-    count = max(1, min(count, total))
-    ends = [total * number // count for number in range(count + 1)]
+def spans(total: int, count: int, multiple: int = 1) -> list[tuple[int, int]]:
+    """At most `count` neighbouring ranges of about equal length that cover 0 … total."""
+    units = -(-total // multiple)
+    count = max(1, min(count, units))
+    ends = [min(units * number // count * multiple, total) for number in range(count + 1)]
     return list(pairwise(ends))
