@@ -100,6 +100,24 @@ class TestTorch:
         assert sum(int(features.sum()) for features, _ in loader) == 15
 
 
+@pytest.mark.engines("inline")
+class TestTensorFlow:
+    def test_batches_and_datasets(self):
+        tf = pytest.importorskip("tensorflow")
+        rows = [{"a": float(n), "b": n, "y": n % 2} for n in range(6)]
+        dataset = skate.data.from_items(rows)
+        batch = next(iter(dataset.iter_tf_batches(batch_size=4, dtypes=tf.float32)))
+        assert batch["b"].dtype == tf.float32
+        found = list(dataset.to_tf(["a", "b"], "y", batch_size=4))
+        assert [len(labels) for _, labels in found] == [4, 2]
+        assert set(found[0][0]) == {"a", "b"}
+
+    def test_from_tf(self):
+        tf = pytest.importorskip("tensorflow")
+        numbers = tf.data.Dataset.from_tensor_slices({"x": [1, 2, 3]})
+        assert skate.data.from_tf(numbers).sum("x") == 6
+
+
 class TestPrefetching:
     def test_batches_are_made_ahead_in_a_thread(self):
         seen = []

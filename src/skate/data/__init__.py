@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skate.data import aggregate, expressions
+    from skate.data import aggregate, expressions, preprocessors
     from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
     from skate.data._context import DataContext, ExecutionOptions, ExecutionResources
     from skate.data._from import (
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     )
     from skate.data.grouped_data import GroupedData
     from skate.data.iterator import DataIterator
+    from skate.data.preprocessor import Preprocessor
     from skate.data.sources.files import FileShuffleConfig
 
     DatasetContext = DataContext  # its name in older versions of Ray
@@ -73,18 +74,36 @@ if TYPE_CHECKING:
 _HOMES = {
     "_compute": "ActorPoolStrategy TaskPoolStrategy",
     "_context": "DataContext ExecutionOptions ExecutionResources",
-    "_from": "from_arrow from_arrow_refs from_blocks from_huggingface from_items from_numpy from_numpy_refs from_pandas from_pandas_refs from_tf from_torch range range_tensor",
-    "_read": "read_binary_files read_csv read_datasource read_images read_json read_numpy read_orc read_parquet read_sql read_text read_tfrecords read_webdataset",
+    "_from": (
+        "from_arrow from_arrow_refs from_blocks from_huggingface from_items from_numpy "
+        "from_numpy_refs from_pandas from_pandas_refs from_tf from_torch range range_tensor"
+    ),
+    "_read": (
+        "read_binary_files read_csv read_datasource read_images read_json read_numpy read_orc "
+        "read_parquet read_sql read_text read_tfrecords read_webdataset"
+    ),
     "_schema": "Schema",
     "dataset": "Dataset MaterializedDataset",
-    "datasource": "BlockBasedFileDatasink Datasink Datasource ReadTask RowBasedFileDatasink SaveMode",
+    "datasource": (
+        "BlockBasedFileDatasink Datasink Datasource ReadTask RowBasedFileDatasink SaveMode"
+    ),
     "grouped_data": "GroupedData",
     "iterator": "DataIterator",
+    "preprocessor": "Preprocessor",
     "sources.files": "FileShuffleConfig",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _OLD_NAMES = {"DatasetContext": "DataContext", "DatasetIterator": "DataIterator"}
-_MODULES = ("aggregate", "dataset", "datasource", "expressions", "grouped_data", "iterator")
+_MODULES = (
+    "aggregate",
+    "dataset",
+    "datasource",
+    "expressions",
+    "grouped_data",
+    "iterator",
+    "preprocessor",
+    "preprocessors",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -120,6 +139,7 @@ __all__ = [
     "FileShuffleConfig",
     "GroupedData",
     "MaterializedDataset",
+    "Preprocessor",
     "ReadTask",
     "RowBasedFileDatasink",
     "SaveMode",
@@ -138,6 +158,7 @@ __all__ = [
     "from_pandas_refs",
     "from_tf",
     "from_torch",
+    "preprocessors",
     "range",
     "range_tensor",
     "read_binary_files",

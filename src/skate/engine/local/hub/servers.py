@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -92,7 +93,14 @@ class ForkServer:
         self.control.close()
 
     def stop(self) -> None:
-        """End it and its workers: it does so by itself when the socket closes."""
+        """End it, at once: it may be in the middle of an import that takes seconds.
+
+        A worker that it has forked in this very moment finds its socket closed, and ends too.
+        """
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.close()
         self.reap()
 

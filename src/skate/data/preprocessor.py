@@ -1,0 +1,208 @@
+"""What a preprocessor is: it learns from a dataset, and then transforms datasets and batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from skate.data._blocks import (
+    batch_of,
+    block_of_batch,
+    check_columns,
+    numpy_of,
+)
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+
+class PreprocessorNotFittedError(RuntimeError):
+    """The preprocessor needs `fit` first."""
+
+
+class FitStatus(str, Enum):
+    """Whether a preprocessor has learned what it needs."""
+
+    NOT_FITTABLE = "NOT_FITTABLE"
+    NOT_FITTED = "NOT_FITTED"
+    FITTED = "FITTED"
+
+
+_Status = FitStatus  # inside the class, that name is an attribute, as in Ray
+
+
+class Preprocessor(ABC):
+    """Derived classes override `_transform_pandas` (or `_transform_numpy`) and, if they learn
+    something, `_fit`, which fills `self.stats_`."""
+
+    FitStatus = FitStatus
+    columns: Sequence[str] = ()
+    output_columns: Sequence[str] = ()
+    batch_format = "pandas"
+
+    stats_: dict[str, Any]
+
+    @property
+    def _learns(self) -> bool:
+        return type(self)._fit is not Preprocessor._fit
+
+    def _fit(self, ds: Dataset) -> dict[str, Any]:
+        """What is learned from the dataset."""
+        return {}
+
+    @abstractmethod
+    def _transform(self, batch: Any) -> Any:
+        """A batch in `batch_format`, transformed."""
+
+    # -- fitting --------------------------------------------------------------------------------
+
+    def fit_status(self) -> _Status:
+        if not self._learns:
+            return _Status.NOT_FITTABLE
+        return _Status.FITTED if hasattr(self, "stats_") else _Status.NOT_FITTED
+
+    def has_stats(self) -> bool:
+        return hasattr(self, "stats_")
+
+    def fit(self, ds: Dataset) -> Preprocessor:
+        """Learn from a dataset; returns itself."""
+        if self._learns:
+            names = ds.columns() or []
+            check_columns(self.columns, names)
+            self.stats_ = self._fit(ds)
+        return self
+
+    def fit_transform(
+        self,
+        ds: Dataset,
+        *,
+        transform_num_cpus: float | None = None,
+        transform_memory: float | None = None,
+        transform_batch_size: int | None = None,
+        transform_concurrency: int | None = None,
+    ) -> Dataset:
+        """Learn from a dataset, and transform it."""
+        return self.fit(ds).transform(
+            ds,
+            batch_size=transform_batch_size,
+            num_cpus=transform_num_cpus,
+            memory=transform_memory,
+            concurrency=transform_concurrency,
+        )
+
+    # -- transforming ---------------------------------------------------------------------------
+
+    def transform(
+        self,
+        ds: Dataset,
+        *,
+        batch_size: int | None = None,
+        num_cpus: float | None = None,
+        memory: float | None = None,
+        concurrency: int | None = None,
+    ) -> Dataset:
+        """The dataset, transformed when it is read."""
+        self._check_fitted()
+        return ds.map_batches(
+            Transformation(self),
+            batch_format=self.batch_format,
+            batch_size=batch_size,
+            zero_copy_batch=False,
+            num_cpus=num_cpus,
+            memory=memory,
+            concurrency=concurrency,
+        )
+
+    def transform_batch(self, data: Any) -> Any:
+        """A batch (pandas frame, dictionary of arrays, Arrow table) in the form it came in."""
+        self._check_fitted()
+        block = block_of_batch(data)
+        result = block_of_batch(self._transform(batch_of(block, self.batch_format)))
+        if isinstance(data, dict):
+            return numpy_of(result)
+        kind = "pandas" if type(data).__module__.startswith("pandas") else "pyarrow"
+        return batch_of(result, kind)
+
+    def _check_fitted(self) -> None:
+        if self.fit_status() is _Status.NOT_FITTED:
+            raise PreprocessorNotFittedError(
+                f"{type(self).__name__} has not learned from a dataset yet: call fit first"
+            )
+
+    def get_input_columns(self) -> list[str]:
+        return list(self.columns)
+
+    def get_output_columns(self) -> list[str]:
+        return list(self.output_columns or self.columns)
+
+    def preferred_batch_format(self) -> str:
+        return self.batch_format
+
+    # -- travelling -----------------------------------------------------------------------------
+
+    def serialize(self) -> bytes:
+        """As bytes, for a checkpoint."""
+        return cloudpickle.dumps(self)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def deserialize(serialized: bytes) -> Preprocessor:
+        """What `serialize` was called on."""
+        found = cloudpickle.loads(serialized)
+        if not isinstance(found, Preprocessor):
+            raise TypeError(f"expected a preprocessor; found a {type(found).__name__}")
+        return found
+
+    def __repr__(self) -> str:
+        shown = {
+            name: value
+            for name, value in vars(self).items()
+            if not name.startswith("_") and name != "stats_"
+        }
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+class Transformation:
+    """A preprocessor as a function of batches."""
+
+    def __init__(self, preprocessor: Preprocessor) -> None:
+        self.preprocessor = preprocessor
+        self.__name__ = type(preprocessor).__name__
+
+    def __call__(self, batch: Any) -> Any:
+        return self.preprocessor._transform(batch)
+
+
+class ColumnPreprocessor(Preprocessor):
+    """Works on columns one by one: override `_column(name, series)`."""
+
+    def __init__(
+        self, columns: Sequence[str], output_columns: Sequence[str] | None = None
+    ) -> None:
+        self.columns = [columns] if isinstance(columns, str) else list(columns)
+        if not self.columns:
+            raise ValueError(f"{type(self).__name__} needs at least one column")
+        self.output_columns = list(output_columns) if output_columns else list(self.columns)
+        if len(self.output_columns) != len(self.columns):
+            raise ValueError(
+                f"{len(self.columns)} columns need as many output_columns; "
+                f"got {len(self.output_columns)}"
+            )
+
+    def _column(self, name: str, values: Any) -> Any:
+        """The new values of a column, from a pandas series."""
+        raise TypeError(f"{type(self).__name__} must override _column")
+
+    def _transform(self, batch: Any) -> Any:
+        check_columns(self.columns, list(batch.columns))
+        new = {
+            output: self._column(name, batch[name])
+            for name, output in zip(self.columns, self.output_columns, strict=True)
+        }
+        return batch.assign(**new)
+
+
+__all__ = ["FitStatus", "Preprocessor", "PreprocessorNotFittedError"]

@@ -1,0 +1,68 @@
+"""Several preprocessors in a row, and a function as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.data._blocks import batch_of, block_of_batch, check_format
+from skate.data.preprocessor import FitStatus, Preprocessor
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+
+class Chain(Preprocessor):
+    """One after the other: each learns from what those before it made of the dataset."""
+
+    def __init__(self, *preprocessors: Preprocessor) -> None:
+        self.preprocessors = preprocessors
+
+    def fit_status(self) -> FitStatus:
+        found = {preprocessor.fit_status() for preprocessor in self.preprocessors}
+        if FitStatus.NOT_FITTED in found:
+            return FitStatus.NOT_FITTED
+        return FitStatus.FITTED if FitStatus.FITTED in found else FitStatus.NOT_FITTABLE
+
+    def fit(self, ds: Dataset) -> Preprocessor:
+        for preprocessor in self.preprocessors:
+            ds = preprocessor.fit_transform(ds)
+        return self
+
+    def _transform(self, batch: Any) -> Any:
+        for preprocessor in self.preprocessors:
+            block = block_of_batch(batch)
+            batch = preprocessor._transform(batch_of(block, preprocessor.batch_format))
+        return batch
+
+    def get_input_columns(self) -> list[str]:
+        made: set[str] = set()
+        wanted: list[str] = []
+        for preprocessor in self.preprocessors:
+            wanted += [c for c in preprocessor.get_input_columns() if c not in {*made, *wanted}]
+            made.update(preprocessor.get_output_columns())
+        return wanted
+
+    def get_output_columns(self) -> list[str]:
+        names = (c for p in self.preprocessors for c in p.get_output_columns())
+        return list(dict.fromkeys(names))
+
+
+class BatchMapper(Preprocessor):
+    """A function of batches as a preprocessor."""
+
+    def __init__(
+        self,
+        fn: Callable[[Any], Any],
+        batch_format: str | None = "pandas",
+        batch_size: int | None = None,
+    ) -> None:
+        self.fn = fn
+        self.batch_format = check_format(batch_format)
+        self.batch_size = batch_size
+
+    def transform(self, ds: Dataset, *, batch_size: int | None = None, **options: Any) -> Dataset:
+        return super().transform(ds, batch_size=batch_size or self.batch_size, **options)
+
+    def _transform(self, batch: Any) -> Any:
+        return self.fn(batch)

@@ -1,0 +1,89 @@
+"""Numbers as the bins they fall into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skate._imports import try_import
+from skate.data import aggregate as agg
+from skate.data.preprocessor import ColumnPreprocessor
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+Dtypes = Mapping[str, Any]
+
+
+class _Discretizer(ColumnPreprocessor):
+    def __init__(
+        self,
+        columns: Sequence[str],
+        bins: Any,
+        *,
+        right: bool = True,
+        include_lowest: bool = False,
+        duplicates: str = "raise",
+        dtypes: Dtypes | None = None,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        self.bins = bins
+        self.right = right
+        self.include_lowest = include_lowest
+        self.duplicates = duplicates
+        self.dtypes = dict(dtypes or {})
+
+    def _edges(self, name: str) -> Any:
+        raise TypeError(f"{type(self).__name__} must override _edges")
+
+    def _column(self, name: str, values: Any) -> Any:
+        pandas = try_import("pandas", "data")
+        dtype = self.dtypes.get(name)
+        found = pandas.cut(
+            values,
+            self._edges(name),
+            right=self.right,
+            labels=False if dtype is None else dtype.categories,
+            ordered=True if dtype is None else bool(dtype.ordered),
+            include_lowest=self.include_lowest,
+            duplicates=self.duplicates,
+        )
+        return found if dtype is None else found.astype(str)
+
+
+class CustomKBinsDiscretizer(_Discretizer):
+    """Bins with the edges that are given: a list for all columns, or one per column."""
+
+    def _edges(self, name: str) -> Any:
+        return self.bins[name] if isinstance(self.bins, Mapping) else self.bins
+
+
+class UniformKBinsDiscretizer(_Discretizer):
+    """Bins of equal width between the smallest and the largest value: a number of bins for all
+    columns, or one per column."""
+
+    def _fit(self, ds: Dataset) -> dict[str, Any]:
+        lows = (agg.Min(column) for column in self.columns)
+        highs = (agg.Max(column) for column in self.columns)
+        found = ds.aggregate(*lows, *highs) or {}
+        return {
+            column: self._spread(column, found[f"min({column})"], found[f"max({column})"])
+            for column in self.columns
+        }
+
+    def _spread(self, column: str, low: float, high: float) -> Any:
+        count = self.bins[column] if isinstance(self.bins, Mapping) else self.bins
+        edges = np.linspace(low, high, count + 1)
+        # The smallest (largest) value must lie inside the first (last) bin, which is open there.
+        width = 0.001 * (high - low)
+        if self.right:
+            edges[0] -= width
+        else:
+            edges[-1] += width
+        return edges
+
+    def _edges(self, name: str) -> Any:
+        return self.stats_[name]

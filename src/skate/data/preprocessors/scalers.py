@@ -1,0 +1,151 @@
+"""Numbers brought to a common scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skate.data import aggregate as agg
+from skate.data._blocks import check_columns
+from skate.data.preprocessor import ColumnPreprocessor
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+_TINY = 1e-8
+
+
+def _learned(ds: Dataset, *functions: agg.AggregateFn) -> dict[str, Any]:
+    return ds.aggregate(*functions) or {function.name: None for function in functions}
+
+
+def _divisor(value: float | None) -> float:
+    """What to divide by: a column that does not vary stays as it is."""
+    return 1.0 if value is None or abs(value) < _TINY else value
+
+
+class StandardScaler(ColumnPreprocessor):
+    """Mean 0 and standard deviation 1."""
+
+    def _fit(self, ds: Dataset) -> dict[str, Any]:
+        means = (agg.Mean(column) for column in self.columns)
+        deviations = (agg.Std(column, ddof=0) for column in self.columns)
+        return _learned(ds, *means, *deviations)
+
+    def _column(self, name: str, values: Any) -> Any:
+        mean, deviation = self.stats_[f"mean({name})"], self.stats_[f"std({name})"]
+        return (values - mean) / _divisor(deviation)
+
+
+class MinMaxScaler(ColumnPreprocessor):
+    """From 0 to 1."""
+
+    def _fit(self, ds: Dataset) -> dict[str, Any]:
+        lows = (agg.Min(column) for column in self.columns)
+        highs = (agg.Max(column) for column in self.columns)
+        return _learned(ds, *lows, *highs)
+
+    def _column(self, name: str, values: Any) -> Any:
+        low, high = self.stats_[f"min({name})"], self.stats_[f"max({name})"]
+        return (values - low) / _divisor(high - low)
+
+
+class MaxAbsScaler(ColumnPreprocessor):
+    """At most 1 in absolute value; zero stays zero."""
+
+    def _fit(self, ds: Dataset) -> dict[str, Any]:
+        return _learned(ds, *(agg.AbsMax(column) for column in self.columns))
+
+    def _column(self, name: str, values: Any) -> Any:
+        return values / _divisor(self.stats_[f"abs_max({name})"])
+
+
+class RobustScaler(ColumnPreprocessor):
+    """Median 0 and distance of two quantiles 1: outliers do not count."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        quantile_range: tuple[float, float] = (0.25, 0.75),
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        low, high = quantile_range
+        if not 0 <= low < high <= 1:
+            raise ValueError(f"quantile_range is such as (0.25, 0.75); got {quantile_range}")
+        self.quantile_range = quantile_range
+
+    def _fit(self, ds: Dataset) -> dict[str, Any]:
+        low, high = self.quantile_range
+        parts = (("low", low), ("median", 0.5), ("high", high))
+        return _learned(
+            ds,
+            *(
+                agg.Quantile(column, q=share, alias_name=f"{part}({column})")
+                for column in self.columns
+                for part, share in parts
+            ),
+        )
+
+    def _column(self, name: str, values: Any) -> Any:
+        low, high = self.stats_[f"low({name})"], self.stats_[f"high({name})"]
+        return (values - self.stats_[f"median({name})"]) / _divisor(high - low)
+
+
+class PowerTransformer(ColumnPreprocessor):
+    """More like a normal distribution: Yeo-Johnson, or Box-Cox for positive numbers."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        power: float,
+        method: str = "yeo-johnson",
+        *,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        if method not in ("yeo-johnson", "box-cox"):
+            raise ValueError(f'method takes "yeo-johnson" or "box-cox"; got {method!r}')
+        self.power = power
+        self.method = method
+
+    def _column(self, name: str, values: Any) -> Any:
+        x = values.to_numpy(dtype=np.float64)
+        if self.method == "box-cox":
+            return _powered(x - 1, self.power)
+        result = np.empty_like(x)
+        positive = x >= 0
+        result[positive] = _powered(x[positive], self.power)
+        result[~positive] = -_powered(-x[~positive], 2 - self.power)
+        return result
+
+
+def _powered(x: Any, power: float) -> Any:
+    return np.log1p(x) if power == 0 else ((x + 1) ** power - 1) / power
+
+
+class Normalizer(ColumnPreprocessor):
+    """Each row, taken over the columns, has length 1."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        norm: str = "l2",
+        *,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        if norm not in ("l1", "l2", "max"):
+            raise ValueError(f'norm takes "l1", "l2" or "max"; got {norm!r}')
+        self.norm = norm
+
+    def _transform(self, batch: Any) -> Any:
+        check_columns(self.columns, list(batch.columns))
+        values = batch[self.columns].to_numpy(dtype=np.float64)
+        order: Any = {"l1": 1, "l2": 2, "max": np.inf}[self.norm]
+        lengths = np.linalg.norm(values, order, axis=1, keepdims=True)
+        scaled = values / np.where(lengths < _TINY, 1, lengths)
+        new = {name: scaled[:, number] for number, name in enumerate(self.output_columns)}
+        return batch.assign(**new)

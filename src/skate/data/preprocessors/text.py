@@ -1,0 +1,119 @@
+"""Text as words, and words as numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skate.data._blocks import check_columns
+from skate.data.preprocessor import ColumnPreprocessor, Preprocessor
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+Split = Callable[[str], Sequence[str]]
+
+
+def _at_spaces(text: str) -> list[str]:
+    return text.split(" ")
+
+
+def _bucket(word: str, count: int) -> int:
+    """The same in every process, unlike hash()."""
+    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big") % count
+
+
+class Tokenizer(ColumnPreprocessor):
+    """Text as lists of words; split at spaces unless a function is given."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        tokenization_fn: Split | None = None,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        self.tokenization_fn = tokenization_fn or _at_spaces
+
+    def _column(self, name: str, values: Any) -> Any:
+        return [list(self.tokenization_fn(value)) for value in values]
+
+
+class CountVectorizer(ColumnPreprocessor):
+    """Text as a vector that counts the words known from the dataset, the frequent ones first."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        tokenization_fn: Split | None = None,
+        max_features: int | None = None,
+        *,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        self.tokenization_fn = tokenization_fn or _at_spaces
+        self.max_features = max_features
+
+    def _fit(self, ds: Dataset) -> dict[str, Any]:
+        counts: dict[str, Counter[str]] = {column: Counter() for column in self.columns}
+        for block in ds.select_columns(list(self.columns))._blocks():
+            for column in self.columns:
+                for text in block[column].to_pylist():
+                    counts[column].update(self.tokenization_fn(text))
+        return {
+            column: {word: n for n, (word, _) in enumerate(c.most_common(self.max_features))}
+            for column, c in counts.items()
+        }
+
+    def _column(self, name: str, values: Any) -> Any:
+        places = self.stats_[name]
+        vectors = np.zeros((len(values), len(places)), np.int64)
+        for row, text in enumerate(values):
+            for word in self.tokenization_fn(text):
+                if word in places:
+                    vectors[row, places[word]] += 1
+        return list(vectors)
+
+
+class HashingVectorizer(ColumnPreprocessor):
+    """Text as a vector that counts words by their hash: needs no fitting."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        num_features: int,
+        tokenization_fn: Split | None = None,
+        *,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        self.num_features = num_features
+        self.tokenization_fn = tokenization_fn or _at_spaces
+
+    def _column(self, name: str, values: Any) -> Any:
+        vectors = np.zeros((len(values), self.num_features), np.int64)
+        for row, text in enumerate(values):
+            for word in self.tokenization_fn(text):
+                vectors[row, _bucket(word, self.num_features)] += 1
+        return list(vectors)
+
+
+class FeatureHasher(Preprocessor):
+    """Columns of counts as one vector, by the hash of their names."""
+
+    def __init__(self, columns: Sequence[str], num_features: int, output_column: str) -> None:
+        self.columns = list(columns)
+        self.num_features = num_features
+        self.output_column = output_column
+        self.output_columns = [output_column]
+
+    def _transform(self, batch: Any) -> Any:
+        check_columns(self.columns, list(batch.columns))
+        vectors = np.zeros((len(batch), self.num_features))
+        for name in self.columns:
+            vectors[:, _bucket(name, self.num_features)] += batch[name].to_numpy()
+        return batch.assign(**{self.output_column: list(vectors)})
