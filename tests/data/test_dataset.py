@@ -193,6 +193,7 @@ class TestFunctions:
             lambda ds: ds.map(lambda r: r, fn_constructor_args=[1]),
             lambda ds: ds.filter(),
             lambda ds: ds.limit(-1),
+            lambda ds: ds.repartition(target_num_rows_per_block=2, shuffle=True),
             lambda ds: ds.random_sample(2),
         ],
     )

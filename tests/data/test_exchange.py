@@ -62,6 +62,11 @@ class TestSort:
         first = dataset.sort("key").take(1)[0]
         assert first["data"].tolist() == [499, 499, 499]
 
+    def test_boundaries_say_where_blocks_begin(self):
+        dataset = skate.data.range(2000).random_shuffle(seed=1).sort("id", boundaries=[5, 1000])
+        firsts = [b["id"].tolist()[0] for b in dataset.iter_batches(batch_size=None)]
+        assert firsts == [0, 5, 1000]
+
 
 @pytest.mark.usefixtures("memory")
 class TestShuffle:

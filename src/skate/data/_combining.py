@@ -65,7 +65,7 @@ class Combining(Core):
         sort: bool = False,
     ) -> Dataset:
         """The rows in `num_blocks` blocks, or in blocks of a number of rows. `shuffle` mixes them,
-        `keys` puts rows with equal keys into one block, `sort` sorts by those keys."""
+        `keys` puts rows with equal keys into one block, which is sorted by them in any case."""
         if (num_blocks is None) == (target_num_rows_per_block is None):
             raise ValueError("give num_blocks or target_num_rows_per_block, one of them")
         if keys is not None:
@@ -74,7 +74,9 @@ class Combining(Core):
             return self._with(GroupTogether((self._plan,), tuple(keys), num_blocks))
         if sort:
             raise ValueError("sort=True needs keys to sort by")
-        if shuffle and num_blocks is not None:
+        if shuffle and num_blocks is None:
+            raise ValueError("shuffle=True needs num_blocks")
+        if shuffle:
             return self.random_shuffle(num_blocks=num_blocks)
         return self._with(Repartition((self._plan,), num_blocks, target_num_rows_per_block))
 

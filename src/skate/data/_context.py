@@ -15,9 +15,7 @@ class ExecutionResources:
     """Limits of an execution; None means no limit."""
 
     cpu: float | None = None
-    gpu: float | None = None
     object_store_memory: float | None = None
-    memory: float | None = None
 
 
 @dataclass

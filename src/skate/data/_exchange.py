@@ -41,14 +41,21 @@ def counted(bundles: Iterator[Bundle], stats: StageStats) -> Iterator[Bundle]:
         start = time.perf_counter()
 
 
-def dealt(hoard: Hoard, assign: Callable[[Block, int, int], Any]) -> Iterator[Block]:
-    """The rows by partitions that fit into memory. `assign(block, its number, partitions)` gives
-    each row's partition."""
-    count = int(2 * hoard.size // hoard.limit) + 2
+def partitions_for(hoard: Hoard) -> int:
+    """How many partitions make each fit into memory, with some room."""
+    return int(2 * hoard.size // hoard.limit) + 2
+
+
+def dealt(
+    hoard: Hoard, assign: Callable[[Block, int], Any], count: int | None = None
+) -> Iterator[Block]:
+    """The rows by partitions that fit into memory, in order; empty ones are left out.
+    `assign(block, partitions)` gives each row's partition."""
+    count = count or partitions_for(hoard)
     parts: list[list[Bundle]] = [[] for _ in range(count)]
     for number, bundle in enumerate(hoard.bundles):
         block = bundle.get()
-        numbers = np.asarray(assign(block, number, count))
+        numbers = np.asarray(assign(block, count))
         order = np.argsort(numbers, kind="stable")
         ordered = block.take(pa.array(order))
         ends = np.searchsorted(numbers[order], np.arange(count + 1))
@@ -240,7 +247,7 @@ class Shuffle(plan.Exchange):
         if hoard.fits:
             tables = iter([table_of(hoard.bundles)])
         else:
-            tables = dealt(hoard, lambda block, _, n: random.integers(0, n, block.num_rows))
+            tables = dealt(hoard, lambda block, n: random.integers(0, n, block.num_rows))
         for table in tables:
             order = random.permutation(table.num_rows)
             yield from even_bundles(taken(table, order), count)
@@ -272,10 +279,15 @@ class Sort(plan.Exchange):
             else:
                 yield from even_bundles(table, len(hoard.bundles))
             return
-        splits = self._splits(hoard)
+        given = self.boundaries is not None
+        splits = list(self.boundaries or ()) if given else self._splits(hoard)
         column, direction = self.keys[0]
-        for table in dealt(hoard, lambda block, _, n: part_of(block[column], splits, direction)):
-            yield from even_bundles(sort_table(table, self.keys), 4)
+
+        def part(block: Block, count: int) -> Any:
+            return part_of(block[column], splits, direction, right=given)
+
+        for table in dealt(hoard, part, len(splits) + 1):
+            yield from even_bundles(sort_table(table, self.keys), 1 if given else 4)
 
     def _at_boundaries(self, table: Block) -> Iterator[Bundle]:
         assert self.boundaries is not None
@@ -297,7 +309,7 @@ class Sort(plan.Exchange):
             samples.append(block.select([column]).take(pa.array(np.sort(picks))))
         values = concat(samples)[column].drop_null().combine_chunks()
         ordered = values.take(pc.sort_indices(values))
-        count = int(2 * hoard.size // hoard.limit) + 2
+        count = partitions_for(hoard)
         places = [len(ordered) * number // count for number in range(1, count)]
         return [ordered[place].as_py() for place in places] if len(ordered) else []
 

@@ -20,7 +20,7 @@ import skate
 from skate.data._blocks import Block, compact, concat
 from skate.data._bundles import Bundle, bundle_of
 from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
-from skate.data._context import driver_threads
+from skate.data._context import DataContext, driver_threads
 from skate.data._stats import StageStats
 from skate.data._transforms import Chain, ReadTask
 
@@ -165,8 +165,7 @@ class Tasks:
         self._stream = skate.remote(stream).options(
             num_returns="streaming", _generator_backpressure_num_objects=4, **options
         )
-        cpus = int(skate.cluster_resources().get("CPU", 1))
-        self.window = strategy.size or max(1, cpus)
+        self.window = strategy.size or _tasks_at_a_time()
 
     def has_room(self, running: int) -> bool:
         return running < self.window + (1 if self.window < 4 else 2)
@@ -178,6 +177,12 @@ class Tasks:
 
     def close(self) -> None:
         pass
+
+
+def _tasks_at_a_time() -> int:
+    limit = DataContext.get_current().execution_options.resource_limits.cpu
+    cpus = skate.cluster_resources().get("CPU", 1)
+    return max(1, int(cpus if limit is None else min(cpus, limit)))
 
 
 class _Mapper:

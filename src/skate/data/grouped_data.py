@@ -67,7 +67,7 @@ def partitions(
     if hoard.fits or not keys:
         yield table_of(hoard.bundles)
     else:
-        yield from dealt(hoard, lambda block, _, count: hashed(block, keys, count))
+        yield from dealt(hoard, lambda block, count: hashed(block, keys, count))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class GroupTogether(plan.Exchange):
-    """Blocks in which groups are whole; `groups` is how many go into one block at most."""
+    """At most `blocks` blocks in which groups are whole, sorted by key."""
 
     keys: tuple[str, ...] = ()
     blocks: int | None = None

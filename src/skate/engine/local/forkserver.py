@@ -22,6 +22,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import Any
 
 from skate.engine.local.session import remove_tree
@@ -165,7 +166,18 @@ class _Server:
             _kill_group(pid)
         for path in self._session_dirs:
             remove_tree(path)
+        self._collect_children()
         os._exit(0)
+
+    def _collect_children(self) -> None:
+        """So that they do not stay behind as zombies where nobody else collects them."""
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    time.sleep(0.001)
+            except ChildProcessError:
+                return
 
 
 def _kill_group(pid: int) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ _SLOW = (
     "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
     "lightning", "pytorch_lightning", "datasets", "numba",
 )  # fmt: skip
+_PATIENCE = 1.0  # seconds for a server that is to end
 WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server
 
 
@@ -93,16 +95,26 @@ class ForkServer:
         self.control.close()
 
     def stop(self) -> None:
-        """End it, at once: it may be in the middle of an import that takes seconds.
-
-        A worker that it has forked in this very moment finds its socket closed, and ends too.
-        """
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        """End it. A server that is up ends its workers and collects them, so that none is left
+        as a zombie; one that still imports, which may take seconds, has none."""
         self.close()
-        self.reap()
+        if not self.ready or not self._exits_within(_PATIENCE):
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.reap()
+
+    def _exits_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                if os.waitpid(self.pid, os.WNOHANG)[0]:
+                    return True
+            except ChildProcessError:
+                return True
+            time.sleep(0.001)
+        return False
 
 
 class Servers:
