@@ -180,8 +180,8 @@ def test_a_full_disk_is_a_typed_error():
         del refs
         print(skate.get(skate.remote(lambda: "usable").remote(), timeout=20))
     """
-    prefix = drivers.small_mounts(dev_shm="64m", tmp="48m")
-    out = drivers.run_code(code, prefix=prefix, TMPDIR="/tmp")
+    prefix = drivers.small_mounts(dev_shm="64m", mnt="48m")
+    out = drivers.run_code(code, prefix=prefix, TMPDIR="/mnt")
     assert "typed:" in out
     assert "usable" in out
 
@@ -202,8 +202,8 @@ def test_a_full_disk_is_a_typed_error_for_results_too():
         del ref, refs
         print(skate.get(skate.remote(lambda: "usable").remote(), timeout=20))
     """
-    prefix = drivers.small_mounts(dev_shm="64m", tmp="48m")
-    out = drivers.run_code(code, prefix=prefix, TMPDIR="/tmp")
+    prefix = drivers.small_mounts(dev_shm="64m", mnt="48m")
+    out = drivers.run_code(code, prefix=prefix, TMPDIR="/mnt")
     assert "failed: 0" not in out
     assert "failed:" in out
     assert "usable" in out

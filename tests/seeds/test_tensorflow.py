@@ -6,7 +6,7 @@ TensorFlow is imported in the workers alone; the driver stays light.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,13 @@ def quiet_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- a Keras model in an actor -------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def only_workers_import_tensorflow() -> Iterator[None]:
+    before = "tensorflow" in sys.modules  # other tests may have imported it
+    yield
+    assert ("tensorflow" in sys.modules) == before
 
 
 def create_keras_model() -> Any:
@@ -93,7 +100,6 @@ def test_a_keras_model_trains_in_an_actor(start: Callable[..., Any]) -> None:
     assert loss > 0
     assert [w.shape for w in after] == [w.shape for w in before]
     assert not np.array_equal(after[0], before[0])
-    assert "tensorflow" not in sys.modules
 
 
 def test_a_network_that_asks_for_a_gpu_runs_where_one_is_declared(
@@ -180,4 +186,3 @@ def test_gradients_of_several_actors_train_one_line(start: Callable[..., Any]) -
         steps = mean_gradients(gradients)
         weights = [w - LEARNING_RATE * g for w, g in zip(weights, steps, strict=True)]
     np.testing.assert_allclose(np.concatenate(weights), [0.1, 0.3], atol=0.01)
-    assert "tensorflow" not in sys.modules
