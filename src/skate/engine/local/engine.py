@@ -6,7 +6,7 @@ import atexit
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from skate import _serialization, exceptions
@@ -216,6 +216,9 @@ class LocalEngine(Objects, Asking):
         self.entries[entry.id] = entry
         entry.held = True
         entry.count = 1
+
+    def _want(self, entries: Iterable[Entry]) -> None:
+        """Nothing to do: all values arrive here by themselves."""
 
     def _hold(self, entry: Entry) -> None:
         entry.count += 1

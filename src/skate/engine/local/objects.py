@@ -16,6 +16,7 @@ import itertools
 import operator
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -91,7 +92,7 @@ class Watch(weakref.ref):  # type: ignore[type-arg]
     entry: Entry
 
 
-class Objects:
+class Objects(ABC):
     """Mixin of both local engines: entries, references, `get`, `wait`, callbacks.
 
     `lock` guards all state. `dropped` collects entries from destructors, which may run anywhere,
@@ -114,24 +115,25 @@ class Objects:
 
     # -- to be said by the engine --------------------------------------------------------------
 
+    @abstractmethod
     def _want(self, entries: Iterable[Entry]) -> None:
         """Make sure that these pending entries will be completed some day."""
 
+    @abstractmethod
     def _release(self, entry: Entry) -> None:
         """Nothing in this process needs the entry any more. The lock is held."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _hold(self, entry: Entry) -> None:
         """This process begins to need an entry that came from elsewhere. The lock is held."""
-        raise NotImplementedError
 
     def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
         """Wait; False on time-out. Workers give their CPUs back meanwhile."""
         return self.reactor.run_until(needs, timeout)
 
+    @abstractmethod
     def _refetch(self, entry: Entry) -> None:
         """The segment is not where it was (it was spilled): find out where it is now."""
-        raise NotImplementedError
 
     # -- references ----------------------------------------------------------------------------
     #
