@@ -311,3 +311,24 @@ def test_async_context_variables_tell_calls_apart():
 
     actor = Async.remote()
     assert all(skate.get([actor.task_id.remote() for _ in range(10)]))
+
+
+@skate.remote
+def one_more(x):
+    return x + 1
+
+
+@skate.remote(max_concurrency=2)
+class Delegating:
+    def ask(self, x):
+        return skate.get(one_more.remote(x))
+
+    def start(self, x):
+        return [one_more.remote(x)]
+
+
+def test_threads_of_an_actor_submit_tasks():
+    actor = Delegating.remote()
+    assert skate.get([actor.ask.remote(i) for i in range(4)], timeout=30) == [1, 2, 3, 4]
+    (ref,) = skate.get(actor.start.remote(10))
+    assert skate.get(ref, timeout=30) == 11

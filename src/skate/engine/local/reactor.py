@@ -269,6 +269,7 @@ class Reactor:
             self._rouse_courier()
 
     def _follow(self, waiter: Waiter, left: float | None) -> None:
+        self.flush()  # the leader may be asleep, and what we wait for depend on it
         sleep = waiter.prepare_sleep()
         self._followers.append(waiter)
         # The lead may have been given up just before we queued: then nobody would promote us.
@@ -336,11 +337,10 @@ class Reactor:
         while not self.closed:
             seen = self.activity
             self._doze.acquire(timeout=_TICK)
+            self.flush()  # whoever leads may be asleep
             if self._take_lead():
                 try:
-                    if self.activity != seen:
-                        self.flush()
-                    else:
+                    if self.activity == seen:
                         self._lead_while_quiet(seen)
                 except Exception:  # a defect must be seen, and must not stop all traffic
                     sys.excepthook(*sys.exc_info())
