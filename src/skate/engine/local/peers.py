@@ -341,7 +341,7 @@ class Peers:
     def _give_to_hub(
         self, connection: Connection, id: int, kind: int, data: Any, contained: Any
     ) -> None:
-        caller = self._callers[connection]
+        caller = self._callers.get(connection, 0)  # 0: it has gone, and the hub lets go of it
         self._engine.send((m.PUT_FOR, caller, id, kind, data, contained))
 
 
