@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from skate._refs import ObjectRef, ObjectRefGenerator
 from skate.engine import changing, current_engine, install_engine, installed_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 __all__ = [
     "ClientContext",
@@ -142,7 +141,7 @@ def wait(
     engine = _engine._current or current_engine()
     if plain:
         return engine.wait(ray_waitables, num_returns, timeout)
-    return _wait_mixed(ray_waitables, num_returns, timeout)
+    return engine.wait_mixed(ray_waitables, num_returns, timeout)
 
 
 def _check_waitables(given: Any) -> bool:
@@ -158,34 +157,6 @@ def _check_waitables(given: Any) -> bool:
         if not isinstance(item, (ObjectRef, ObjectRefGenerator)):
             raise TypeError(f"{wanted}; item {index} is {type(item).__name__}: {_shown(item)}")
     return False
-
-
-def _wait_mixed(
-    waitables: list[Any], num_returns: int, timeout: float | None
-) -> tuple[list[Any], list[Any]]:
-    """As Engine.wait, with generators among the references."""
-    ready: set[Any] = set()
-    changed = threading.Condition()
-
-    def marker(waitable: Any) -> Callable[[], None]:
-        def mark() -> None:
-            with changed:
-                ready.add(waitable)
-                changed.notify()
-
-        return mark
-
-    for waitable in waitables:
-        if isinstance(waitable, ObjectRefGenerator):
-            index, ref = waitable._index, waitable._generator_ref
-            waitable._engine.add_stream_callback(ref, index, marker(waitable))
-        else:
-            waitable._home.engine.add_done_callback(waitable, marker(waitable))
-    with changed:
-        changed.wait_for(lambda: len(ready) >= num_returns, timeout)
-        chosen = [waitable for waitable in waitables if waitable in ready][:num_returns]
-    left = set(chosen)
-    return chosen, [waitable for waitable in waitables if waitable not in left]
 
 
 def cancel(

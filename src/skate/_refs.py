@@ -146,6 +146,7 @@ class ObjectRefGenerator:
         self._index = 0
         self._engine = generator_ref._home.engine
         self._closed = False
+        self._watched: tuple[int, Any] | None = None  # the engine's, for the item of an index
 
     def __iter__(self) -> ObjectRefGenerator:
         return self

@@ -279,3 +279,42 @@ def test_an_error_among_dynamic_results():
 
 def test_a_fixed_number_of_results_from_a_generator():
     assert skate.get(count.options(num_returns=3).remote(3)) == [0, 1, 2]
+
+
+def test_wait_without_a_timeout_to_spare_sees_what_is_there():
+    stream = count.remote(2)
+    for expected in range(2):
+        skate.wait([stream])
+        assert skate.wait([stream], timeout=0) == ([stream], [])
+        assert skate.get(next(stream)) == expected
+    skate.wait([stream])
+    assert skate.wait([stream], timeout=0) == ([stream], []), "the end is news as well"
+    assert next(stream, None) is None
+
+
+@parallel
+def test_wait_takes_streams_and_references_together(flag):
+    go = flag("go")
+
+    @skate.remote
+    def after_the_flag():
+        go.wait()
+
+    pending, stream = after_the_flag.remote(), count.remote(1)
+    assert skate.wait([pending, stream]) == ([stream], [pending])
+    go.set()
+    assert skate.wait([pending, stream], num_returns=2) == ([pending, stream], [])
+
+
+def test_a_task_can_wait_for_a_stream():
+    @skate.remote
+    def total():
+        stream, seen = count.remote(3), []
+        while True:
+            skate.wait([stream])
+            ref = next(stream, None)
+            if ref is None:
+                return seen
+            seen.append(skate.get(ref))
+
+    assert skate.get(total.remote()) == [0, 1, 2]

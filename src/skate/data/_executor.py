@@ -22,7 +22,15 @@ from skate.data._compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._context import DataContext
 from skate.data._optimizer import optimise
 from skate.data._progress import Progress
-from skate.data._stages import Actors, Stage, Tasks, ThreadJob, Threads, chain_here
+from skate.data._stages import (
+    Actors,
+    RemoteJob,
+    Stage,
+    Tasks,
+    ThreadJob,
+    Threads,
+    chain_here,
+)
 from skate.data._stats import ExecutionStats
 from skate.data._transforms import Chain, ReadTask
 
@@ -90,7 +98,10 @@ class Run:
         tasks = source.read_tasks(read.parallelism)
         compute = self._compute_of_read(read, tasks)
         head = Fused([], [read.name], compute, dict(read.options))
-        return self._staged(iter(tasks), fuse(nodes, head), len(tasks) if ahead else 0)
+        large = any(task.streams for task in tasks)  # more than a block's worth: one after another
+        return self._staged(
+            iter(tasks), fuse(nodes, head), len(tasks) if ahead and not large else 0
+        )
 
     def _compute_of_read(self, read: plan.Read, tasks: list[ReadTask]) -> Compute | None:
         if read.options or read.concurrency:
@@ -196,7 +207,7 @@ def _await_any(stages: list[Stage]) -> None:
     if len(heads) == 1 and isinstance(heads[0], ThreadJob):
         heads[0].wait()
     elif heads:
-        skate.wait([job.waits_for() for job in heads], num_returns=1)
+        skate.wait([job.generator for job in heads if isinstance(job, RemoteJob)], num_returns=1)
 
 
 def fuse(nodes: list[plan.Map], head: Fused | None = None) -> list[Fused]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -22,16 +23,12 @@ from skate.data._bundles import Bundle, bundle_of
 from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
 from skate.data._context import DataContext, driver_threads
 from skate.data._stats import StageStats
-from skate.data._transforms import Chain, ReadTask
+from skate.data._transforms import Chain, ReadTask, portions
 
 Meta = tuple[int, int, float]  # rows, bytes, seconds
 
-
-def run_chain(chain: Chain, payloads: Sequence[Any]) -> tuple[Block, Meta]:
-    start = time.perf_counter()
-    _allow_views()
-    block = compact(concat(list(chain(payloads))))
-    return block, (block.num_rows, block.nbytes, time.perf_counter() - start)
+# A job waits while its consumer is two blocks (of two items each) behind.
+_STREAMING = {"num_returns": "streaming", "_generator_backpressure_num_objects": 4}
 
 
 def _allow_views() -> None:
@@ -43,9 +40,8 @@ def stream_chain(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
     """Block, meta, block, meta …, as they come."""
     start = time.perf_counter()
     _allow_views()
-    for block in chain(payloads):
-        if block.num_rows:
-            block = compact(block)
+    for blocks in portions(chain(payloads), chain.max_bytes, every=1):
+        for block in map(compact, chain.pieces(concat(blocks))):
             yield block
             yield (block.num_rows, block.nbytes, time.perf_counter() - start)
             start = time.perf_counter()
@@ -54,67 +50,53 @@ def stream_chain(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
 # -- jobs ---------------------------------------------------------------------------------------
 
 
-class Job:
+class Job(ABC):
     """One run of a chain. `poll` gives the blocks that are finished; `done` when no more come."""
 
-    def __init__(self, refs: Sequence[skate.ObjectRef[Any]]) -> None:
-        self.block, self.meta = refs
-        self.done = False
-        self.on_end: Callable[[], None] | None = None
+    done = False
 
-    def waits_for(self) -> Any:
-        return self.meta
-
+    @abstractmethod
     def poll(self, stats: StageStats) -> list[Bundle]:
-        ready, _ = skate.wait([self.meta], timeout=0)
-        if not ready:
-            return []
-        self._end()
-        rows, size, seconds = skate.get(self.meta)
-        stats.add(rows, size, seconds)
-        return [Bundle(None, self.block, rows, size)]
+        """What is new, without waiting."""
 
-    def _end(self) -> None:
-        self.done = True
-        if self.on_end is not None:
-            self.on_end()
-
+    @abstractmethod
     def cancel(self) -> None:
-        if not self.done:
-            skate.cancel(self.meta)
+        """Nobody wants the rest."""
 
 
-class StreamJob(Job):
-    """A job that sends its blocks one by one."""
+class RemoteJob(Job):
+    """A run elsewhere, which sends its blocks one by one: a function may make much of little."""
 
-    def __init__(self, generator: Any) -> None:
+    def __init__(self, generator: Any, on_end: Callable[[], None] | None = None) -> None:
         self.generator = generator
-        self.done = False
-        self.on_end = None
+        self.on_end = on_end
         self._block: skate.ObjectRef[Any] | None = None
 
-    def waits_for(self) -> Any:
-        return self.generator
-
     def poll(self, stats: StageStats) -> list[Bundle]:
-        found: list[Bundle] = []
-        while not self.done and not found:
-            ready, _ = skate.wait([self.generator], timeout=0)
-            if not ready:
-                break
+        while self._next_is_there():
             try:
                 ref = next(self.generator)
             except StopIteration:
                 self._end()
-                break
+                if self._block is not None:  # without its meta: the error that ended the job
+                    skate.get(self._block)
+                return []
             if self._block is None:
                 self._block = ref
                 continue
             rows, size, seconds = skate.get(ref)
             stats.add(rows, size, seconds)
-            found.append(Bundle(None, self._block, rows, size))
-            self._block = None
-        return found
+            block, self._block = self._block, None
+            return [Bundle(None, block, rows, size)]
+        return []
+
+    def _next_is_there(self) -> bool:
+        return not self.done and bool(skate.wait([self.generator], timeout=0)[0])
+
+    def _end(self) -> None:
+        self.done = True
+        if self.on_end is not None:
+            self.on_end()
 
     def cancel(self) -> None:
         if not self.done:
@@ -126,8 +108,6 @@ class ThreadJob(Job):
 
     def __init__(self, future: Future[tuple[Block, Meta]]) -> None:
         self.future = future
-        self.done = False
-        self.on_end = None
 
     def wait(self) -> None:
         wait([self.future])
@@ -154,26 +134,18 @@ class Tasks:
     def __init__(
         self, chain: Chain, strategy: TaskPoolStrategy, options: Mapping[str, Any]
     ) -> None:
-        def run(*payloads: Any) -> tuple[Block, Meta]:
-            return run_chain(chain, payloads)
-
         def stream(*payloads: Any) -> Iterator[Any]:
             yield from stream_chain(chain, payloads)
 
         options = {"num_cpus": 0, **options, "name": chain.name}
-        self._run = skate.remote(run).options(num_returns=2, **options)
-        self._stream = skate.remote(stream).options(
-            num_returns="streaming", _generator_backpressure_num_objects=4, **options
-        )
+        self._stream = skate.remote(stream).options(**_STREAMING, **options)
         self.window = strategy.size or _tasks_at_a_time()
 
     def has_room(self, running: int) -> bool:
         return running < self.window + (1 if self.window < 4 else 2)
 
     def submit(self, payloads: Sequence[Any]) -> Job:
-        if any(isinstance(p, ReadTask) and p.streams for p in payloads):
-            return StreamJob(self._stream.remote(*payloads))
-        return Job(self._run.remote(*payloads))
+        return RemoteJob(self._stream.remote(*payloads))
 
     def close(self) -> None:
         pass
@@ -191,9 +163,6 @@ class _Mapper:
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         chain.load()
-
-    def run(self, *payloads: Any) -> tuple[Block, Meta]:
-        return run_chain(self.chain, payloads)
 
     def stream(self, *payloads: Any) -> Iterator[Any]:
         yield from stream_chain(self.chain, payloads)
@@ -230,15 +199,8 @@ class Actors:
         if self.load[actor] > 0 and len(self.load) < self.strategy.max_size:
             actor = self._grow()
         self.load[actor] += 1
-        if any(isinstance(p, ReadTask) and p.streams for p in payloads):
-            stream = actor.stream.options(
-                num_returns="streaming", _generator_backpressure_num_objects=4
-            )
-            job: Job = StreamJob(stream.remote(*payloads))
-        else:
-            job = Job(actor.run.options(num_returns=2).remote(*payloads))
-        job.on_end = lambda: self._ended(actor)
-        return job
+        stream = actor.stream.options(**_STREAMING).remote(*payloads)
+        return RemoteJob(stream, lambda: self._ended(actor))
 
     def _ended(self, actor: Any) -> None:
         self.load[actor] -= 1

@@ -6,8 +6,8 @@ tasks, or blocks of the stage before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from skate.data._blocks import (
     numpy_of,
     rows_of,
 )
+from skate.data._context import DataContext
 from skate.data._tensors import column_of_array
 from skate.data._udf import FunctionError, UserFunction
 
@@ -49,11 +50,13 @@ class ReadTask:
 
 
 class Chain:
-    """The steps of a fused stage, one after the other."""
+    """The steps of a fused stage, one after the other. What leaves it is cut into blocks of at
+    most about `max_bytes`."""
 
     def __init__(self, steps: Sequence[Step], name: str) -> None:
         self.steps = tuple(steps)
         self.name = name
+        self.max_bytes = DataContext.get_current().target_max_block_size
 
     def __call__(self, payloads: Sequence[Any]) -> Iterator[Block]:
         names = ", ".join(p.name for p in payloads if isinstance(p, ReadTask) and p.name)
@@ -66,6 +69,13 @@ class Chain:
             if names:
                 add_note(error, f"while processing {names}")
             raise
+
+    def pieces(self, block: Block) -> Iterator[Block]:
+        """The block in pieces that are not too large."""
+        rows = block.num_rows
+        count = max(1, min(rows, round(block.nbytes / self.max_bytes)))
+        step = -(-rows // count)
+        return (block.slice(start, step) for start in range(0, rows, step or 1))
 
     def load(self) -> None:
         """Make the instances of the user's classes now."""
@@ -118,18 +128,22 @@ def _describe(value: Any) -> str:
 # -- functions of rows --------------------------------------------------------------------------
 
 
+def _block_limit() -> int:
+    return DataContext.get_current().target_max_block_size
+
+
 @dataclass(frozen=True)
 class MapRows:
     udf: UserFunction
     name: str
+    max_bytes: int = field(default_factory=_block_limit)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            if block.num_rows:
-                yield block_of_rows(self._results(block))
+            for rows in portions(self._results(block), self.max_bytes):
+                yield block_of_rows(rows)
 
-    def _results(self, block: Block) -> list[Any]:
-        results = []
+    def _results(self, block: Block) -> Iterator[Any]:
         try:
             for row, result in self.udf.results(rows_of(block, plain=False)):
                 if result is None:
@@ -137,29 +151,28 @@ class MapRows:
                         f"{self.name} returned None for {_describe(row)}; it must return a row "
                         "(did you forget `return`?)"
                     )
-                results.append(result)
+                yield result
         except FunctionError as failure:
             raise _blame(failure, self.name) from None
-        return results
 
 
 @dataclass(frozen=True)
 class FlatMapRows:
     udf: UserFunction
     name: str
+    max_bytes: int = field(default_factory=_block_limit)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            try:
-                rows = [
-                    item
-                    for _, result in self.udf.results(rows_of(block, plain=False))
-                    for item in result
-                ]
-            except FunctionError as failure:
-                raise _blame(failure, self.name) from None
-            if rows:
+            for rows in portions(self._results(block), self.max_bytes):
                 yield block_of_rows(rows)
+
+    def _results(self, block: Block) -> Iterator[Any]:
+        try:
+            for _, result in self.udf.results(rows_of(block, plain=False)):
+                yield from result
+        except FunctionError as failure:
+            raise _blame(failure, self.name) from None
 
 
 @dataclass(frozen=True)
@@ -177,6 +190,37 @@ class FilterRows:
             yield block.filter(pa.array(keep, pa.bool_()))
 
 
+def portions(results: Iterator[Any], max_bytes: int, every: int = 16) -> Iterator[list[Any]]:
+    """The results in lists of at most about `max_bytes`: a function may make much of little. To
+    be quick, only one of `every` is measured."""
+    portion: list[Any] = []
+    size = 0
+    for number, result in enumerate(results):
+        portion.append(result)
+        if number % every == 0:
+            size += every * bytes_of(result)
+            if size >= max_bytes:
+                yield portion
+                portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def bytes_of(value: Any) -> int:
+    """About how much memory a row or a batch takes."""
+    if isinstance(value, Mapping):
+        return sum(map(bytes_of, value.values()))
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, (list, tuple)):
+        return 8 + len(value) * bytes_of(value[0]) if value else 8
+    if hasattr(value, "memory_usage"):  # pandas
+        return int(np.sum(value.memory_usage()))
+    if hasattr(value, "estimated_size"):  # polars
+        return int(value.estimated_size())
+    return int(getattr(value, "nbytes", 8))
+
+
 # -- functions of batches -----------------------------------------------------------------------
 
 
@@ -187,6 +231,7 @@ class MapBatches:
     batch_size: int | None
     batch_format: str
     zero_copy: bool
+    max_bytes: int = field(default_factory=_block_limit)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for pieces in rebatched(blocks, self.batch_size):
@@ -194,20 +239,25 @@ class MapBatches:
 
     def _of_piece(self, block: Block) -> Iterator[Block]:
         """The outputs for one block, whose rows are several whole batches."""
+        for outputs in portions(self._results(block), self.max_bytes, every=1):
+            try:
+                yield joined(outputs)
+            except (TypeError, ValueError) as error:
+                add_note(error, f"in what {self.name} returned")
+                raise
+
+    def _results(self, block: Block) -> Iterator[Batch]:
         batches = slices(block, self.batch_size, self.batch_format)
         if not self.zero_copy:
             batches = map(_copied, batches)
-        outputs: list[Batch] = []
         try:
             for _, result in self.udf.results(batches):
-                outputs.extend(result if hasattr(result, "__next__") else [result])
+                if hasattr(result, "__next__"):
+                    yield from result
+                else:
+                    yield result
         except FunctionError as failure:
             raise _blame(failure, self.name) from None
-        try:
-            yield joined(outputs)
-        except (TypeError, ValueError) as error:
-            add_note(error, f"in what {self.name} returned")
-            raise
 
 
 def slices(block: Block, batch_size: int | None, batch_format: str) -> Iterator[Batch]:

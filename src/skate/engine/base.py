@@ -19,6 +19,7 @@ Promises that hold for every method, on every engine:
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -181,6 +182,35 @@ class Engine(ABC):
 
         Errors count as ready. The caller has checked types, duplicates and `num_returns`.
         """
+
+    def wait_mixed(
+        self, waitables: Sequence[Any], num_returns: int, timeout: float | None
+    ) -> tuple[list[Any], list[Any]]:
+        """As wait, with generators among the references: one is ready when its next item is."""
+        from skate._refs import ObjectRefGenerator
+
+        ready: set[Any] = set()
+        changed = threading.Condition()
+
+        def marker(waitable: Any) -> Callable[[], None]:
+            def mark() -> None:
+                with changed:
+                    ready.add(waitable)
+                    changed.notify()
+
+            return mark
+
+        for waitable in waitables:
+            if isinstance(waitable, ObjectRefGenerator):
+                ref, index = waitable._generator_ref, waitable._index
+                self.add_stream_callback(ref, index, marker(waitable))
+            else:
+                self.add_done_callback(waitable, marker(waitable))
+        with changed:
+            changed.wait_for(lambda: len(ready) >= num_returns, timeout)
+            chosen = [waitable for waitable in waitables if waitable in ready][:num_returns]
+        taken = set(chosen)
+        return chosen, [waitable for waitable in waitables if waitable not in taken]
 
     @abstractmethod
     def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:

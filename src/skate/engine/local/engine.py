@@ -373,6 +373,13 @@ class LocalEngine(Objects, Asking):
             entry.stream.when_ready(index, lambda: self.reactor.after.append(callback))
         self.reactor.interrupt()
 
+    def _watch_item(self, generator: ObjectRef[Any], index: int) -> Entry:
+        entry = Entry(self.next_id())
+        with self.lock:
+            stream = self.entry_of(generator).stream
+            stream.when_ready(index, lambda: self.complete(entry, INLINE, None))
+        return entry
+
     # -- actors --------------------------------------------------------------------------------
 
     def create_actor(

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from skate import _serialization, exceptions
-from skate._refs import ObjectRef
+from skate._refs import ObjectRef, ObjectRefGenerator
 from skate.engine.local.reactor import Reactor, Waiter
 from skate.engine.local.store import SegmentMovedError, Store, parts_of
 
@@ -126,6 +126,10 @@ class Objects(ABC):
     @abstractmethod
     def _hold(self, entry: Entry) -> None:
         """This process begins to need an entry that came from elsewhere. The lock is held."""
+
+    @abstractmethod
+    def _watch_item(self, generator: ObjectRef[Any], index: int) -> Entry:
+        """A new entry that will be completed when item `index` of the stream is there."""
 
     def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
         """Wait; False on time-out. Workers give their CPUs back meanwhile."""
@@ -270,6 +274,34 @@ class Objects(ABC):
         for position in reversed(positions):
             del rest[position]
         return ready, rest
+
+    def wait_mixed(
+        self, waitables: Sequence[Any], num_returns: int, timeout: float | None
+    ) -> tuple[list[Any], list[Any]]:
+        entries = [
+            self._next_item(waitable)
+            if isinstance(waitable, ObjectRefGenerator)
+            else self.entry_of(waitable)
+            for waitable in waitables
+        ]
+        if sum(entry.kind is not None for entry in entries) < num_returns:
+            self._await(set(entries), num_returns, timeout, fail_fast=False)
+        ready: list[Any] = []
+        rest: list[Any] = []
+        for waitable, entry in zip(waitables, entries, strict=True):
+            chosen = entry.kind is not None and len(ready) < num_returns
+            (ready if chosen else rest).append(waitable)
+        return ready, rest
+
+    def _next_item(self, generator: ObjectRefGenerator) -> Entry:
+        """An entry that is complete when the generator's next item is there. One per item, or
+        else whoever polls would leave another one behind each time."""
+        watched = generator._watched
+        if watched is None or watched[0] != generator._index:
+            self.entry_of(generator._generator_ref)
+            entry = self._watch_item(generator._generator_ref, generator._index)
+            generator._watched = watched = (generator._index, entry)
+        return watched[1]
 
     def _await(
         self, wanted: set[Entry], missing: int, timeout: float | None, fail_fast: bool

@@ -365,18 +365,23 @@ class WorkerEngine(Objects, Asking):
     def add_stream_callback(
         self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
     ) -> None:
+        with self.lock:
+            entry = self._watch_item(generator, index)
+            self.on_complete(entry, lambda _: self.reactor.after.append(callback))
+        self.reactor.flush()
+
+    def _watch_item(self, generator: ObjectRef[Any], index: int) -> Entry:
         entry = Entry(self.next_id())
-
-        def ready(_: Entry) -> None:
-            self.entries.pop(entry.id, None)
-            self.reactor.after.append(callback)
-
+        entry.asked = True
         with self.lock:
             self.entries[entry.id] = entry
-            self.on_complete(entry, ready)
+            self.on_complete(entry, self._forget_watch)
             args = _serialization.dumps((generator._id, index)).packed()
             self.send((m.REQUEST, entry.id, "stream_wait", args))
-        self.reactor.flush()
+        return entry
+
+    def _forget_watch(self, entry: Entry) -> None:
+        self.entries.pop(entry.id, None)
 
     # -- actors --------------------------------------------------------------------------------
 

@@ -14,13 +14,17 @@ from typing import Any
 from skate.engine.local import forkserver
 from skate.engine.local.hub.workers import Worker
 
-# Modules that are worth having in the warm server, and safe to fork after. TensorFlow and JAX are
-# not here: they start threads that a fork would lose.
+# Modules that are worth having in the warm server, and safe to fork after. TensorFlow is: importing
+# it starts no thread, its runtime starts with the first operation. JAX is not here: it starts
+# threads that a fork would lose.
 _QUICK = ("numpy", "pyarrow", "PIL", "polars")
 _SLOW = (
     "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
-    "lightning", "pytorch_lightning", "datasets", "numba",
+    "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow", "skate.data._stages",
 )  # fmt: skip
+# What a module in use will import only when it is first called: cheaper once than in each worker.
+# pyarrow loads pandas, where there is one, for the first array that it makes.
+_IMPORTED_LATER = {"skate.data._stages": ("pandas",)}
 _PATIENCE = 1.0  # seconds for a server that is to end
 WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server
 
@@ -158,8 +162,9 @@ class Servers:
 
     def warm_up(self) -> None:
         """Have a warm server with all that this process uses now."""
-        modules = [*self._asked_preload]
-        modules += [name for name in _in_use(_QUICK + _SLOW) if name not in modules]
+        used = _in_use(_QUICK + _SLOW)
+        later = [name for module in used for name in _IMPORTED_LATER.get(module, ())]
+        modules = list(dict.fromkeys([*self._asked_preload, *used, *later]))
         if modules and self._outdated(modules):
             self._warm = self._start(modules)
 
