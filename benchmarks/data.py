@@ -5,6 +5,7 @@
     python -m benchmarks.data                   everything
     python -m benchmarks.data --no-ray          without Ray, which takes most of the time
     python -m benchmarks.data --only sort       the rows whose name contains "sort"
+    python -m benchmarks.data --growth          from 1 to 64 files and from 0.1 to 10 GB
 
 The images are the 10,000 of FashionMNIST's test set where Debian's `dataset-fashion-mnist` is
 installed, else as many random ones of the same size.
@@ -20,7 +21,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.data_growth import passes_by_gigabytes, seconds_by_files
 from benchmarks.rows import Goal, Row, at_most, share_of, times_ray
 from benchmarks.timing import timed
 
@@ -189,45 +190,22 @@ def drain(batches: Any) -> int:
     return sum(1 for _ in batches)
 
 
-def peak_of_10_gb() -> float:
-    """MB over the baseline, in this process and its workers, of a pass over generated rows."""
-    import psutil
+# -- growth ---------------------------------------------------------------------------------------
 
-    import skate
+
+def report_growth() -> None:
     import skate.data
 
-    def grow(batch: dict[str, Any]) -> dict[str, Any]:
-        return {"x": np.repeat(batch["id"][:, None], 125, 1)}
-
-    skate.data.range(100).map_batches(grow).count()
-    process = psutil.Process()
-
-    def used() -> float:
-        family = [process, *process.children(recursive=True)]
-        return sum(float(p.memory_full_info().pss) for p in family if p.is_running()) / 2**20
-
-    baseline, peak, stop = used(), [0.0], threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(0.1):
-            try:
-                peak[0] = max(peak[0], used())
-            except psutil.Error:
-                continue
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    rows = sum(
-        len(batch["x"])
-        for batch in skate.data.range(10_000_000, override_num_blocks=400)
-        .map_batches(grow)
-        .iter_batches(batch_size=None)
-    )
-    stop.set()
-    watcher.join()
-    skate.shutdown()
-    assert rows == 10_000_000
-    return peak[0] - baseline
+    with tempfile.TemporaryDirectory() as folder:
+        points = seconds_by_files(
+            write_tables,
+            lambda place: on_library(skate.data, "map_batches", place)(),
+            Path(folder),
+        )
+    for files, seconds in points:
+        print(f"{ROWS:,} rows in {files} files, map_batches: {ROWS / seconds:,.0f} rows/s")
+    for gigabytes, seconds, peak in passes_by_gigabytes():
+        print(f"{gigabytes:g} GB streamed: {gigabytes / seconds:.2f} GB/s, peak {peak:,.0f} MB")
 
 
 # -- one number in a process of its own -----------------------------------------------------------
@@ -235,7 +213,7 @@ def peak_of_10_gb() -> float:
 
 def one(system: str, name: str, folder: Path) -> float:
     if name == "memory":
-        return peak_of_10_gb()
+        return passes_by_gigabytes((10.0,))[0][2]
     units = IMAGES if name == "inference" else ROWS
     work = work_of(system, name, folder)
     if name == "inference":  # the start of actors and the loading of the model are part of it
@@ -263,11 +241,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains it")
     parser.add_argument("--no-ray", action="store_true", help="leave Ray out")
+    parser.add_argument("--growth", action="store_true", help="1 to 64 files, 0.1 to 10 GB")
     parser.add_argument("--one", nargs=3, metavar=("SYSTEM", "ROW", "FOLDER"))
     options = parser.parse_args()
     if options.one:
         system, name, folder = options.one
         print(json.dumps(one(system, name, Path(folder))))
+        return
+    if options.growth:
+        report_growth()
         return
     with tempfile.TemporaryDirectory() as folder:
         write_tables(Path(folder))

@@ -59,6 +59,45 @@ def test_functions_are_forgotten() -> None:
     assert len(local().hub.functions) < 50
 
 
+def test_workers_forget_functions_that_are_gone() -> None:
+    def known_by_workers() -> int:
+        return sum(len(worker.functions) for worker in local().processes.workers.values())
+
+    for i in range(100):
+        skate.get(skate.remote(lambda x: x).remote(i), timeout=20)
+    skate.get(identity.remote(0), timeout=20)
+    assert known_by_workers() < 20
+
+    @skate.remote
+    def functions_here() -> int:
+        engine: Any = installed_engine()
+        return len(engine.execution._functions)
+
+    assert skate.get(functions_here.remote(), timeout=20) < 20
+
+
+def test_returned_values_are_dropped_when_a_later_one_cannot_be_sent() -> None:
+    import threading
+
+    import numpy as np
+
+    @skate.remote(num_returns=2, max_retries=0)
+    def half() -> Any:
+        return np.ones(1_000_000), threading.Lock()
+
+    before = segments()
+    for _ in range(5):
+        with pytest.raises(TypeError):
+            skate.get(half.remote(), timeout=20)
+    assert segments() <= before
+
+
+def segments() -> int:
+    import os
+
+    return len(os.listdir(local().store._dirs["s"]))
+
+
 def test_a_cancelled_task_that_a_worker_gives_back_is_answered(flag: Any) -> None:
     @skate.remote
     def wait_for(flag: Flag | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate import _serialization, exceptions
 from skate._refs import DynamicObjectRefGenerator
+from skate._serialization import Serialized
 from skate.engine.local import messages as m
 from skate.engine.local.objects import FAILED, INLINE, INLINE_LIMIT
 from skate.engine.local.reactor import Waiter
@@ -49,7 +50,9 @@ class Answers:
         elif count == 0:
             self._send(work, (m.RESULT, id, *self.pack(None), _micros(start)))
         else:
-            values = [self.pack(item) for item in _exactly(value, count)]
+            # Nothing is kept before all are known to be serialisable.
+            prepared = [_prepared(item) for item in _exactly(value, count)]
+            values = [self._keep(item) for item in prepared]
             self._send(work, (m.RESULTS, id, values, _micros(start)))
 
     def _collect(self, work: Work, items: Any) -> DynamicObjectRefGenerator:
@@ -65,11 +68,11 @@ class Answers:
         return DynamicObjectRefGenerator(refs)
 
     def pack(self, value: Any) -> Value:
-        if _serialization.is_plain((value,)):
-            data = pickle.dumps(value, 5)
-            if len(data) <= INLINE_LIMIT:
-                return INLINE, data, ()
-        serialized = _serialization.dumps(value, "result")
+        return self._keep(_prepared(value))
+
+    def _keep(self, serialized: bytes | Serialized) -> Value:
+        if isinstance(serialized, bytes):
+            return INLINE, serialized, ()
         kind, stored = self._engine.keep(serialized)
         if serialized.refs:
             with self._engine.lock:
@@ -210,6 +213,15 @@ _INTERRUPTS = (KeyboardInterrupt, exceptions.TaskCancelledError)
 
 def _micros(start: float) -> int:
     return int((time.perf_counter() - start) * 1e6)
+
+
+def _prepared(value: Any) -> bytes | Serialized:
+    """The value in bytes if it is plain and small, else as it can be laid out in memory."""
+    if _serialization.is_plain((value,)):
+        data = pickle.dumps(value, 5)
+        if len(data) <= INLINE_LIMIT:
+            return data
+    return _serialization.dumps(value, "result")
 
 
 def _exactly(value: Any, count: int) -> list[Any]:

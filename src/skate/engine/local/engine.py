@@ -100,8 +100,8 @@ class LocalEngine(Objects, Asking):
         Desk(self, self.requests)
         self.planner = Planner(self)
         self._collected = 0  # messages since the last flush
-        # What functions that are gone have kept: closure references, and where they are stored.
-        self._unexported: deque[tuple[list[int], int, Any]] = deque()
+        # Functions that are gone: key, references in their closures, where they were stored.
+        self._unexported: deque[tuple[int, list[int], int, Any]] = deque()
         self.closed = False
         self.reactor.start_courier()
         _engines.add(self)
@@ -239,7 +239,8 @@ class LocalEngine(Objects, Asking):
             self.collect()
         while self._unexported:
             with self.lock:
-                nested, kind, data = self._unexported.popleft()
+                key, nested, kind, data = self._unexported.popleft()
+                self.hub.forget_function(key)
                 self.hub.counts.drop(nested)
                 if kind == STORED:
                     self.processes.free_segment(data)
@@ -299,8 +300,8 @@ class LocalEngine(Objects, Asking):
             self.hub.counts.add([self.entry_of(ref).id for ref in serialized.refs])
         record = Function(key, kind, data, name, _modules_used(function, serialized.payload))
         nested = [ref._id for ref in serialized.refs]
-        if nested or kind == STORED:
-            weakref.finalize(record, self._unexported.append, (nested, kind, data)).atexit = False
+        gone = (key, nested, kind, data)
+        weakref.finalize(record, self._unexported.append, gone).atexit = False
         spec.exported = (self, record)
         return spec.exported
 

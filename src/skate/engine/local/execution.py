@@ -88,6 +88,7 @@ class Execution:
         self._waiting = 0  # the main thread is inside get or wait
         self.handlers: dict[int, Callable[..., None]] = {
             m.FUNCTION: self._on_function,
+            m.FORGET: self._on_forget,
             m.CREATE: lambda *rest: self._enqueue(((m.CREATE, *rest), None)),
             m.CANCEL: self._on_cancel,
             m.STEAL: self._on_steal,
@@ -103,6 +104,9 @@ class Execution:
 
     def _on_function(self, key: int, kind: int, data: Any, name: str) -> None:
         self._functions[key] = (kind, data, name)
+
+    def _on_forget(self, key: int) -> None:
+        self._functions.pop(key, None)
 
     def on_task(self, message: Message) -> None:
         if self._waiting:

@@ -15,6 +15,7 @@ CALL = 3  # id, method, kind, data, dependencies, num_returns, extra
 VALUE = 4  # id, kind, data
 CANCEL = 5  # id
 STEAL = 6  #
+FORGET = 7  # key of a function that nobody can send any more
 RECYCLE = 8  # segment name
 CREDIT = 9  # id of a streaming task, items consumed (-1: wants no more)
 PEER = 10  # actor, name of its socket ("": not now), whether it keeps no order, process number

@@ -44,9 +44,12 @@ def _set_variables(settings: Mapping[str, Any]) -> None:
 
 
 def _set_threads(count: int) -> None:
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "set_num_threads"):
-        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", count)))
+    """For libraries that were loaded before the fork and have read the variables already."""
+    count = int(os.environ.get("OMP_NUM_THREADS", count))
+    for module, setter in (("torch", "set_num_threads"), ("pyarrow", "set_cpu_count")):
+        set_count = getattr(sys.modules.get(module), setter, None)
+        if set_count is not None:
+            set_count(count)
 
 
 def _set_paths(settings: Mapping[str, Any]) -> None:

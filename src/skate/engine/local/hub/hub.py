@@ -10,6 +10,7 @@ or that makes a call. What comes from workers arrives in `received`, in order pe
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ class Hub(Lives):
 
     def __init__(self, engine: LocalEngine, scheduler: Scheduler, processes: Processes) -> None:
         super().__init__(engine, scheduler, processes)
-        self.removed_groups: dict[int, Group] = {}
+        self.removed_groups: deque[Group] = deque(maxlen=1000)  # for those who ask later
         self.handlers: dict[int, Any] = {
             m.RESULT: self.on_result,
             m.RESULTS: self.on_results,

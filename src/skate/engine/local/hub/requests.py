@@ -155,7 +155,7 @@ class Requests:
         group = self._hub.scheduler.groups.pop(id, None)
         if group is not None:
             self._hub.remove_group(group)
-            self._hub.removed_groups[id] = group
+            self._hub.removed_groups.append(group)
 
     def find_group(self, name: str) -> tuple[int, list[dict[str, float]]]:
         for group in self._hub.scheduler.groups.values():
@@ -165,7 +165,7 @@ class Requests:
         raise ValueError(f"there is no placement group named {name!r}; named groups: {names}")
 
     def group_table(self) -> dict[str, dict[str, Any]]:
-        groups = [*self._hub.scheduler.groups.values(), *self._hub.removed_groups.values()]
+        groups = [*self._hub.scheduler.groups.values(), *self._hub.removed_groups]
         rows = [group.describe(self._engine.node_id) for group in groups]
         return {str(row["placement_group_id"]): row for row in rows}
 

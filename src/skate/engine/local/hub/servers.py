@@ -14,7 +14,7 @@ from typing import Any
 from skate.engine.local import forkserver
 from skate.engine.local.hub.workers import Worker
 
-# Modules that are worth having in the warm server, and safe to fork after. TensorFlow is: importing
+# Modules worth having in the warm server, and safe to fork after. TensorFlow is: importing
 # it starts no thread, its runtime starts with the first operation. JAX is not here: it starts
 # threads that a fork would lose.
 _QUICK = ("numpy", "pyarrow", "PIL", "polars")

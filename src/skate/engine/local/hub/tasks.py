@@ -148,6 +148,14 @@ class Tasks(Streaming):
             message = (m.FUNCTION, function.key, function.kind, function.data, function.name)
             self.processes.send(worker, message, at_once=False)
 
+    def forget_function(self, key: int) -> None:
+        """The function is gone, and with it all work that could need it: workers need not keep
+        it, and what its closure holds, any longer."""
+        for worker in self.processes.workers.values():
+            if key in worker.functions:
+                worker.functions.discard(key)
+                self.processes.send(worker, (m.FORGET, key), at_once=False)
+
     def _dependency_values(self, task: Task) -> list[tuple[Any, ...]]:
         return [(slot, e.kind, e.data, e.id) for slot, e in task.dependencies]
 
