@@ -24,6 +24,7 @@ from typing import Any
 
 from skate import exceptions
 from skate._serialization import Packed, Serialized
+from skate.engine.local.copying import copy
 from skate.engine.local.mapping import Mapping, map_copy_on_write, map_shared
 
 Location = tuple[str, int]  # name, bytes
@@ -321,7 +322,7 @@ def _copy_into(mapping: Mapping, value: Serialized) -> None:
     with memoryview(mapping).cast("B") as target:
         for part in _laid_out(value):
             length = len(part)
-            target[position : position + length] = part
+            copy(target[position : position + length], part)
             position += length
 
 
