@@ -56,7 +56,8 @@ def argument_error(error: SkateError, function_name: str) -> SkateError:
 
 
 def format_remote_traceback(exc: BaseException) -> str:
-    """The traceback without the frames of the engine, chained exceptions included."""
+    """The user's frames, chained exceptions included; where there are none, those of skate's
+    libraries without the engine."""
     report = traceback.TracebackException.from_exception(exc)
     _drop_engine_frames(report, exc)
     return "".join(report.format())
@@ -78,7 +79,8 @@ def _drop_engine_frames(
     frames = list(report.stack)
     if isinstance(exc, TaskError):
         frames = _up_to_the_call(frames)
-    report.stack[:] = [frame for frame in frames if not _is_engine_frame(frame.filename)]
+    users = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    report.stack[:] = users or [f for f in frames if not _is_engine_frame(f.filename)]
     _drop_engine_frames(report.__cause__, exc.__cause__)
     _drop_engine_frames(report.__context__, exc.__context__)
     members = getattr(report, "exceptions", None) or ()
@@ -93,7 +95,7 @@ def _up_to_the_call(frames: list[traceback.FrameSummary]) -> list[traceback.Fram
 
 
 def _is_engine_frame(filename: str) -> bool:
-    """Engine and façade are hidden; the libraries on top are part of what the user reads."""
+    """Whether it is the engine or the façade, and none of the libraries on top."""
     if not filename.startswith(_PACKAGE):
         return False
     inside = filename[len(_PACKAGE) :]
@@ -188,6 +190,7 @@ def make_dual(error: TaskError) -> TaskError:
         "cause": cause,
         "_task_error": error,
     }
+    attributes.pop("__notes__", None)  # the remote traceback, which is the message, has them
     _fill(dual, cause.args, attributes, dict(_members(cause)))
     assert isinstance(dual, TaskError)
     return dual

@@ -169,7 +169,7 @@ def test_columns_of_unequal_length_are_an_error_that_says_so():
 
 @pytest.mark.parametrize("wrong", [3, "text", None])
 def test_what_is_no_batch_is_an_error_that_shows_it(wrong):
-    with pytest.raises(TypeError, match=type(wrong).__name__):
+    with pytest.raises(ValueError, match=type(wrong).__name__):
         block_of_batch(wrong)
 
 

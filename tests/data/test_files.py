@@ -282,7 +282,7 @@ class TestWriting:
                 return sum(block.num_rows for block in blocks)
 
             def on_write_complete(self, write_result):
-                self.total = sum(write_result)
+                self.total = sum(write_result.write_returns)
 
         sink = Counter()
         skate.data.range(7).write_datasink(sink)
@@ -308,3 +308,53 @@ def test_unknown_keywords_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(TypeError, match="encodin"):
         skate.data.read_text(tmp_path / "a.txt", encodin="utf-8")
+
+
+class TestParquetFiles:
+    def test_files_that_differ_are_brought_together(self, tmp_path):
+        pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
+        pq.write_table(pa.table({"a": [2.5], "b": ["x"]}), tmp_path / "2.parquet")
+        dataset = skate.data.read_parquet(str(tmp_path))
+        assert dataset.columns() == ["a", "b"]
+        assert dataset.take_all() == [{"a": 1.0, "b": None}, {"a": 2.5, "b": "x"}]
+        assert dataset.select_columns(["b"]).take_all() == [{"b": None}, {"b": "x"}]
+
+    def test_a_schema_may_be_given(self, tmp_path):
+        pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
+        wanted = pa.schema([("a", pa.float32()), ("b", pa.string())])
+        dataset = skate.data.read_parquet(str(tmp_path), schema=wanted)
+        assert dataset.schema().types == [pa.float32(), pa.string()]
+        assert dataset.take_all() == [{"a": 1.0, "b": None}]
+
+    def test_sizes_of_files_and_options_of_the_writer(self, tmp_path):
+        skate.data.range(10, override_num_blocks=1).write_parquet(
+            str(tmp_path),
+            max_rows_per_file=4,
+            arrow_parquet_args_fn=lambda: {"compression": "gzip"},
+        )
+        files = sorted(tmp_path.iterdir())
+        assert [pq.read_metadata(file).num_rows for file in files] == [4, 4, 2]
+        assert pq.read_metadata(files[0]).row_group(0).column(0).compression == "GZIP"
+
+    def test_a_random_order_of_files(self, tmp_path):
+        for number in range(8):
+            pq.write_table(pa.table({"a": [number]}), tmp_path / f"{number}.parquet")
+
+        def orders(**options):
+            config = skate.data.FileShuffleConfig(seed=5, **options)
+            dataset = skate.data.read_parquet(str(tmp_path), shuffle=config)
+            return [[row["a"] for row in dataset.take_all()] for _ in range(2)]
+
+        first, second = orders()
+        assert sorted(first) == list(range(8))
+        assert first != second
+        assert orders() == [first, second]
+        fixed = orders(reseed_after_execution=False)
+        assert fixed[0] == fixed[1]
+
+
+def test_folders_of_keys_and_values_become_columns(tmp_path):
+    (tmp_path / "k=1").mkdir()
+    (tmp_path / "k=1" / "a.csv").write_text("a\n1\n")
+    assert skate.data.read_csv(str(tmp_path)).take_all() == [{"a": 1, "k": "1"}]
+    assert skate.data.read_csv(str(tmp_path), partitioning=None).take_all() == [{"a": 1}]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         from_arrow,
         from_arrow_refs,
         from_blocks,
+        from_dask,
         from_huggingface,
         from_items,
         from_numpy,
@@ -52,6 +53,13 @@ if TYPE_CHECKING:
         read_webdataset,
     )
     from skate.data._schema import Schema
+    from skate.data._seeds import RandomSeedConfig
+    from skate.data.collate_fn import (
+        ArrowBatchCollateFn,
+        CollateFn,
+        NumpyBatchCollateFn,
+        PandasBatchCollateFn,
+    )
     from skate.data.dataset import Dataset, MaterializedDataset
     from skate.data.datasource import (
         BlockBasedFileDatasink,
@@ -75,7 +83,7 @@ _HOMES = {
     "_compute": "ActorPoolStrategy TaskPoolStrategy",
     "_context": "DataContext ExecutionOptions ExecutionResources",
     "_from": (
-        "from_arrow from_arrow_refs from_blocks from_huggingface from_items from_numpy "
+        "from_arrow from_arrow_refs from_blocks from_dask from_huggingface from_items from_numpy "
         "from_numpy_refs from_pandas from_pandas_refs from_tf from_torch range range_tensor"
     ),
     "_read": (
@@ -83,6 +91,8 @@ _HOMES = {
         "read_parquet read_sql read_text read_tfrecords read_webdataset"
     ),
     "_schema": "Schema",
+    "_seeds": "RandomSeedConfig",
+    "collate_fn": "ArrowBatchCollateFn CollateFn NumpyBatchCollateFn PandasBatchCollateFn",
     "dataset": "Dataset MaterializedDataset",
     "datasource": (
         "BlockBasedFileDatasink Datasink Datasource ReadTask RowBasedFileDatasink SaveMode"
@@ -96,13 +106,19 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names.spli
 _OLD_NAMES = {"DatasetContext": "DataContext", "DatasetIterator": "DataIterator"}
 _MODULES = (
     "aggregate",
+    "block",
+    "collate_fn",
+    "context",
     "dataset",
     "datasource",
+    "datatype",
+    "exceptions",
     "expressions",
     "grouped_data",
     "iterator",
     "preprocessor",
     "preprocessors",
+    "random_access_dataset",
 )
 
 
@@ -115,7 +131,9 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         found = import_module(f"skate.data.{name}")
     else:
-        raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
+        from skate._former import no_such_name
+
+        raise AttributeError(no_such_name("data", name))
     globals()[name] = found
     return found
 
@@ -126,7 +144,9 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ActorPoolStrategy",
+    "ArrowBatchCollateFn",
     "BlockBasedFileDatasink",
+    "CollateFn",
     "DataContext",
     "DataIterator",
     "Dataset",
@@ -139,7 +159,10 @@ __all__ = [
     "FileShuffleConfig",
     "GroupedData",
     "MaterializedDataset",
+    "NumpyBatchCollateFn",
+    "PandasBatchCollateFn",
     "Preprocessor",
+    "RandomSeedConfig",
     "ReadTask",
     "RowBasedFileDatasink",
     "SaveMode",
@@ -150,6 +173,7 @@ __all__ = [
     "from_arrow",
     "from_arrow_refs",
     "from_blocks",
+    "from_dask",
     "from_huggingface",
     "from_items",
     "from_numpy",

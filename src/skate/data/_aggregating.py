@@ -15,18 +15,16 @@ from skate.data._consuming import Consuming
 class Aggregating(Consuming):
     """Results are computed block by block and joined: the rows never have to be in memory."""
 
-    def aggregate(self, *aggs: agg.AggregateFn) -> dict[str, Any] | None:
-        """The results by name, such as `{"mean(x)": 4.5}`; None without rows."""
+    def aggregate(self, *aggs: agg.AggregateFn) -> dict[str, Any]:
+        """The results by name, such as `{"mean(x)": 4.5}`."""
         if not aggs:
             raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
+        agg.check_targets(aggs)
+        aggs = agg.distinct_names(aggs)
         states = [function.zero() for function in aggs]
-        rows = 0
         for block in self._blocks():
-            rows += block.num_rows
             if block.num_rows:
                 states = [f.add(s, block) for f, s in zip(aggs, states, strict=True)]
-        if not rows:
-            return None
         return {f.name: f.finalize(s) for f, s in zip(aggs, states, strict=True)}
 
     def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:
@@ -48,7 +46,7 @@ class Aggregating(Consuming):
         """The distinct values of a column."""
         self._check_column(column)
         found = self.aggregate(agg.Unique(column, ignore_nulls=ignore_nulls))
-        return [] if found is None else list(next(iter(found.values())))
+        return list(next(iter(found.values())))
 
     def _one(self, make: Callable[..., agg.AggregateFn], on: Any, **arguments: Any) -> Any:
         """One number for one column; a dictionary for several."""
@@ -57,7 +55,7 @@ class Aggregating(Consuming):
             return None
         found = self.aggregate(*(make(column, **arguments) for column in columns))
         if len(columns) == 1:
-            return None if found is None else next(iter(found.values()))
+            return next(iter(found.values()))
         return found
 
     def _numeric_columns(self, on: Any, exclude: Sequence[str] = ()) -> list[str]:

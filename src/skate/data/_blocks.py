@@ -185,7 +185,7 @@ def block_of_batch(batch: Batch) -> Block:
         return plain_block(batch)
     if is_array(batch):
         return mark_plain(_table({PLAIN: column_of_array(to_array(batch))}))
-    raise TypeError(
+    raise ValueError(
         "a batch is a dictionary of arrays, a pandas or polars DataFrame, a pyarrow Table, or a "
         f"list of values; the function returned {_short(batch)} of type {type(batch).__name__}"
     )
@@ -287,13 +287,20 @@ def compact(block: Block) -> Block:
     return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
-def missing_column(name: str, names: Sequence[str]) -> KeyError:
+class MissingColumnError(KeyError, ValueError):
+    """There is no such column. Ray raises a KeyError in some places and a ValueError in others."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def missing_column(name: str, names: Sequence[str]) -> MissingColumnError:
     """The error for a column that is not there."""
     from skate._nearest import nearest_names
 
     near = nearest_names(name, names, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return KeyError(f"there is no column {name!r}; the columns are {list(names)}{hint}")
+    return MissingColumnError(f"there is no column {name!r}; the columns are {list(names)}{hint}")
 
 
 def check_columns(wanted: Sequence[str], names: Sequence[str]) -> None:

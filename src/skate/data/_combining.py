@@ -16,6 +16,7 @@ from skate.data._exchange import (
     Union,
     Zip,
 )
+from skate.data._seeds import RandomSeedConfig, numpy_seed
 from skate.data.grouped_data import GroupedData, GroupTogether
 
 if TYPE_CHECKING:
@@ -42,8 +43,13 @@ class Combining(Core):
         right_on: str | Sequence[str] | None = None,
         left_suffix: str | None = None,
         right_suffix: str | None = None,
+        *,
+        partition_size_hint: int | None = None,
+        aggregator_ray_remote_args: dict[str, Any] | None = None,
+        validate_schemas: bool = False,
     ) -> Dataset:
-        """Rows with equal keys. The result has `num_partitions` blocks."""
+        """Rows with equal keys. The result has `num_partitions` blocks. `validate_schemas` looks
+        for the columns now; the two before it are for Ray's shuffle, which is not needed here."""
         if join_type not in JOINS:
             raise ValueError(f"join_type takes {', '.join(map(repr, JOINS))}; got {join_type!r}")
         left = (on,) if isinstance(on, str) else tuple(on)
@@ -51,6 +57,10 @@ class Combining(Core):
         right = (right,) if isinstance(right, str) else tuple(right)
         if len(left) != len(right):
             raise ValueError(f"on and right_on differ in length: {left} and {right}")
+        if validate_schemas:
+            for dataset, keys in ((self, left), (ds, right)):
+                for key in keys:
+                    dataset._check_column(key)  # type: ignore[attr-defined]
         suffixes = (left_suffix, right_suffix)
         node = Join((self._plan, ds._plan), join_type, left, right, *suffixes, num_partitions)
         return self._with(node)
@@ -60,12 +70,14 @@ class Combining(Core):
         num_blocks: int | None = None,
         target_num_rows_per_block: int | None = None,
         *,
+        strict: bool = False,
         shuffle: bool = False,
         keys: Sequence[str] | None = None,
         sort: bool = False,
     ) -> Dataset:
         """The rows in `num_blocks` blocks, or in blocks of a number of rows. `shuffle` mixes them,
-        `keys` puts rows with equal keys into one block, which is sorted by them in any case."""
+        `keys` puts rows with equal keys into one block, which is sorted by them in any case.
+        `strict` forbids smaller blocks than asked for, of which there is only the last here."""
         if (num_blocks is None) == (target_num_rows_per_block is None):
             raise ValueError("give num_blocks or target_num_rows_per_block, one of them")
         if keys is not None:
@@ -80,22 +92,31 @@ class Combining(Core):
             return self.random_shuffle(num_blocks=num_blocks)
         return self._with(Repartition((self._plan,), num_blocks, target_num_rows_per_block))
 
-    def random_shuffle(self, *, seed: int | None = None, num_blocks: int | None = None) -> Dataset:
-        """All rows in random order, the same for the same seed."""
-        return self._with(Shuffle((self._plan,), seed, num_blocks))
+    def random_shuffle(
+        self,
+        *,
+        seed: int | RandomSeedConfig | None = None,
+        num_blocks: int | None = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """All rows in random order, the same for the same seed. Arrow does it in this process,
+        which needs no `ray_remote_args`."""
+        return self._with(Shuffle((self._plan,), numpy_seed(seed), num_blocks))  # type: ignore[arg-type]
 
-    def randomize_block_order(self, *, seed: int | None = None) -> Dataset:
+    def randomize_block_order(self, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
         """The blocks in random order; rows of a block stay together."""
-        return self._with(RandomizeBlocks((self._plan,), seed))
+        return self._with(RandomizeBlocks((self._plan,), numpy_seed(seed)))  # type: ignore[arg-type]
 
     def sort(
         self,
-        key: str | Sequence[str],
+        key: str | Sequence[str] | None,
         descending: bool | Sequence[bool] = False,
         boundaries: Sequence[Any] | None = None,
     ) -> Dataset:
         """Sorted by columns; equal rows keep their order, None comes last. `boundaries` of the
         first column say where blocks begin."""
+        if key is None:
+            raise ValueError("sort needs a column to sort by; got None")
         names = [key] if isinstance(key, str) else list(key)
         down = [descending] * len(names) if isinstance(descending, bool) else list(descending)
         if not names or len(down) != len(names):
@@ -111,5 +132,7 @@ class Combining(Core):
         self, key: str | Sequence[str] | None, num_partitions: int | None = None
     ) -> GroupedData:
         """Groups of rows with equal keys; None is one group of all."""
+        if callable(key):
+            raise ValueError(f"groupby takes names of columns; got the function {key!r}")
         keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
         return GroupedData(self, keys, num_partitions)  # type: ignore[arg-type]

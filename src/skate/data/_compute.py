@@ -15,8 +15,7 @@ class TaskPoolStrategy:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.size is not None and self.size < 1:
-            raise ValueError(f"size takes a number of at least 1; got {self.size}")
+        _check_positive(size=self.size)
 
 
 class ActorPoolStrategy:
@@ -33,6 +32,13 @@ class ActorPoolStrategy:
     ) -> None:
         if size is not None and (min_size is not None or max_size is not None):
             raise ValueError("give size, or min_size and max_size, not both")
+        _check_positive(
+            size=size,
+            min_size=min_size,
+            max_size=max_size,
+            initial_size=initial_size,
+            max_tasks_in_flight_per_actor=max_tasks_in_flight_per_actor,
+        )
         self.min_size = size or min_size or 1
         self.max_size = size or max_size or max(self.min_size, initial_size or 1)
         self.initial_size = initial_size or self.min_size
@@ -51,6 +57,12 @@ class ActorPoolStrategy:
 
     def __hash__(self) -> int:
         return hash(tuple(vars(self).values()))
+
+
+def _check_positive(**numbers: int | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name} takes a number of at least 1; got {number}")
 
 
 Compute = TaskPoolStrategy | ActorPoolStrategy

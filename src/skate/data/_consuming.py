@@ -15,10 +15,10 @@ from skate.data._bundles import Hoard, table_of
 from skate.data._context import DataContext
 from skate.data._core import Core
 from skate.data._executor import execute
+from skate.data._expressions import WithColumns
 from skate.data._optimizer import optimise
 from skate.data._schema import Schema
 from skate.data._transforms import DropColumns, RenameColumns, SelectColumns
-from skate.data.expressions import WithColumns
 
 if TYPE_CHECKING:
     import pandas
@@ -134,7 +134,7 @@ class Consuming(Core):
         """How many blocks there are; known once the dataset is materialised."""
         if isinstance(self._plan, plan.Input):
             return len(self._plan.bundles)
-        raise ValueError("the number of blocks is known after materialize()")
+        raise NotImplementedError("the number of blocks is known after materialize()")
 
     def input_files(self) -> list[str]:
         """The files that the dataset is read from."""
@@ -163,25 +163,24 @@ class Consuming(Core):
         print(plan.tree(optimise(self._plan)))
 
     def __repr__(self) -> str:
-        names = []
-        node = self._plan
-        while isinstance(node, (plan.Map, plan.Limit)):
-            names.append(node.name)
-            node = node.inputs[0]
-        lines = [*names, self._source_text(node)]
-        return "\n".join(
-            f"{'   ' * (n - 1)}+- {line}" if n else line for n, line in enumerate(lines)
-        )
+        return self._tree(self._plan)
+
+    def _tree(self, node: plan.Node) -> str:
+        """The operations down to what has rows, as text."""
+        if isinstance(node, (plan.Read, plan.Input)):
+            return self._source_text(node)
+        lines = [node.name]
+        for child in node.inputs:
+            first, *rest = self._tree(child).split("\n")
+            lines += [f"+- {first}", *(f"   {line}" for line in rest)]
+        return "\n".join(lines)
 
     def _source_text(self, node: plan.Node) -> str:
         schema, rows = _static_schema(node), _static_count(node)
         name = f"name={self._name}, " if self._name else ""
         text = Schema(schema).short() if schema is not None else "Unknown schema"
-        if isinstance(node, plan.Exchange):
-            return f"{node.name}({name}of {', '.join(child.name for child in node.inputs)})"
-        return (
-            f"{type(self).__name__}({name}num_rows={'?' if rows is None else rows}, schema={text})"
-        )
+        kind = type(self).__name__ if node is self._plan else "Dataset"
+        return f"{kind}({name}num_rows={'?' if rows is None else rows}, schema={text})"
 
     def _repr_html_(self) -> str:
         schema = self.schema(fetch_if_missing=False)

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from skate.data._execution_options import ExecutionOptions, ExecutionResources
+from skate.data._ray_settings import RaySettings, Refused
+
+__all__ = ["DataContext", "ExecutionOptions", "ExecutionResources", "driver_threads"]
+
 MB = 1 << 20
+_NO_LIMIT = 1 << 60
 
 
 @dataclass
-class ExecutionResources:
-    """Limits of an execution; None means no limit."""
-
-    cpu: float | None = None
-    object_store_memory: float | None = None
-
-
-@dataclass
-class ExecutionOptions:
-    """How datasets are executed. `resource_limits.cpu` bounds the tasks that run at a time and
-    `resource_limits.object_store_memory` the bytes of finished blocks that wait for a consumer."""
-
-    resource_limits: ExecutionResources = field(default_factory=ExecutionResources)
-
-
-@dataclass
-class DataContext:
+class DataContext(RaySettings, Refused):
     """Settings of this process. `DataContext.get_current()` is the one in use; change its
-    attributes."""
+    attributes. Those that do something are listed here; Ray's others are accepted where they
+    change no result (`RaySettings`) and raise where they would (`Refused`)."""
 
     target_max_block_size: int = 128 * MB
-    """Blocks are split above this many bytes."""
+    """Blocks are split above this many bytes; None: never."""
     target_min_block_size: int = 1 * MB
     """Small files are read together up to this many bytes."""
     in_driver_bytes: int = 4 * MB
@@ -49,11 +42,37 @@ class DataContext:
 
     _current: ClassVar[DataContext | None] = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "target_max_block_size" and value is None:
+            value = _NO_LIMIT
+        super().__setattr__(name, value)
+
     @classmethod
     def get_current(cls) -> DataContext:
         if DataContext._current is None:
             DataContext._current = DataContext()
         return DataContext._current
+
+    @classmethod
+    def _set_current(cls, context: DataContext | None) -> DataContext | None:
+        """Put another one in use; the one that was is returned."""
+        before, DataContext._current = DataContext._current, context
+        return before
+
+    @staticmethod
+    @contextmanager
+    def current(context: DataContext) -> Iterator[DataContext]:
+        """`with DataContext.current(changed): ...` uses another one for a while."""
+        before = DataContext._set_current(context)
+        try:
+            yield context
+        finally:
+            DataContext._set_current(before)
+
+    def set_dataset_logger_id(self, dataset_id: str) -> str | None:
+        """Note an id; the one before is returned."""
+        before, self.dataset_logger_id = self.dataset_logger_id, dataset_id
+        return before
 
     def copy(self) -> DataContext:
         return copy.deepcopy(self)

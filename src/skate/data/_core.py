@@ -30,6 +30,7 @@ class Core(Iterating):
         self._plan = node
         self._stats: ExecutionStats | None = None
         self._name: str | None = None
+        self._id: str | None = None
         self._known_schema: pa.Schema | None = None
 
     def _with(self, node: plan.Node) -> Dataset:

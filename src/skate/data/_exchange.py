@@ -19,7 +19,6 @@ from skate.data import _plan as plan
 from skate.data._blocks import Block, check_columns, concat
 from skate.data._bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
-from skate.data._stats import StageStats
 
 Streams = list[Iterator[Bundle]]
 
@@ -29,16 +28,6 @@ def collect(stream: Iterator[Bundle], context: DataContext) -> Hoard:
     for bundle in stream:
         hoard.add(bundle)
     return hoard
-
-
-def counted(bundles: Iterator[Bundle], stats: StageStats) -> Iterator[Bundle]:
-    import time
-
-    start = time.perf_counter()
-    for bundle in bundles:
-        stats.add(bundle.rows, bundle.size, time.perf_counter() - start)
-        yield bundle
-        start = time.perf_counter()
 
 
 def partitions_for(hoard: Hoard) -> int:
@@ -74,8 +63,8 @@ def dealt(
 class Union(plan.Exchange):
     """The rows of one after those of the other."""
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
-        return counted(chain.from_iterable(streams), stats)
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return chain.from_iterable(streams)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +77,7 @@ class RandomizeBlocks(plan.Exchange):
     def name(self) -> str:
         return "RandomizeBlockOrder"
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         bundles = collect(streams[0], context).bundles
         for number in np.random.default_rng(self.seed).permutation(len(bundles)):
             yield bundles[number]
@@ -105,9 +94,9 @@ class Sample(plan.Exchange):
     def name(self) -> str:
         return f"RandomSample[{self.fraction}]"
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         random = np.random.default_rng(self.seed)
-        for bundle in counted(streams[0], stats):
+        for bundle in streams[0]:
             keep = random.random(bundle.rows) < self.fraction
             yield bundle_of(bundle.get().filter(pa.array(keep)))
 
@@ -116,8 +105,8 @@ class Sample(plan.Exchange):
 class Zip(plan.Exchange):
     """Rows of several datasets side by side; a name that is taken gets a number."""
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
-        return counted(self._zipped(streams), stats)
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return self._zipped(streams)
 
     def _zipped(self, streams: Streams) -> Iterator[Bundle]:
         heads: list[Block | None] = [None] * len(streams)
@@ -181,15 +170,15 @@ class Repartition(plan.Exchange):
     blocks: int | None = None
     rows_per_block: int | None = None
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         if self.rows_per_block is not None:
-            return counted(rows_at_a_time(streams[0], self.rows_per_block), stats)
+            return rows_at_a_time(streams[0], self.rows_per_block)
         hoard = collect(streams[0], context)
         assert self.blocks is not None
         total = sum(bundle.rows for bundle in hoard.bundles)
         ends = [total * number // self.blocks for number in range(self.blocks + 1)]
         sizes = [stop - start for start, stop in pairwise(ends)]
-        return counted(cut(iter(hoard.bundles), sizes), stats)
+        return cut(iter(hoard.bundles), sizes)
 
 
 def cut(bundles: Iterator[Bundle], sizes: Sequence[int]) -> Iterator[Bundle]:
@@ -237,8 +226,8 @@ class Shuffle(plan.Exchange):
     def name(self) -> str:
         return "RandomShuffle"
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
-        return counted(self._shuffled(streams[0], context), stats)
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return self._shuffled(streams[0], context)
 
     def _shuffled(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
         hoard = collect(stream, context)
@@ -265,8 +254,8 @@ class Sort(plan.Exchange):
     keys: tuple[tuple[str, str], ...] = ()
     boundaries: tuple[Any, ...] | None = None
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
-        return counted(self._sorted(streams[0], context), stats)
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return self._sorted(streams[0], context)
 
     def _sorted(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
         hoard = collect(stream, context)
@@ -362,8 +351,8 @@ class Join(plan.Exchange):
     right_suffix: str | None = None
     blocks: int = 1
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
-        return counted(self._joined(streams, context), stats)
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return self._joined(streams, context)
 
     def _joined(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         left, right = (collect(stream, context) for stream in streams)

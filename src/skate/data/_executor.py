@@ -10,6 +10,7 @@ the Arrow steps before and after it, so that rows cross a process border once.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from skate.data._stages import (
     Threads,
     chain_here,
 )
-from skate.data._stats import ExecutionStats
+from skate.data._stats import ExecutionStats, StageStats
 from skate.data._transforms import Chain, ReadTask
 
 SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is needed
@@ -63,6 +64,34 @@ class Fused:
     min_rows: int = 0
 
 
+class Meter:
+    """Measures an exchange: its time is what is left of that between outputs after waiting for
+    its inputs."""
+
+    def __init__(self, stats: StageStats) -> None:
+        self._stats = stats
+        self._waited = 0.0
+
+    def input(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
+        while True:
+            start = time.perf_counter()
+            bundle = next(bundles, None)
+            self._waited += time.perf_counter() - start
+            if bundle is None:
+                return
+            yield bundle
+
+    def output(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
+        while True:
+            start, waited = time.perf_counter(), self._waited
+            bundle = next(bundles, None)
+            if bundle is None:
+                return
+            spent = time.perf_counter() - start - (self._waited - waited)
+            self._stats.add(bundle.rows, bundle.size, spent)
+            yield bundle
+
+
 class Run:
     """One execution."""
 
@@ -89,8 +118,9 @@ class Run:
             ahead = node.limit > SMALL_LIMIT
             return limited(self.stream(node.input, ahead), node.limit)
         assert isinstance(node, plan.Exchange)
-        stats = self.stats.stage(node.name, "driver")
-        return node.run([self.stream(child) for child in node.inputs], self.context, stats)
+        meter = Meter(self.stats.stage(node.name, "driver"))
+        inputs = [meter.input(self.stream(child)) for child in node.inputs]
+        return meter.output(node.run(inputs, self.context))
 
     def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
         batch = next((node.min_rows for node in nodes if node.min_rows), 0)

@@ -14,7 +14,11 @@ import pyarrow.fs as pafs
 from skate.data._blocks import Block
 from skate.data._context import driver_threads
 from skate.data._paths import resolve
-from skate.data.datasource import SaveMode
+from skate.data._sinks import SaveMode
+
+
+class FolderInUseError(FileExistsError, ValueError):
+    """There are files already. Ray raises a ValueError for that."""
 
 
 class Folder:
@@ -26,6 +30,8 @@ class Folder:
         self.filesystem, self.path = resolve(path, filesystem)
         self.create = try_create_dir
         self.mode = SaveMode(mode)
+        if self.mode is SaveMode.UPSERT:
+            raise ValueError("mode='upsert' is for tables with keys; files have none")
         self.uuid = uuid.uuid4().hex
 
     def prepare(self) -> bool:
@@ -33,8 +39,8 @@ class Folder:
         if self.mode is not SaveMode.APPEND and self._used():
             if self.mode is SaveMode.IGNORE:
                 return False
-            if self.mode is SaveMode.ERROR:
-                raise FileExistsError(
+            if self.mode in (SaveMode.ERROR, SaveMode.CREATE):
+                raise FolderInUseError(
                     f"the folder {self.path!r} has files; mode='overwrite' replaces them"
                 )
             self.filesystem.delete_dir_contents(self.path)
@@ -48,11 +54,11 @@ class Folder:
             return False
         return bool(self.filesystem.get_file_info(pafs.FileSelector(self.path)))
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str, **arguments: Any) -> Any:
         place = f"{self.path.rstrip('/')}/{name}"
         if "/" in name and self.create:
             self.filesystem.create_dir(place.rsplit("/", 1)[0], recursive=True)
-        return self.filesystem.open_output_stream(place, compression=None)
+        return self.filesystem.open_output_stream(place, **{"compression": None, **arguments})
 
 
 @dataclass(frozen=True)

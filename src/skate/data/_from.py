@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import skate
+from skate._imports import try_import
 from skate.data import _plan as plan
 from skate.data._blocks import Block, block_of_pandas, block_of_rows
 from skate.data._bundles import Bundle, bundle_of, even_bundles
@@ -110,6 +111,12 @@ def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
     return MaterializedDataset(plan.Input(tuple(map(bundle_of, tables))))
 
 
+def from_dask(df: Any) -> MaterializedDataset:
+    """The rows of a Dask DataFrame, which is computed by Dask."""
+    dask = try_import("dask", "data")
+    return from_pandas(list(dask.compute(*df.to_delayed())))
+
+
 def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
     """A torch Dataset: one row per element, in the column `item`.
 
@@ -127,11 +134,16 @@ def from_tf(dataset: Any) -> MaterializedDataset:
 
 
 def from_huggingface(
-    dataset: Any, *, override_num_blocks: int | None = None
+    dataset: Any,
+    *,
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
 ) -> MaterializedDataset:
     """A Dataset of Hugging Face, whose Arrow table is used as it is; an IterableDataset is read
-    to its end."""
-    if hasattr(dataset, "keys") and not hasattr(dataset, "data"):
+    to its end. Both happen at once and here, so that there is nothing for `concurrency` to do."""
+    override_num_blocks = _blocks_wanted(parallelism, override_num_blocks)
+    if isinstance(dataset, dict):
         raise ValueError(
             f"a DatasetDict holds several datasets; pick one of {list(dataset.keys())}"
         )
@@ -175,7 +187,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 __all__ = [
-    "from_arrow", "from_arrow_refs", "from_blocks", "from_huggingface", "from_items",
+    "from_arrow", "from_arrow_refs", "from_blocks", "from_dask", "from_huggingface", "from_items",
     "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs", "from_tf", "from_torch",
     "range", "range_tensor",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from skate._imports import try_import
 from skate.data._batching import batches, collated, prefetched, torch_batches, torch_device
 from skate.data._blocks import Batch, Block, Row, check_format, rows_of
+from skate.data.collate_fn import format_for
 
 
 class Epochs:
@@ -77,7 +78,8 @@ class Iterating(ABC):
         """Batches as dictionaries of torch tensors, one per column.
 
         `dtypes` is one torch type, or one per column. `collate_fn` gets dictionaries of NumPy
-        arrays instead, and what it returns is moved to the device; it runs ahead in a thread.
+        arrays instead (or Arrow tables or pandas frames, see `CollateFn`), and what it returns is
+        moved to the device; it runs ahead in a thread.
         """
         try_import("torch", "torch")
         if collate_fn is not None and dtypes is not None:
@@ -94,7 +96,7 @@ class Iterating(ABC):
                 )  # fmt: skip
             else:
                 arrays = batches(
-                    self._blocks(), batch_size, "numpy", drop_last,
+                    self._blocks(), batch_size, format_for(collate_fn), drop_last,
                     local_shuffle_buffer_size, local_shuffle_seed,
                 )  # fmt: skip
                 found = collated(arrays, collate_fn, target, pin_memory)
@@ -135,6 +137,43 @@ class Iterating(ABC):
             unsqueeze_label_tensor,
             unsqueeze_feature_tensors,
         )
+
+    def iter_jax_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        dtypes: Any = None,
+        collate_fn: Callable[[Any], Any] | None = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        synchronize_batches: bool = False,
+        paddings: Any = None,
+    ) -> Iterable[Any]:
+        """Batches as dictionaries of JAX arrays. `paddings` (one value, or one per column) fills
+        the last batch up to `batch_size`. `synchronize_batches` is for several machines."""
+        jax = try_import("jax.numpy", "jax")
+        arrays = self.iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            batch_format=format_for(collate_fn),
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
+
+        def convert(batch: Any) -> Any:
+            if collate_fn is not None:
+                return collate_fn(batch)
+            if paddings is not None and batch_size is not None:
+                batch = padded(batch, batch_size, paddings)
+            return {
+                name: jax.asarray(array, dtype=of_column(dtypes, name))
+                for name, array in batch.items()
+            }
+
+        return Epochs(lambda: map(convert, arrays))
 
     def iter_tf_batches(
         self,
@@ -195,3 +234,19 @@ def _ahead(items: Iterator[Any], prefetch: int, costly: bool) -> Iterator[Any]:
     if prefetch < 0:
         raise ValueError(f"prefetch_batches takes a number of at least 0; got {prefetch}")
     return prefetched(items, prefetch) if prefetch > 1 or (prefetch and costly) else items
+
+
+def of_column(given: Any, name: str) -> Any:
+    """What was given for one column, or for all."""
+    return given.get(name) if isinstance(given, dict) else given
+
+
+def padded(batch: dict[str, Any], rows: int, paddings: Any) -> dict[str, Any]:
+    """The batch with as many rows as it takes, of constant values."""
+    import numpy as np
+
+    def fill(name: str, array: Any) -> Any:
+        missing = [(0, rows - len(array)), *([(0, 0)] * (array.ndim - 1))]
+        return np.pad(array, missing, constant_values=of_column(paddings, name) or 0)
+
+    return {name: fill(name, array) for name, array in batch.items()}

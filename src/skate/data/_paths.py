@@ -22,6 +22,10 @@ EXAMPLES = Path(__file__).parent / "examples"
 SECONDS = 5  # to reach a remote store, per attempt
 
 
+class NoFilesError(FileNotFoundError, ValueError):
+    """A folder has no files that fit. Ray raises a ValueError for that."""
+
+
 class File(NamedTuple):
     path: str
     size: int
@@ -126,7 +130,7 @@ def find(
         found = [file for file in found if file.path.lower().endswith(endings)]
     if not found and not ignore_missing:
         ending = f" that ends in {list(extensions)}" if extensions is not None else ""
-        raise FileNotFoundError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
+        raise NoFilesError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
     assert system is not None
     return Place(system, found, roots)
 

@@ -14,7 +14,6 @@ from skate.data._compute import Compute
 
 if TYPE_CHECKING:
     from skate.data._context import DataContext
-    from skate.data._stats import StageStats
     from skate.data.sources.base import Source
 
 
@@ -105,9 +104,7 @@ class Exchange(Node, ABC):
         return self.children
 
     @abstractmethod
-    def run(
-        self, streams: list[Iterator[Bundle]], context: DataContext, stats: StageStats
-    ) -> Iterator[Bundle]:
+    def run(self, streams: list[Iterator[Bundle]], context: DataContext) -> Iterator[Bundle]:
         """The bundles that come out."""
 
 

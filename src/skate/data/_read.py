@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from skate.data import _plan as plan
 from skate.data._core import check_options
 from skate.data._from import _blocks_wanted
@@ -29,6 +31,7 @@ _REMOTE = (
     "num_cpus", "num_gpus", "memory", "resources", "runtime_env", "max_calls", "accelerator_type",
     "label_selector", "fallback_strategy", "scheduling_strategy", "max_retries",
 )  # fmt: skip
+HIVE = Partitioning(PartitionStyle.HIVE)
 IMAGE_EXTENSIONS = ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp")
 
 
@@ -39,7 +42,7 @@ def _taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 def _options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOptions:
     chosen = {**defaults, **_taken(given, _FILES)}
     if chosen.get("partitioning") == "hive":
-        chosen["partitioning"] = Partitioning(PartitionStyle.HIVE)
+        chosen["partitioning"] = HIVE
     shuffle = chosen.get("shuffle")
     if shuffle not in (None, "files") and not hasattr(shuffle, "seed"):
         raise ValueError(f'shuffle takes None, "files" or a FileShuffleConfig; got {shuffle!r}')
@@ -64,25 +67,36 @@ def _left(given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple((name, given.pop(name)) for name in list(given) if name not in ours)
 
 
-def read_parquet(paths: Any, *, columns: Sequence[str] | None = None, **options: Any) -> Dataset:
-    """Parquet files. `columns` limits what is read; other keywords: see `read_csv`, and those of
+def read_parquet(
+    paths: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: pa.Schema | None = None,
+    **options: Any,
+) -> Dataset:
+    """Parquet files. `columns` limits what is read, `schema` says what types the columns have;
+    files that differ are brought to a common schema. Other keywords: see `read_csv`, and those of
     pyarrow.parquet.ParquetFile."""
+    if "filter" in options:
+        raise ValueError("read_parquet has no filter: use .filter(expr=...), which reads less")
     arguments = _left(options)
     chosen = tuple(columns) if columns is not None else None
-    files = _options(paths, options, partitioning=Partitioning(PartitionStyle.HIVE))
-    return _dataset(ParquetSource(files, chosen, (), arguments), options)
+    files = _options(paths, options, partitioning=HIVE)
+    return _dataset(ParquetSource(files, chosen, (), arguments, schema), options)
 
 
 def read_csv(paths: Any, **options: Any) -> Dataset:
     """CSV files.
 
     Keywords of all readers of files: filesystem, include_paths (adds the column `path`),
-    ignore_missing_paths, file_extensions, partitioning, partition_filter, shuffle ("files" or a
+    ignore_missing_paths, file_extensions, partitioning (of tables and text: `key=value` folders
+    become columns), partition_filter, shuffle ("files" or a
     FileShuffleConfig), on_bad_files ("raise", "warn", "skip"), override_num_blocks, concurrency,
     and options of tasks such as num_cpus. Others go to pyarrow.csv.open_csv.
     """
     arguments = _left(options)
-    return _dataset(CSVSource(_options(paths, options), arguments), options)
+    files = _options(paths, options, partitioning=HIVE)
+    return _dataset(CSVSource(files, arguments), options)
 
 
 def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
@@ -90,14 +104,15 @@ def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
     `lines=True` allows the former only. Other keywords: see `read_csv`, and those of
     pyarrow.json.read_json."""
     arguments = _left(options)
-    return _dataset(JSONSource(_options(paths, options), lines, arguments), options)
+    files = _options(paths, options, partitioning=HIVE)
+    return _dataset(JSONSource(files, lines, arguments), options)
 
 
 def read_text(
     paths: Any, *, encoding: str = "utf-8", drop_empty_lines: bool = True, **options: Any
 ) -> Dataset:
     """Lines of text files, in the column `text`. Other keywords: see `read_csv`."""
-    files = _options(paths, options)
+    files = _options(paths, options, partitioning=HIVE)
     return _dataset(TextSource(files, encoding, drop_empty_lines), options)
 
 
@@ -110,7 +125,7 @@ def read_binary_files(paths: Any, *, include_paths: bool = False, **options: Any
 def read_numpy(paths: Any, *, allow_pickle: bool = False, **options: Any) -> Dataset:
     """.npy files, in the column `data`. Other keywords: see `read_csv`, and numpy.load."""
     arguments = (*_left(options), ("allow_pickle", allow_pickle))
-    files = _options(paths, options, file_extensions=["npy"])
+    files = _options(paths, options, file_extensions=["npy"], partitioning=HIVE)
     return _dataset(NumpySource(files, arguments), options)
 
 

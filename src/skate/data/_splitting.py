@@ -11,8 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data import _plan as plan
+from skate.data._blocks import Block, check_columns
 from skate.data._bundles import Bundle, bundle_of, table_of
 from skate.data._consuming import Consuming
+from skate.data._exchange import hashed
+from skate.data._expression_sources import random
+from skate.data._expressions import Expr, col
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -75,13 +79,40 @@ class Splitting(Consuming):
         of that column are equally frequent in both."""
         rows = self._with(self._plan)
         if stratify is not None:
-            return _stratified(rows, stratify, test_size, shuffle, seed)
+            if shuffle:
+                raise ValueError(
+                    "stratify and shuffle exclude each other; shuffle first: "
+                    "ds.random_shuffle().train_test_split(..., stratify=...)"
+                )
+            return _stratified(rows, stratify, test_size)
         if shuffle:
             rows = rows.random_shuffle(seed=seed)
         done = rows.materialize()
         total = done.count()
         train, test = done.split_at_indices([total - _test_rows(test_size, total)])
         return train, test
+
+    def streaming_train_test_split(
+        self,
+        test_size: float,
+        *,
+        split_type: str = "random",
+        hash_column: str | None = None,
+        seed: int | None = None,
+        **ray_remote_kwargs: Any,
+    ) -> tuple[Dataset, Dataset]:
+        """Two lazy datasets, for more rows than fit into memory. "random": each row is for testing
+        with the probability `test_size`, "hash": if the hash of a column says so. Arrow decides in
+        this process, which needs no `ray_remote_kwargs`."""
+        if not 0 < test_size < 1:
+            raise ValueError(f"test_size is a share between 0 and 1; got {test_size}")
+        if split_type not in ("random", "hash"):
+            raise ValueError(f"split_type takes 'random' or 'hash'; got {split_type!r}")
+        if split_type == "hash" and (hash_column is None or seed is not None):
+            raise ValueError("a hash split needs hash_column, and takes no seed")
+        if split_type == "random" and hash_column is not None:
+            raise ValueError("hash_column is for split_type='hash'")
+        return _by_draw(self._with(self._plan), test_size, hash_column, seed)
 
     def streaming_split(
         self, n: int, *, equal: bool = False, locality_hints: Any = None
@@ -94,6 +125,28 @@ class Splitting(Consuming):
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
         return split_iterators(self, n, "drop" if equal else "keep")
+
+
+DRAW = "__skate_draw"
+
+
+def _by_draw(
+    rows: Dataset, test_size: float, hash_column: str | None, seed: int | None
+) -> tuple[Dataset, Dataset]:
+    """A number from 0 to 1 for each row, the same in both datasets, decides."""
+    if hash_column is not None:
+        number = Expr(lambda block: _hash_draws(block, hash_column), f"hash({hash_column!r})")
+    else:
+        chosen = seed if seed is not None else int(np.random.default_rng().integers(1 << 62))
+        number = random(seed=chosen, reseed_after_execution=False)
+    drawn = rows.with_column(DRAW, number)
+    train = drawn.filter(expr=col(DRAW) >= test_size).drop_columns([DRAW])
+    return train, drawn.filter(expr=col(DRAW) < test_size).drop_columns([DRAW])
+
+
+def _hash_draws(block: Block, column: str) -> Any:
+    check_columns([column], block.column_names)
+    return pa.array(hashed(block, [column], 1 << 32) / float(1 << 32))
 
 
 def _parts(bundles: list[Bundle], sizes: Sequence[int]) -> list[MaterializedDataset]:
@@ -122,6 +175,8 @@ def _between(bundles: list[Bundle], start: int, stop: int) -> list[Bundle]:
 
 
 def _test_rows(test_size: Any, total: int) -> int:
+    if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
+        raise TypeError(f"test_size takes a number; got {test_size!r}")
     if isinstance(test_size, float):
         if not 0 < test_size < 1:
             raise ValueError(f"test_size as a share lies between 0 and 1; got {test_size}")
@@ -132,12 +187,10 @@ def _test_rows(test_size: Any, total: int) -> int:
 
 
 def _stratified(
-    rows: Dataset, column: str, test_size: Any, shuffle: bool, seed: int | None
+    rows: Dataset, column: str, test_size: Any
 ) -> tuple[MaterializedDataset, MaterializedDataset]:
     from skate.data.dataset import MaterializedDataset
 
-    if shuffle:
-        rows = rows.random_shuffle(seed=seed)
     rows._check_column(column)
     table = table_of(rows._bundles()).combine_chunks()
     codes = pc.dictionary_encode(table[column].combine_chunks(), null_encoding="encode")

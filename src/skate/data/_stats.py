@@ -55,11 +55,17 @@ class ExecutionStats:
         self.wall_seconds = time.perf_counter() - self.started
 
     def __str__(self) -> str:
-        lines = [f"Operator {n} {stage}" for n, stage in enumerate(self.stages, start=1)]
+        work = sum(stage.busy_seconds for stage in self.stages)
+        lines = []
+        for number, stage in enumerate(self.stages, start=1):
+            lines.append(f"Operator {number} {stage}")
+            if work:
+                lines.append(f"* {100 * stage.busy_seconds / work:.0f} % of the work")
         if self.wall_seconds is not None:
             rate = self.rows / self.wall_seconds if self.wall_seconds else 0.0
             lines.append(
-                f"Dataset: {self.rows} rows in {time_text(self.wall_seconds)}, {rate:,.0f} rows/s"
+                f"Dataset: {self.rows} rows in {time_text(self.wall_seconds)}, "
+                f"{rate:,.0f} rows/s, {time_text(work)} of work"
             )
         return "\n".join(lines)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from skate._imports import try_import
+from skate.data._blocks import check_columns
 
 
 def tensors_of(batch: dict[str, Any], dtypes: Any) -> dict[str, Any]:
@@ -26,6 +27,9 @@ def dataset_of(arrays: Iterable[dict[str, Any]], groups: list[Any], specs: list[
     first = next(iter(arrays), None)
     if first is None:
         raise ValueError("to_tf needs at least one row to find the types of the columns")
+    for group in groups:
+        names = [group] if isinstance(group, str) else group
+        check_columns(list(names.values() if isinstance(names, dict) else names), list(first))
     signature = tuple(
         spec if spec is not None else _spec(tf, first, group)
         for group, spec in zip(groups, specs, strict=True)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skate.data import _plan as plan
 from skate.data._batching import check_batch_size
 from skate.data._blocks import check_format
+from skate.data._bundles import Bundle, bundle_of
 from skate.data._core import Core
-from skate.data._exchange import Sample
+from skate.data._exchange import Sample, Streams
+from skate.data._expression_sources import after
+from skate.data._expression_text import parse
+from skate.data._expressions import Expr, FilterStep, WithColumns
+from skate.data._seeds import RandomSeedConfig, numpy_seed
 from skate.data._transforms import (
     DropColumns,
     FilterRows,
@@ -20,9 +26,9 @@ from skate.data._transforms import (
     SelectColumns,
 )
 from skate.data._udf import UserFunction
-from skate.data.expressions import Expr, FilterStep, WithColumns, parse
 
 if TYPE_CHECKING:
+    from skate.data._context import DataContext
     from skate.data.dataset import Dataset
 
 Arguments = Iterable[Any] | None
@@ -153,7 +159,7 @@ class Transforming(Core):
     ) -> Dataset:
         """A column that `fn` computes from batches."""
         if not callable(fn):
-            raise TypeError(f"add_column takes a function of batches; got {fn!r}")
+            raise ValueError(f"add_column takes a function of batches; got {fn!r}")
         return self.map_batches(
             AddColumn(col, fn),
             batch_format=check_format(batch_format),
@@ -190,8 +196,7 @@ class Transforming(Core):
         **remote_args: Any,
     ) -> Dataset:  # fmt: skip
         """New names: a dictionary of changes, or one name per column."""
-        changes: Any = tuple(names.items() if isinstance(names, Mapping) else names)
-        step = RenameColumns(changes)
+        step = RenameColumns(_new_names(names))
         return self._mapped(
             step, "RenameColumns", None, None, concurrency, remote_args, keeps_rows=True
         )
@@ -226,6 +231,10 @@ class Transforming(Core):
                 )
         label = f"WithColumns({', '.join(exprs)})"
         step = WithColumns(tuple(exprs.items()))
+        if any(expression.counts_rows for expression in exprs.values()):
+            return self._with(CountedColumns((self._plan,), step, label))
+        if compute is None and any(expression.runs_python for expression in exprs.values()):
+            compute = "tasks"
         return self._mapped(step, label, None, compute, None, remote_args, keeps_rows=True)
 
     # -- fewer rows -----------------------------------------------------------------------------
@@ -236,11 +245,34 @@ class Transforming(Core):
             raise ValueError(f"limit takes a number of at least 0; got {limit}")
         return self._with(plan.Limit(self._plan, limit))
 
-    def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
+    def random_sample(
+        self, fraction: float, *, seed: int | RandomSeedConfig | None = None
+    ) -> Dataset:
         """Each row with the probability `fraction`."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction takes a number from 0 to 1; got {fraction}")
-        return self._with(Sample((self._plan,), fraction, seed))
+        return self._with(Sample((self._plan,), fraction, numpy_seed(seed)))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedColumns(plan.Exchange):
+    """Columns by expressions that need to know how many rows came before."""
+
+    step: WithColumns | None = None
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        rows = 0
+        for bundle in streams[0]:
+            assert self.step is not None
+            with after(rows):
+                block = next(self.step(iter([bundle.get()])))
+            rows += bundle.rows
+            yield bundle_of(block)
 
 
 class AddColumn:
@@ -258,7 +290,7 @@ class AddColumn:
         if hasattr(batch, "assign"):
             return batch.assign(**{self.column: value})
         if hasattr(batch, "append_column"):
-            from skate.data.expressions import set_column
+            from skate.data._expressions import set_column
 
             return set_column(batch, self.column, value)
         return batch.with_columns(value.alias(self.column))
@@ -268,10 +300,18 @@ def _names(cols: str | Sequence[str]) -> tuple[str, ...]:
     names = (cols,) if isinstance(cols, str) else tuple(cols)
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"columns are given by name; got {name!r}")
+            raise ValueError(f"columns are given by name; got {name!r}")
     if len(set(names)) < len(names):
         raise ValueError(f"a column is given twice: {list(names)}")
     return names
+
+
+def _new_names(names: Mapping[str, str] | Sequence[str]) -> Any:
+    """Pairs of old and new names, or the new ones alone."""
+    new = _names(list(names.values()) if isinstance(names, Mapping) else names)
+    if not new:
+        raise ValueError("rename_columns needs at least one name")
+    return tuple(names.items()) if isinstance(names, Mapping) else new
 
 
 def _alias(expression: Expr) -> str:

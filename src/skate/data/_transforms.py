@@ -147,7 +147,7 @@ class MapRows:
         try:
             for row, result in self.udf.results(rows_of(block, plain=False)):
                 if result is None:
-                    raise TypeError(
+                    raise ValueError(
                         f"{self.name} returned None for {_describe(row)}; it must return a row "
                         "(did you forget `return`?)"
                     )

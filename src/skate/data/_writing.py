@@ -22,15 +22,17 @@ from skate.data._bundles import bundle_of
 from skate.data._consuming import Consuming
 from skate.data._exchange import rows_at_a_time
 from skate.data._files_out import Folder, TaskContext, write_in_order
-from skate.data.datasource import Datasink, FilenameProvider
+from skate.data._sinks import Datasink, FilenameProvider, WriteResult
 
 Write = Callable[[Block, Any], None]
 
 
 class Writing(Consuming):
     """Keywords of all that write files: filesystem, try_create_dir, filename_provider,
-    min_rows_per_file (num_rows_per_file), concurrency (files written at a time), and mode
-    ("append", "overwrite", "ignore", "error")."""
+    min_rows_per_file (num_rows_per_file), max_rows_per_file, concurrency (files written at a
+    time), arrow_open_stream_args (for the file system), mode ("append", "overwrite", "ignore",
+    "error"), and a function that returns more keywords for the library that writes
+    (arrow_parquet_args_fn, arrow_csv_args_fn, pandas_json_args_fn)."""
 
     def write_parquet(
         self, path: Any, *, partition_cols: list[str] | None = None, **options: Any
@@ -96,7 +98,8 @@ class Writing(Consuming):
 
     def write_tfrecords(self, path: Any, **options: Any) -> None:
         """TFRecord files of tf.train.Example."""
-        from skate.data.sources.tfrecords import example_of_row, record_of
+        from skate._records import record_of
+        from skate.data.sources.tfrecords import example_of_row
 
         files = _FileOptions(path, options)
         files.nothing_left()
@@ -142,9 +145,16 @@ class Writing(Consuming):
 
         write_in_order(self._blocks(), write, files.concurrency)
 
-    def write_sql(self, sql: str, connection_factory: Callable[[], Any]) -> None:
+    def write_sql(
+        self,
+        sql: str,
+        connection_factory: Callable[[], Any],
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
         """Insert all rows: `sql` is such as "INSERT INTO t VALUES (?, ?)", with a place for each
-        column in order."""
+        column in order. One connection writes all, in one transaction, so that there is nothing
+        for `ray_remote_args` and `concurrency` to do."""
         connection = connection_factory()
         try:
             for block in self._blocks():
@@ -154,20 +164,35 @@ class Writing(Consuming):
         finally:
             connection.close()
 
-    def write_datasink(self, datasink: Datasink, *, concurrency: int | None = None) -> None:
-        """A sink of your own."""
+    def write_datasink(
+        self,
+        datasink: Datasink,
+        *,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """A sink of your own. It is called from threads of this process, `concurrency` at a time,
+        which need no `ray_remote_args`."""
         schema = self.schema(fetch_if_missing=False)
         datasink.on_write_start(None if schema is None else schema.base_schema)
+        total = WriteResult(0, 0, [])
 
         def write(block: Block, number: int) -> Any:
             return datasink.write([block], TaskContext(number))
 
+        def counted(blocks: Iterator[Block]) -> Iterator[Block]:
+            for block in blocks:
+                total.num_rows += block.num_rows
+                total.size_bytes += block.nbytes
+                yield block
+
         try:
-            results = write_in_order(self._blocks(), write, concurrency)
+            blocks = cut(self._blocks(), datasink.min_rows_per_write)
+            total.write_returns = write_in_order(counted(blocks), write, concurrency)
         except BaseException as error:
             datasink.on_write_failed(error)
             raise
-        datasink.on_write_complete(results)
+        datasink.on_write_complete(total)
 
     def _write_blocks(
         self, files: _FileOptions, extension: str, write: Write, by: list[str] | None = None
@@ -179,7 +204,7 @@ class Writing(Consuming):
         def one(block: Block, number: int) -> None:
             name = files.names.get_filename_for_task(folder.uuid, extension, number)
             for prefix, part in _partitioned(block, by):
-                with folder.open(prefix + name) as file:
+                with folder.open(prefix + name, **files.stream) as file:
                     write(part, file)
 
         write_in_order(files.cut(self._blocks()), one, files.concurrency)
@@ -200,17 +225,33 @@ class _FileOptions:
         self.concurrency: int | None = take("concurrency", None)
         rows = take("min_rows_per_file", None)
         self.rows: int | None = take("num_rows_per_file", None) or rows
+        self.most: int | None = take("max_rows_per_file", None)
+        self.stream: dict[str, Any] = take("arrow_open_stream_args", None) or {}
+        take("ray_remote_args", None)  # files are written by threads of this process
+        for name in ("arrow_parquet_args_fn", "arrow_csv_args_fn", "pandas_json_args_fn"):
+            more = take(name, None)
+            if more is not None:
+                given.update(more())
         self.rest = given
+
+    def cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in cut(blocks, self.rows):
+            if self.most is None:
+                yield block
+                continue
+            for start in range(0, block.num_rows, self.most):
+                yield block.slice(start, self.most)
 
     def nothing_left(self) -> None:
         if self.rest:
             raise TypeError(f"unknown arguments {sorted(self.rest)}")
 
-    def cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        if self.rows is None:
-            return (block for block in blocks if block.num_rows)
-        bundles = rows_at_a_time(map(bundle_of, blocks), self.rows)
-        return (bundle.get() for bundle in bundles)
+
+def cut(blocks: Iterator[Block], rows: int | None) -> Iterator[Block]:
+    """Blocks of so many rows, all but the last; without it, as they come."""
+    if rows is None:
+        return (block for block in blocks if block.num_rows)
+    return (bundle.get() for bundle in rows_at_a_time(map(bundle_of, blocks), rows))
 
 
 def _partitioned(block: Block, by: list[str] | None) -> Iterator[tuple[str, Block]]:

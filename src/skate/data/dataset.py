@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data._aggregating import Aggregating
 from skate.data._combining import Combining
+from skate.data._exposing import Exposing
+from skate.data._schema import Schema
 from skate.data._splitting import Splitting
 from skate.data._transforming import Transforming
 from skate.data._writing import Writing
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from skate.data.iterator import DataIterator
 
 
-class Dataset(Transforming, Combining, Aggregating, Splitting, Writing):
+class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, Exposing):
     """A lazy dataset. Make one with `skate.data.read_*`, `range` or `from_*`.
 
     ds = skate.data.range(1000).map_batches(lambda batch: {"x": batch["id"] ** 2})
@@ -37,7 +39,14 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing):
 
     def copy(self) -> Dataset:
         """A dataset with the same plan."""
-        return type(self)(self._plan)
+        clone = type(self)(self._plan)
+        clone._name = self._name
+        return clone
+
+    def __getattr__(self, name: str) -> Any:
+        from skate._former import no_such_name
+
+        raise AttributeError(no_such_name("data.Dataset", name))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stats": None}
@@ -45,3 +54,6 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing):
 
 class MaterializedDataset(Dataset):
     """A dataset whose rows are computed and kept."""
+
+
+__all__ = ["Dataset", "MaterializedDataset", "Schema"]

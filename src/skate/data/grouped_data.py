@@ -24,8 +24,7 @@ from skate.data._blocks import (
 )
 from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
-from skate.data._exchange import Streams, collect, counted, dealt, hashed, sort_table
-from skate.data._stats import StageStats
+from skate.data._exchange import Streams, collect, dealt, hashed, sort_table
 from skate.data._transforms import _blame
 from skate.data._udf import FunctionError, UserFunction
 
@@ -77,8 +76,8 @@ class Aggregate(plan.Exchange):
     keys: tuple[str, ...] = ()
     functions: tuple[agg.AggregateFn, ...] = ()
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
-        return counted(self._aggregated(streams[0], context), stats)
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return self._aggregated(streams[0], context)
 
     def _aggregated(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
         tables = [self._table(table) for table in partitions(stream, self.keys, context)]
@@ -96,17 +95,19 @@ class Aggregate(plan.Exchange):
         return self._by_states(table)
 
     def _by_kernels(self, table: Block, kernels: list[Any]) -> Block:
+        counted = [f for f in self.functions if f.needs_counts]
+        counts = [(f.on, "count", pc.CountOptions("only_valid")) for f in counted]  # type: ignore[attr-defined]
+        kernels = [*kernels, *counts]
         wanted = [column for column, _, _ in kernels if isinstance(column, str)]
         table = table.select(list(dict.fromkeys([*self.keys, *wanted])))
         result = table.group_by(list(self.keys)).aggregate(kernels)
         names = [f"{column}_{kernel}" if column else kernel for column, kernel, _ in kernels]
-        columns = [result[key] for key in self.keys]
         # Two aggregations of one column and kernel have the same name; they come in order.
-        places = _places(result.column_names, names)
-        columns += [
-            function.finished(result.column(place))
-            for function, place in zip(self.functions, places, strict=True)
-        ]
+        found = [result.column(place) for place in _places(result.column_names, names)]
+        extra = dict(zip(map(id, counted), found[len(self.functions) :], strict=True))
+        columns = [result[key] for key in self.keys]
+        for function, column in zip(self.functions, found, strict=False):
+            columns.append(function.finished(column, extra.get(id(function))))
         return pa.table(columns, names=[*self.keys, *(f.name for f in self.functions)])
 
     def _by_states(self, table: Block) -> Block:
@@ -140,8 +141,8 @@ class GroupTogether(plan.Exchange):
     def name(self) -> str:
         return f"Group[{', '.join(self.keys)}]"
 
-    def run(self, streams: Streams, context: DataContext, stats: StageStats) -> Iterator[Bundle]:
-        return counted(self._grouped(streams[0], context), stats)
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return self._grouped(streams[0], context)
 
     def _grouped(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
         from skate.data._context import driver_threads
@@ -168,16 +169,26 @@ class MapGroups:
     batch_format: str
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        limit = DataContext.get_current().target_max_block_size
         for block in blocks:
-            groups = (batch_of(g, self.batch_format) for g in groups_of(block, self.keys))
-            outputs: list[Any] = []
-            try:
-                for _, result in self.udf.results(groups):
-                    several = hasattr(result, "__next__")
-                    outputs.extend(result if several else [result])
-            except FunctionError as failure:
-                raise _blame(failure, self.name) from None
-            yield concat([block_of_batch(output) for output in outputs])
+            held: list[Block] = []
+            size = 0
+            for output in self._outputs(block):
+                held.append(block_of_batch(output))
+                size += held[-1].nbytes
+                if size >= limit:
+                    yield concat(held)
+                    held, size = [], 0
+            if held:
+                yield concat(held)
+
+    def _outputs(self, block: Block) -> Iterator[Any]:
+        groups = (batch_of(g, self.batch_format) for g in groups_of(block, self.keys))
+        try:
+            for _, result in self.udf.results(groups):
+                yield from result if hasattr(result, "__next__") else [result]
+        except FunctionError as failure:
+            raise _blame(failure, self.name) from None
 
 
 class GroupedData:
@@ -189,13 +200,16 @@ class GroupedData:
         self._blocks = blocks
 
     def __repr__(self) -> str:
-        return f"GroupedData(keys={list(self._keys)}, dataset={self._dataset!r})"
+        key = self._keys[0] if len(self._keys) == 1 else list(self._keys)
+        return f"GroupedData(dataset={self._dataset!r}, key={key!r})"
 
     def aggregate(self, *aggs: agg.AggregateFn) -> Dataset:
         """One row per group: its keys and the results, named as `mean(x)`."""
         if not aggs:
             raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
-        return self._dataset._with(Aggregate((self._dataset._plan,), self._keys, aggs))
+        agg.check_targets(aggs)
+        named = agg.distinct_names(aggs)
+        return self._dataset._with(Aggregate((self._dataset._plan,), self._keys, named))
 
     def map_groups(
         self,

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 import skate
 from skate.data._blocks import Block, compact, concat
+from skate.data._context import DataContext
 from skate.data._iterating import Iterating
 from skate.data._schema import Schema
 
@@ -38,6 +39,10 @@ class DataIterator(Iterating):
     def stats(self) -> str:
         """What the last execution did."""
         return ""
+
+    def get_context(self) -> DataContext:
+        """The settings that executions obey."""
+        return DataContext.get_current()
 
     def materialize(self) -> MaterializedDataset:
         """All rows of one epoch, kept."""

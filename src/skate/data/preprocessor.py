@@ -24,12 +24,22 @@ class PreprocessorNotFittedError(RuntimeError):
     """The preprocessor needs `fit` first."""
 
 
+PreprocessorNotFittedException = PreprocessorNotFittedError  # as Ray calls it
+
+
 class FitStatus(str, Enum):
     """Whether a preprocessor has learned what it needs."""
 
     NOT_FITTABLE = "NOT_FITTABLE"
     NOT_FITTED = "NOT_FITTED"
+    PARTIALLY_FITTED = "PARTIALLY_FITTED"
     FITTED = "FITTED"
+
+
+class SerializationFormat(str, Enum):
+    """How `serialize` writes; there is one way."""
+
+    CLOUDPICKLE = "cloudpickle"
 
 
 _Status = FitStatus  # inside the class, that name is an attribute, as in Ray
@@ -40,11 +50,16 @@ class Preprocessor(ABC):
     something, `_fit`, which fills `self.stats_`."""
 
     FitStatus = FitStatus
+    SerializationFormat = SerializationFormat
+    MAGIC_CLOUDPICKLE = b"CPKL:"
+    SERIALIZER_FORMAT_VERSION = 1
     columns: Sequence[str] = ()
     output_columns: Sequence[str] = ()
     batch_format = "pandas"
 
     stats_: dict[str, Any]
+    _class_id: str | None = None
+    _version: int = 1
 
     @property
     def _learns(self) -> bool:
@@ -128,7 +143,7 @@ class Preprocessor(ABC):
         return batch_of(result, kind)
 
     def _check_fitted(self) -> None:
-        if self.fit_status() is _Status.NOT_FITTED:
+        if self.fit_status() in (_Status.NOT_FITTED, _Status.PARTIALLY_FITTED):
             raise PreprocessorNotFittedError(
                 f"{type(self).__name__} has not learned from a dataset yet: call fit first"
             )
@@ -144,16 +159,50 @@ class Preprocessor(ABC):
 
     # -- travelling -----------------------------------------------------------------------------
 
+    @classmethod
+    def get_preprocessor_class_id(cls) -> str:
+        """The name of the class in what `serialize` writes."""
+        return cls.__dict__.get("_class_id") or cls.__name__
+
+    @classmethod
+    def set_preprocessor_class_id(cls, identifier: str) -> None:
+        cls._class_id = identifier
+
+    @classmethod
+    def get_version(cls) -> int:
+        """The version of the class in what `serialize` writes."""
+        return cls._version
+
+    @classmethod
+    def set_version(cls, version: int) -> None:
+        cls._version = version
+
     def serialize(self) -> bytes:
         """As bytes, for a checkpoint."""
-        return cloudpickle.dumps(self)  # type: ignore[no-any-return]
+        content = {
+            "format": self.SERIALIZER_FORMAT_VERSION,
+            "class": self.get_preprocessor_class_id(),
+            "version": self.get_version(),
+            "preprocessor": self,
+        }
+        return self.MAGIC_CLOUDPICKLE + cloudpickle.dumps(content)  # type: ignore[no-any-return]
 
     @staticmethod
     def deserialize(serialized: bytes) -> Preprocessor:
         """What `serialize` was called on."""
-        found = cloudpickle.loads(serialized)
-        if not isinstance(found, Preprocessor):
-            raise TypeError(f"expected a preprocessor; found a {type(found).__name__}")
+        magic = Preprocessor.MAGIC_CLOUDPICKLE
+        if not serialized.startswith(magic):
+            raise ValueError(
+                f"expected what Preprocessor.serialize gave; got {bytes(serialized[:20])!r}"
+            )
+        content = cloudpickle.loads(serialized[len(magic) :])
+        if content["format"] > Preprocessor.SERIALIZER_FORMAT_VERSION:
+            raise ValueError(
+                f"the {content['class']} was written by a newer skate (format "
+                f"{content['format']}); this one reads {Preprocessor.SERIALIZER_FORMAT_VERSION}"
+            )
+        found = content["preprocessor"]
+        assert isinstance(found, Preprocessor)
         return found
 
     def __repr__(self) -> str:
@@ -205,4 +254,9 @@ class ColumnPreprocessor(Preprocessor):
         return batch.assign(**new)
 
 
-__all__ = ["FitStatus", "Preprocessor", "PreprocessorNotFittedError"]
+__all__ = [
+    "FitStatus",
+    "Preprocessor",
+    "PreprocessorNotFittedError",
+    "PreprocessorNotFittedException",
+]

@@ -20,6 +20,8 @@ class Chain(Preprocessor):
 
     def fit_status(self) -> FitStatus:
         found = {preprocessor.fit_status() for preprocessor in self.preprocessors}
+        if {FitStatus.NOT_FITTED, FitStatus.FITTED} <= found:
+            return FitStatus.PARTIALLY_FITTED
         if FitStatus.NOT_FITTED in found:
             return FitStatus.NOT_FITTED
         return FitStatus.FITTED if FitStatus.FITTED in found else FitStatus.NOT_FITTABLE
@@ -34,6 +36,9 @@ class Chain(Preprocessor):
             block = block_of_batch(batch)
             batch = preprocessor._transform(batch_of(block, preprocessor.batch_format))
         return batch
+
+    def __repr__(self) -> str:
+        return f"Chain({', '.join(map(repr, self.preprocessors))})"
 
     def get_input_columns(self) -> list[str]:
         made: set[str] = set()

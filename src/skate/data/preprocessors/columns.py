@@ -39,14 +39,13 @@ class SimpleImputer(ColumnPreprocessor):
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         if self.strategy == "constant":
-            return dict.fromkeys(self.columns, self.fill_value)
+            return {f"constant({column})": self.fill_value for column in self.columns}
         if self.strategy == "mean":
-            found = ds.aggregate(*(agg.Mean(column) for column in self.columns)) or {}
-            return {column: found.get(f"mean({column})") for column in self.columns}
-        return {column: _most_frequent(ds, column) for column in self.columns}
+            return ds.aggregate(*(agg.Mean(column) for column in self.columns))
+        return {f"most_frequent({column})": _most_frequent(ds, column) for column in self.columns}
 
     def _column(self, name: str, values: Any) -> Any:
-        value = self.stats_[name]
+        value = self.stats_[f"{self.strategy}({name})"]
         if value is None:
             raise ValueError(f"column {name!r} has no values to learn a filling from")
         return values.fillna(value)

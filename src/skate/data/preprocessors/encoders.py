@@ -24,11 +24,19 @@ def counts_of(ds: Dataset, columns: Sequence[str], lists: bool = True) -> dict[s
         for column in columns:
             found[column].update(_values(column_to_rows(block[column]), lists))
     for column, counter in found.items():
-        if None in counter:
+        if any(value is None or value != value for value in counter):
             raise ValueError(
                 f"column {column!r} has missing values; fill them with a SimpleImputer first"
             )
     return found
+
+
+def check_present(name: str, values: Any) -> None:
+    """Raise if something is missing: it has no place among the categories."""
+    if values.isna().any():
+        raise ValueError(
+            f"column {name!r} has missing values; fill them with a SimpleImputer first"
+        )
 
 
 def _values(rows: Iterable[Any], lists: bool) -> Iterable[Any]:
@@ -61,10 +69,11 @@ class OrdinalEncoder(ColumnPreprocessor):
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         counts = counts_of(ds, self.columns, self.encode_lists)
-        return {f"unique({column})": _numbered(c) for column, c in counts.items()}
+        return {f"unique_values({column})": _numbered(c) for column, c in counts.items()}
 
     def _column(self, name: str, values: Any) -> Any:
-        numbers = self.stats_[f"unique({name})"]
+        check_present(name, values)
+        numbers = self.stats_[f"unique_values({name})"]
 
         def encode(value: Any) -> Any:
             if isinstance(value, (list, tuple, np.ndarray)):
@@ -93,12 +102,13 @@ class OneHotEncoder(ColumnPreprocessor):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         counts = counts_of(ds, self.columns, lists=False)
         return {
-            f"unique({column})": _numbered(counter, self.max_categories.get(column))
+            f"unique_values({column})": _numbered(counter, self.max_categories.get(column))
             for column, counter in counts.items()
         }
 
     def _column(self, name: str, values: Any) -> Any:
-        numbers = self.stats_[f"unique({name})"]
+        check_present(name, values)
+        numbers = self.stats_[f"unique_values({name})"]
         vectors = np.zeros((len(values), len(numbers)), np.uint8)
         for row, value in enumerate(values):
             key = tuple(value) if isinstance(value, (list, np.ndarray)) else value
@@ -114,12 +124,13 @@ class MultiHotEncoder(OneHotEncoder):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         counts = counts_of(ds, self.columns, lists=True)
         return {
-            f"unique({column})": _numbered(counter, self.max_categories.get(column))
+            f"unique_values({column})": _numbered(counter, self.max_categories.get(column))
             for column, counter in counts.items()
         }
 
     def _column(self, name: str, values: Any) -> Any:
-        numbers = self.stats_[f"unique({name})"]
+        check_present(name, values)
+        numbers = self.stats_[f"unique_values({name})"]
         vectors = np.zeros((len(values), len(numbers)), np.int64)
         for row, value in enumerate(values):
             for item in value if isinstance(value, (list, tuple, np.ndarray)) else [value]:
@@ -135,18 +146,22 @@ class LabelEncoder(ColumnPreprocessor):
     def __init__(self, label_column: str, *, output_column: str | None = None) -> None:
         super().__init__([label_column], [output_column] if output_column else None)
         self.label_column = label_column
+        self.output_column = self.output_columns[0]
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         counts = counts_of(ds, self.columns, lists=False)
-        return {f"unique({self.label_column})": _numbered(counts[self.label_column])}
+        return {f"unique_values({self.label_column})": _numbered(counts[self.label_column])}
 
     def _column(self, name: str, values: Any) -> Any:
-        return values.map(self.stats_[f"unique({name})"].get)
+        check_present(name, values)
+        return values.map(self.stats_[f"unique_values({name})"].get)
 
     def inverse_transform(self, ds: Dataset) -> Dataset:
         """The dataset with the labels instead of their numbers."""
         self._check_fitted()
-        labels = {n: label for label, n in self.stats_[f"unique({self.label_column})"].items()}
+        labels = {
+            n: label for label, n in self.stats_[f"unique_values({self.label_column})"].items()
+        }
         source, target = self.output_columns[0], self.label_column
 
         def decode(frame: Any) -> Any:

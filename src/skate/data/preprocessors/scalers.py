@@ -63,23 +63,28 @@ class MaxAbsScaler(ColumnPreprocessor):
 
 
 class RobustScaler(ColumnPreprocessor):
-    """Median 0 and distance of two quantiles 1: outliers do not count."""
+    """Median 0 and distance of two quantiles 1: outliers do not count. Quantiles are exact, so
+    that `quantile_precision` changes nothing."""
+
+    DEFAULT_QUANTILE_PRECISION = 800
 
     def __init__(
         self,
         columns: Sequence[str],
         quantile_range: tuple[float, float] = (0.25, 0.75),
         output_columns: Sequence[str] | None = None,
+        quantile_precision: int = DEFAULT_QUANTILE_PRECISION,
     ) -> None:
         super().__init__(columns, output_columns)
         low, high = quantile_range
         if not 0 <= low < high <= 1:
             raise ValueError(f"quantile_range is such as (0.25, 0.75); got {quantile_range}")
         self.quantile_range = quantile_range
+        self.quantile_precision = quantile_precision
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         low, high = self.quantile_range
-        parts = (("low", low), ("median", 0.5), ("high", high))
+        parts = (("low_quantile", low), ("median", 0.5), ("high_quantile", high))
         return _learned(
             ds,
             *(
@@ -90,7 +95,7 @@ class RobustScaler(ColumnPreprocessor):
         )
 
     def _column(self, name: str, values: Any) -> Any:
-        low, high = self.stats_[f"low({name})"], self.stats_[f"high({name})"]
+        low, high = (self.stats_[f"{part}_quantile({name})"] for part in ("low", "high"))
         return (values - self.stats_[f"median({name})"]) / _divisor(high - low)
 
 
@@ -145,7 +150,8 @@ class Normalizer(ColumnPreprocessor):
         check_columns(self.columns, list(batch.columns))
         values = batch[self.columns].to_numpy(dtype=np.float64)
         order: Any = {"l1": 1, "l2": 2, "max": np.inf}[self.norm]
-        lengths = np.linalg.norm(values, order, axis=1, keepdims=True)
+        known = np.nan_to_num(values)  # missing numbers stay missing, and do not count
+        lengths = np.linalg.norm(known, order, axis=1, keepdims=True)
         scaled = values / np.where(lengths < _TINY, 1, lengths)
         new = {name: scaled[:, number] for number, name in enumerate(self.output_columns)}
         return batch.assign(**new)

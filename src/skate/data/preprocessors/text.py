@@ -24,7 +24,7 @@ def _at_spaces(text: str) -> list[str]:
 
 def _bucket(word: str, count: int) -> int:
     """The same in every process, unlike hash()."""
-    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big") % count
+    return int.from_bytes(hashlib.sha256(word.encode()).digest(), "big") % count
 
 
 class Tokenizer(ColumnPreprocessor):
@@ -65,12 +65,12 @@ class CountVectorizer(ColumnPreprocessor):
                 for text in block[column].to_pylist():
                     counts[column].update(self.tokenization_fn(text))
         return {
-            column: {word: n for n, (word, _) in enumerate(c.most_common(self.max_features))}
+            f"token_counts({column})": Counter(dict(c.most_common(self.max_features)))
             for column, c in counts.items()
         }
 
     def _column(self, name: str, values: Any) -> Any:
-        places = self.stats_[name]
+        places = {word: n for n, word in enumerate(self.stats_[f"token_counts({name})"])}
         vectors = np.zeros((len(values), len(places)), np.int64)
         for row, text in enumerate(values):
             for word in self.tokenization_fn(text):

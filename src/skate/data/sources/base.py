@@ -10,7 +10,7 @@ import pyarrow as pa
 from skate.data._transforms import ReadTask
 
 if TYPE_CHECKING:
-    from skate.data.expressions import Expr
+    from skate.data._expressions import Expr
 
 
 class Source(ABC):

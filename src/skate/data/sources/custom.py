@@ -3,27 +3,52 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data._context import driver_threads
 from skate.data._transforms import ReadTask
 from skate.data.sources.base import Source
 
+if TYPE_CHECKING:
+    from skate.data._expressions import Expr
+
 
 class CustomSource(Source):
-    runs_python = True
+    """`arguments` are for the readers of older versions of Ray."""
 
-    def __init__(self, datasource: Any) -> None:
+    def __init__(self, datasource: Any, arguments: dict[str, Any] | None = None) -> None:
         self.datasource = datasource
+        self.arguments = arguments or {}
         self.name = datasource.get_name()
+        self.runs_python = getattr(datasource, "supports_distributed_reads", True)
+
+    def _reader(self) -> Any:
+        if getattr(self.datasource, "should_create_reader", False):
+            return self.datasource.create_reader(**self.arguments)
+        return self.datasource
 
     def size_bytes(self) -> int | None:
-        return self.datasource.estimate_inmemory_data_size()  # type: ignore[no-any-return]
+        return self._reader().estimate_inmemory_data_size()  # type: ignore[no-any-return]
 
     def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
-        tasks = self.datasource.get_read_tasks(parallelism or 4 * driver_threads())
+        tasks = self._reader().get_read_tasks(parallelism or 4 * driver_threads())
         size = (self.size_bytes() or 0) // max(1, len(tasks))
         return [ReadTask(partial(_run, task), self.name, size) for task in tasks]
+
+    def with_columns(self, columns: tuple[str, ...]) -> Source | None:
+        if not _says(self.datasource, "supports_projection_pushdown"):
+            return None
+        wanted = {name: name for name in columns}
+        return CustomSource(self.datasource.apply_projection(wanted), self.arguments)
+
+    def with_filter(self, expression: Expr) -> Source | None:
+        if not _says(self.datasource, "supports_predicate_pushdown"):
+            return None
+        return CustomSource(self.datasource.apply_predicate(expression), self.arguments)
+
+
+def _says(datasource: Any, method: str) -> bool:
+    return bool(getattr(datasource, method, lambda: False)())
 
 
 def _run(task: Any) -> Any:

@@ -42,9 +42,17 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class FileShuffleConfig:
-    """The order of files is random, the same for the same seed."""
+    """The order of files is random. With a seed, a second run of the program repeats it; without
+    `reseed_after_execution`, so does each execution."""
 
     seed: int | None = None
+    reseed_after_execution: bool = True
+
+    def get_seed(self, execution_idx: int = 0) -> int | None:
+        """The seed of one of the executions."""
+        if self.seed is None or not self.reseed_after_execution:
+            return self.seed
+        return int(np.random.SeedSequence([self.seed, execution_idx]).generate_state(1)[0])
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,7 @@ class FileSource(Source):
 
     options: FileOptions
     place: Place = field(init=False, repr=False)
+    _executions: list[int] = field(init=False, repr=False)  # how many there were
     rows_per_file: ClassVar[int | None] = None
     growth: ClassVar[float] = 2.0  # bytes in memory for one on disk, about
 
@@ -68,13 +77,16 @@ class FileSource(Source):
         if options.partition_filter is not None:
             kept = set(options.partition_filter([f.path for f in files], place.roots[0]))
             files = [file for file in files if file.path in kept]
-        object.__setattr__(self, "place", place._replace(files=self._ordered(files)))
+        object.__setattr__(self, "place", place._replace(files=files))
+        object.__setattr__(self, "_executions", [0])
 
     def _ordered(self, files: list[File]) -> list[File]:
         shuffle = self.options.shuffle
         if shuffle is None:
             return files
-        seed = None if shuffle == "files" else shuffle.seed
+        number = self._executions[0]
+        self._executions[0] += 1
+        seed = None if shuffle == "files" else shuffle.get_seed(number)
         order = np.random.default_rng(seed).permutation(len(files))
         return [files[number] for number in order]
 
@@ -92,7 +104,7 @@ class FileSource(Source):
         return int(sum(file.size for file in self.place.files) * self.growth)
 
     def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
-        files = self.place.files
+        files = self._ordered(self.place.files)
         groups = grouped(files, parallelism or self._wanted())
         return [self._task(group) for group in groups]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,7 +17,10 @@ from skate.data.sources.base import Source
 from skate.data.sources.files import FileSource
 
 if TYPE_CHECKING:
-    from skate.data.expressions import Expr
+    from skate.data._expressions import Expr
+
+
+LOOKED_AT = 256  # files whose schemas are compared
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class ParquetSource(FileSource):
     columns: tuple[str, ...] | None = None
     filters: tuple[Any, ...] = ()
     arguments: tuple[tuple[str, Any], ...] = ()
+    wanted_schema: pa.Schema | None = None
     name = "Parquet"
     growth = 4.0
 
@@ -32,13 +36,35 @@ class ParquetSource(FileSource):
         with self.place.filesystem.open_input_file(path) as file:
             return pq.ParquetFile(file).metadata
 
+    @cached_property
+    def _schemas(self) -> list[pa.Schema]:
+        """Of the files; of some of them if there are very many."""
+        files = self.place.files
+        step = max(1, len(files) // LOOKED_AT)
+        return [self._schema_of(file.path) for file in files[::step]]
+
+    def _schema_of(self, path: str) -> pa.Schema:
+        with self.place.filesystem.open_input_file(path) as stream:
+            return clean(pq.ParquetFile(stream).schema_arrow)
+
+    @cached_property
+    def _common(self) -> pa.Schema | None:
+        """The schema that rows are brought to, if files differ or one is asked for."""
+        if self.wanted_schema is not None:
+            return self.wanted_schema
+        schemas = self._schemas
+        if all(schema.equals(schemas[0]) for schema in schemas):
+            return None
+        try:
+            return pa.unify_schemas(schemas, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return None  # what does not fit together is left to those who put it together
+
     def schema(self) -> pa.Schema | None:
         if not self.place.files:
             return None
-        file = self.place.files[0].path
-        with self.place.filesystem.open_input_file(file) as stream:
-            schema = pq.ParquetFile(stream).schema_arrow
-        block = self.completed(clean(schema).empty_table(), file)
+        schema = self._common if self._common is not None else self._schemas[0]
+        block = self.completed(schema.empty_table(), self.place.files[0].path)
         if self.columns is not None:
             self._check(block.column_names)
             block = block.select(list(self.columns))
@@ -61,6 +87,7 @@ class ParquetSource(FileSource):
 
     def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
         """One task per group of files; a file larger than a block is cut at its row groups."""
+        _ = self._common  # looked up here, so that it travels with the tasks
         limit = DataContext.get_current().target_max_block_size
         if all(file.size * self.growth <= 2 * limit for file in self.place.files):
             return super().read_tasks(parallelism)
@@ -88,10 +115,13 @@ class ParquetSource(FileSource):
         with self.place.filesystem.open_input_file(path) as stream:
             file = pq.ParquetFile(stream, **dict(self.arguments))
             names = file.schema_arrow.names
-            columns = self._columns_in(names)
+            columns = self._columns_in(self._common.names if self._common is not None else names)
             numbers = range(file.num_row_groups) if groups is None else groups
-            table = file.read_row_groups(list(numbers), columns)
+            inside = columns and ([n for n in columns if n in names] or names[:1])
+            table = file.read_row_groups(list(numbers), inside)
         table = table.cast(clean(table.schema)) if needs_cleaning(table.schema) else table
+        if self._common is not None:
+            table = brought_to(table, self._common, columns)
         for expression in self.filters:
             table = table.filter(expression)
         yield table.replace_schema_metadata(_kept(table.schema.metadata))
@@ -117,6 +147,22 @@ class ParquetSource(FileSource):
         for name in self.columns or ():
             if name not in names:
                 raise missing_column(name, names)
+
+
+def brought_to(table: Block, schema: pa.Schema, columns: list[str] | None) -> Block:
+    """The table with the columns of the schema (or those of them that are wanted), of its types;
+    what is absent is None."""
+    wanted = [field for field in schema if columns is None or field.name in columns]
+    there = table.column_names
+    return pa.table(
+        [
+            table[field.name].cast(field.type)
+            if field.name in there
+            else pa.nulls(table.num_rows, field.type)
+            for field in wanted
+        ],
+        schema=pa.schema(wanted, table.schema.metadata),
+    )
 
 
 def _kept(metadata: Any) -> Any:

@@ -1,0 +1,232 @@
+"""Aggregations that look at single values: which there are, how often, which are missing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data._aggregate_base import Builtin
+from skate.data._blocks import Block
+from skate.data._tensors import column_to_numpy, column_to_rows
+
+
+class ListEncodingMode(str, Enum):
+    """What counts as a value in a column of lists: each element, or a hash of each list."""
+
+    FLATTEN = "FLATTEN"
+    HASH = "HASH"
+
+
+_Mode = ListEncodingMode  # inside the class, that name is an attribute, as in Ray
+
+
+class Unique(Builtin):
+    """The distinct values, as a list in order of appearance. `encode_lists` True means the
+    elements of lists, instead of whole lists."""
+
+    kind = "unique"
+    ListEncodingMode = ListEncodingMode
+
+    def __init__(
+        self,
+        on: str | None = None,
+        ignore_nulls: bool = False,
+        alias_name: str | None = None,
+        encode_lists: bool | _Mode | None = None,
+    ) -> None:
+        super().__init__(on, ignore_nulls, alias_name)
+        self.encode_lists = _Mode.FLATTEN if encode_lists is True else (encode_lists or None)
+
+    def aggregate_block(self, block: Block) -> dict[Any, None]:
+        column = self.column(block)
+        if self.encode_lists is _Mode.FLATTEN and is_list(column.type):
+            column = pc.list_flatten(column)
+        try:
+            values = pc.unique(column).to_pylist()
+        except pa.ArrowNotImplementedError:  # lists and the like have no unique kernel
+            values = [hashable(value) for value in column_to_rows(column)]
+        if self.encode_lists is _Mode.HASH and is_list(column.type):
+            values = [None if value is None else _digest(value) for value in values]
+        return dict.fromkeys(_nan if value != value else value for value in values)
+
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        return {**current_accumulator, **new}
+
+    def finalize(self, accumulator: Any) -> Any:
+        values = list(accumulator or ())
+        return [value for value in values if value is not None or not self.ignore_nulls]
+
+
+_nan = float("nan")  # one object, so that it is found again as a key
+
+
+class CountDistinct(Unique):
+    """The number of distinct values."""
+
+    kind = "count_distinct"
+
+    def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None) -> None:
+        super().__init__(on, ignore_nulls, alias_name)
+
+    def finalize(self, accumulator: Any) -> int:
+        return len(super().finalize(accumulator))
+
+
+class _Counting(Builtin):
+    """How often each value occurs."""
+
+    encode_lists = False
+    skips_missing = True
+
+    def aggregate_block(self, block: Block) -> Counter[Any]:
+        column = self.column(block)
+        if self.encode_lists and is_list(column.type):
+            column = pc.list_flatten(column)
+        if self.skips_missing:
+            column = column.drop_null()
+        try:
+            pairs = pc.value_counts(column.combine_chunks())
+            return Counter(dict(zip(*(pairs.field(n).to_pylist() for n in (0, 1)), strict=True)))
+        except pa.ArrowNotImplementedError:
+            return Counter(hashable(value) for value in column_to_rows(column))
+
+    def combine(self, current_accumulator: Counter[Any], new: Counter[Any]) -> Counter[Any]:
+        return current_accumulator + new
+
+
+class ValueCounter(_Counting):
+    """`{"values": [...], "counts": [...]}`: how often each value occurs, None included."""
+
+    kind = "value_counter"
+    skips_missing = False
+
+    def finalize(self, accumulator: Any) -> dict[str, list[Any]]:
+        found = accumulator or {}
+        return {"values": list(found), "counts": list(found.values())}
+
+
+class ApproximateTopK(_Counting):
+    """The `k` most frequent values, `[{column: value, "count": n}, ...]`. They are counted
+    exactly here, so that `log_capacity`, the size of Ray's sketch, changes nothing."""
+
+    kind = "approx_topk"
+
+    def __init__(
+        self,
+        on: str,
+        k: int,
+        log_capacity: int = 15,
+        alias_name: str | None = None,
+        encode_lists: bool = False,
+    ) -> None:
+        super().__init__(on, True, alias_name)
+        self.k = k
+        self.encode_lists = encode_lists
+
+    def finalize(self, accumulator: Any) -> list[dict[str, Any]]:
+        top = (accumulator or Counter()).most_common(self.k)
+        return [{str(self.on): value, "count": count} for value, count in top]
+
+
+class ApproximateQuantile(Builtin):
+    """Quantiles, each a value of the column. They are exact here, so that `quantile_precision`,
+    the size of Ray's sketch, changes nothing."""
+
+    kind = "approx_quantile"
+
+    def __init__(
+        self,
+        on: str,
+        quantiles: Sequence[float],
+        quantile_precision: int = 800,
+        alias_name: str | None = None,
+    ) -> None:
+        super().__init__(on, True, alias_name)
+        self.quantiles = list(quantiles)
+
+    def aggregate_block(self, block: Block) -> list[Any]:
+        return [column_to_numpy(self.column(block).drop_null())]
+
+    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
+        return current_accumulator + new
+
+    def finalize(self, accumulator: Any) -> list[float] | None:
+        values = np.concatenate(accumulator) if accumulator else np.empty(0)
+        if not len(values):
+            return None
+        return [float(v) for v in np.quantile(values, self.quantiles, method="inverted_cdf")]
+
+
+class AsList(Builtin):
+    """All values, as a list."""
+
+    kind = "list"
+
+    def __init__(self, on: str, alias_name: str | None = None, ignore_nulls: bool = False) -> None:
+        super().__init__(on, ignore_nulls, alias_name)
+
+    def aggregate_block(self, block: Block) -> list[Any]:
+        values = column_to_rows(self.column(block))
+        return [value for value in values if value is not None or not self.ignore_nulls]
+
+    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
+        return current_accumulator + new
+
+
+class _Percentage(Builtin):
+    """A share of the rows, in per cent; the states are (those that count, all)."""
+
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        return current_accumulator[0] + new[0], current_accumulator[1] + new[1]
+
+    def finalize(self, accumulator: Any) -> float | None:
+        if not accumulator or not accumulator[1]:
+            return None
+        return 100.0 * float(accumulator[0]) / float(accumulator[1])
+
+
+class MissingValuePercentage(_Percentage):
+    """How many per cent of the values are None or NaN."""
+
+    kind = "missing_pct"
+
+    def __init__(self, on: str, alias_name: str | None = None) -> None:
+        super().__init__(on, False, alias_name)
+
+    def aggregate_block(self, block: Block) -> tuple[int, int]:
+        missing = pc.is_null(self.column(block), nan_is_null=True)
+        return pc.sum(missing).as_py() or 0, block.num_rows
+
+
+class ZeroPercentage(_Percentage):
+    """How many per cent of the values are 0; missing ones count as values unless ignored."""
+
+    kind = "zero_pct"
+
+    def aggregate_block(self, block: Block) -> tuple[int, int]:
+        column = self.column(block)
+        total = len(column) - (column.null_count if self.ignore_nulls else 0)
+        return pc.sum(pc.equal(column, 0)).as_py() or 0, total
+
+
+def _digest(value: Any) -> int:
+    """The same in every process, unlike hash()."""
+    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=7).digest(), "big")
+
+
+def is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
+
+
+def hashable(value: Any) -> Any:
+    """The value as it can be counted: lists and arrays as tuples."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(map(hashable, value)) if isinstance(value, list) else value

@@ -1,0 +1,130 @@
+"""Expressions that make values of their own: random numbers, row numbers, downloads."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data._blocks import Block
+from skate.data._expressions import Expr, col, set_column
+from skate.data._seeds import seed_of
+
+_rows_before: ContextVar[int] = ContextVar("rows_before", default=0)
+
+
+@contextmanager
+def after(rows: int) -> Iterator[None]:
+    """What is evaluated inside belongs to a block that follows so many rows."""
+    token = _rows_before.set(rows)
+    try:
+        yield
+    finally:
+        _rows_before.reset(token)
+
+
+def monotonically_increasing_id() -> Expr:
+    """The number of the row, from 0."""
+    return _counting(lambda block, first: np.arange(first, first + block.num_rows), "row_number()")
+
+
+def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> Expr:
+    """Random numbers from 0 to 1. With a seed the same on each machine; other ones in each
+    execution unless `reseed_after_execution` is False."""
+    chosen: Any = seed_of(seed, reseed_after_execution)
+    generators: dict[str, Any] = {}
+
+    def draw(block: Block, first: int) -> Any:
+        if first == 0 or "now" not in generators:
+            generators["now"] = np.random.default_rng(chosen)
+        return generators["now"].random(block.num_rows)
+
+    return _counting(draw, f"random({'' if seed is None else f'seed={seed}'})")
+
+
+def _counting(make: Any, text: str) -> Expr:
+    expression = Expr(lambda block: pa.array(make(block, _rows_before.get())), text)
+    expression.counts_rows = True
+    return expression
+
+
+def uuid() -> Expr:
+    """A random UUID in each row, as text."""
+    return Expr(lambda b: pa.array([str(uuids.uuid4()) for _ in range(b.num_rows)]), "uuid()")
+
+
+def download(uri_column_name: str, *, filesystem: Any = None) -> Expr:
+    """The bytes of the files that a column names; None where that fails."""
+    from skate.data._paths import resolve
+
+    def fetch(uri: str | None) -> bytes | None:
+        if uri is None:
+            return None
+        try:
+            system, path = resolve(uri, filesystem)
+            with system.open_input_stream(path, compression=None) as stream:
+                return bytes(stream.read())
+        except OSError:
+            return None
+
+    def evaluate(block: Block) -> Any:
+        uris = col(uri_column_name).evaluate(block).to_pylist()
+        return pa.array([fetch(uri) for uri in uris], pa.binary())
+
+    expression = Expr(evaluate, f"download({uri_column_name!r})")
+    expression.runs_python = True
+    return expression
+
+
+class Unnest(Expr):
+    """One column per key of a dictionary."""
+
+    def __init__(self, inner: Expr) -> None:
+        super().__init__(inner._evaluate, f"unnest({inner})", None, (inner,))
+
+    @property
+    def name(self) -> str:
+        return self._text
+
+    def alias(self, name: str) -> Expr:
+        raise TypeError(f"{self} makes several columns, named by the keys: it has no alias")
+
+    def added_to(self, block: Block, name: str) -> Block:
+        column = self.evaluate(block)
+        if not pa.types.is_struct(column.type):
+            raise TypeError(f"{self} needs a column of dictionaries; got {column.type}")
+        for number, field in enumerate(column.type):
+            block = set_column(block, field.name, pc.struct_field(column, number))
+        return block
+
+
+def unnest(expr: Any) -> Expr:
+    """A column for each key of a column of dictionaries, for `with_columns`."""
+    if not isinstance(expr, Expr) or isinstance(expr, Unnest):
+        raise TypeError(f"unnest takes an expression that gives dictionaries; got {expr!r}")
+    return Unnest(expr)
+
+
+class Star(Expr):
+    """All columns, which `with_columns` keeps anyway."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda block: None, "star()")
+
+    @property
+    def name(self) -> str:
+        return self._text
+
+    def added_to(self, block: Block, name: str) -> Block:
+        return block
+
+
+def star() -> Expr:
+    """All columns as they are."""
+    return Star()

@@ -1,0 +1,418 @@
+"""Expressions on columns: `col("x") * 2 + 1`, `col("name").str.upper()`, `col("x") > 3`.
+
+They are evaluated by Arrow's kernels, without Python code per row.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data._blocks import Block, missing_column
+from skate.data._expression_namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
+from skate.data._tensors import column_of_array, to_array
+from skate.data._udf import UserFunction
+
+Text = str  # `str` is an attribute of expressions
+
+
+class Expr:
+    """A computation on the columns of a block, made of those in `parts`."""
+
+    runs_python = False  # has a user's function in it: worth a process
+    counts_rows = False  # depends on how many rows came before
+
+    def __init__(
+        self,
+        evaluate: Callable[[Block], Any],
+        text: Text,
+        arrow: Any = None,
+        parts: Sequence[Expr] = (),
+    ) -> None:
+        self._evaluate = evaluate
+        self._text = text
+        self._arrow = arrow  # the same as pyarrow's Expression, for files that can filter
+        self._alias: Text | None = None
+        self.runs_python = any(part.runs_python for part in parts)
+        self.counts_rows = any(part.counts_rows for part in parts)
+
+    def __repr__(self) -> Text:
+        return self._text
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self} has no truth value; join conditions with &, | and ~")
+
+    @property
+    def name(self) -> Text | None:
+        """The name given by `alias`, or that of the column."""
+        return self._alias
+
+    def alias(self, name: Text) -> Expr:
+        named = Expr(self._evaluate, self._text, self._arrow, (self,))
+        named._alias = name
+        return named
+
+    def structurally_equals(self, other: Any) -> bool:
+        """Whether it is the same computation; `==` makes an expression instead."""
+        return isinstance(other, Expr) and (self._text, self._alias) == (other._text, other._alias)
+
+    def to_pyarrow(self) -> pc.Expression:
+        if self._arrow is None:
+            raise TypeError(f"{self} has no counterpart in pyarrow")
+        return self._arrow
+
+    def evaluate(self, block: Block) -> Any:
+        """The column for this block."""
+        return self._evaluate(block)
+
+    def added_to(self, block: Block, name: Text) -> Block:
+        """The block with the result as a column."""
+        return set_column(block, name, self.evaluate(block))
+
+    def get_type(self, input_schema: pa.Schema) -> pa.DataType:
+        """The type of the result for blocks of this schema."""
+        return self.evaluate(input_schema.empty_table()).type
+
+    # -- operators ------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Expr:
+        return _binary("add", "+", self, other, lambda a, b: a + b)
+
+    def __radd__(self, other: Any) -> Expr:
+        return lit(other) + self
+
+    def __sub__(self, other: Any) -> Expr:
+        return _binary("subtract", "-", self, other, lambda a, b: a - b)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return lit(other) - self
+
+    def __mul__(self, other: Any) -> Expr:
+        return _binary("multiply", "*", self, other, lambda a, b: a * b)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return lit(other) * self
+
+    def __truediv__(self, other: Any) -> Expr:
+        divisor = _expr(other)
+        return Expr(_divided(self, divisor), f"({self} / {divisor})", None, (self, divisor))
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return lit(other) / self
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return Expr(_floored(self, _expr(other)), f"({self} // {other})", None, (self,))
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return lit(other) // self
+
+    def __mod__(self, other: Any) -> Expr:
+        divisor = _expr(other)
+
+        def remainder(block: Block) -> Any:
+            a, b = self.evaluate(block), divisor.evaluate(block)
+            whole = pc.floor(pc.divide(pc.cast(a, pa.float64()), pc.cast(b, pa.float64())))
+            return pc.subtract(a, pc.multiply(b, pc.cast(whole, a.type)))
+
+        return Expr(remainder, f"({self} % {divisor})", None, (self, divisor))
+
+    def __rmod__(self, other: Any) -> Expr:
+        return lit(other) % self
+
+    def __neg__(self) -> Expr:
+        return _unary("negate", self)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _binary("greater", ">", self, other, lambda a, b: a > b)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _binary("greater_equal", ">=", self, other, lambda a, b: a >= b)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _binary("less", "<", self, other, lambda a, b: a < b)
+
+    def __le__(self, other: Any) -> Expr:
+        return _binary("less_equal", "<=", self, other, lambda a, b: a <= b)
+
+    def __eq__(self, other: Any) -> Expr:  # type: ignore[override]
+        return _binary("equal", "==", self, other, lambda a, b: a == b)
+
+    def __ne__(self, other: Any) -> Expr:  # type: ignore[override]
+        return _binary("not_equal", "!=", self, other, lambda a, b: a != b)
+
+    def __and__(self, other: Any) -> Expr:
+        return _binary("and_kleene", "&", self, other, lambda a, b: a & b)
+
+    def __or__(self, other: Any) -> Expr:
+        return _binary("or_kleene", "|", self, other, lambda a, b: a | b)
+
+    def __invert__(self) -> Expr:
+        return _unary("invert", self, lambda a: ~a)
+
+    # -- methods --------------------------------------------------------------------------------
+
+    def is_null(self) -> Expr:
+        return _unary("is_null", self, lambda a: a.is_null())
+
+    def is_not_null(self) -> Expr:
+        return _unary("is_valid", self, lambda a: a.is_valid())
+
+    def is_in(self, values: Any) -> Expr:
+        """Whether it is one of the values: a list, or `lit` of one."""
+        listed = values.value if isinstance(values, Literal) else [*values]
+        options = pa.array(listed)
+        arrow = None if self._arrow is None else self._arrow.isin(listed)
+        return Expr(
+            lambda block: pc.is_in(self.evaluate(block), value_set=options),
+            f"{self}.is_in({listed})",
+            arrow,
+            (self,),
+        )
+
+    def not_in(self, values: Any) -> Expr:
+        return ~self.is_in(values)
+
+    def cast(self, target_type: Any, *, safe: bool = True) -> Expr:
+        """As another type: of pyarrow, a `DataType`, or by name. `safe` refuses to lose digits."""
+        target = arrow_type(target_type)
+        return Expr(
+            lambda block: pc.cast(self.evaluate(block), target, safe=safe),
+            f"{self}.cast({target})",
+            None,
+            (self,),
+        )
+
+    def power(self, exponent: Any) -> Expr:
+        return _binary("power", "**", self, exponent)
+
+    __pow__ = power
+
+    def round(self, ndigits: int = 0) -> Expr:
+        return Expr(
+            lambda block: pc.round(self.evaluate(block), ndigits=ndigits),
+            f"{self}.round({ndigits})",
+            None,
+            (self,),
+        )
+
+    def fill_null(self, value: Any) -> Expr:
+        return Expr(
+            lambda block: pc.fill_null(self.evaluate(block), value),
+            f"{self}.fill_null({value!r})",
+            None,
+            (self,),
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _METHODS:
+            raise AttributeError(f"an expression has no {name!r}")
+        return lambda: _unary(name, self)
+
+    # -- kinds of columns -----------------------------------------------------------------------
+
+    @property
+    def str(self) -> Strings:
+        """Text, such as `.str.upper()`."""
+        return Strings(self)
+
+    @property
+    def dt(self) -> Dates:
+        """Dates and times, such as `.dt.year()`."""
+        return Dates(self)
+
+    @property
+    def list(self) -> Lists:
+        """Lists, such as `.list.len()` or `.list[0]`."""
+        return Lists(self)
+
+    @property
+    def struct(self) -> Structs:
+        """Dictionaries, such as `.struct["key"]`."""
+        return Structs(self)
+
+    @property
+    def map(self) -> Maps:
+        """Maps: `.map.keys()` and `.map.values()`."""
+        return Maps(self)
+
+    @property
+    def arr(self) -> Arrays:
+        """Tensors: `.arr.to_list()`."""
+        return Arrays(self)
+
+
+_METHODS = frozenset(
+    "abs ceil floor trunc sign exp sin cos tan asin acos atan negate ln log10 log2 sqrt".split()
+)
+
+
+# -- making expressions -------------------------------------------------------------------------
+
+
+def col(name: str) -> Expr:
+    """The column of that name."""
+
+    def evaluate(block: Block) -> Any:
+        if name not in block.column_names:
+            raise missing_column(name, block.column_names)
+        return block[name]
+
+    expression = Expr(evaluate, f"col({name!r})", pc.field(name))
+    expression._alias = name
+    return expression
+
+
+class Literal(Expr):
+    """A value that is the same in each row."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        try:
+            scalar, arrow = pa.scalar(value), pc.scalar(value)
+        except pa.ArrowInvalid:
+            raise TypeError(f"lit takes a plain value; got {value!r}") from None
+        super().__init__(lambda block: scalar, repr(value), arrow)
+
+
+def lit(value: Any) -> Expr:
+    """The same value in each row."""
+    return Literal(value)
+
+
+def arrow_type(type_: Any) -> Any:
+    """Arrow's type for one of Arrow, a `DataType`, or the name of one; None stays None."""
+    if isinstance(type_, Text):
+        return pa.type_for_alias(type_)
+    return type_.to_arrow_dtype() if hasattr(type_, "to_arrow_dtype") else type_
+
+
+def udf(return_dtype: Any = None) -> Callable[[Any], Callable[..., Any]]:
+    """A function of Arrow columns as an expression: `@udf()` and then `f(col("x"))`. A class is
+    made once where it is used: `f = Scale(3)`, and then `f(col("x"))`."""
+    kind = arrow_type(return_dtype)
+
+    def decorate(function: Any) -> Callable[..., Any]:
+        if not inspect.isclass(function):
+            return _called(UserFunction(function), kind)
+
+        def make(*args: Any, **kwargs: Any) -> Callable[..., Expr]:
+            return _called(UserFunction(function, (), None, args, kwargs), kind)
+
+        return make
+
+    return decorate
+
+
+pyarrow_udf = udf
+
+
+def _called(function: UserFunction, kind: Any) -> Callable[..., Expr]:
+    def call(*arguments: Any, **keywords: Any) -> Expr:
+        expressions = [_expr(argument) for argument in arguments]
+        named = {name: _expr(value) for name, value in keywords.items()}
+
+        def evaluate(block: Block) -> Any:
+            result = function.load()(
+                *(e.evaluate(block) for e in expressions),
+                **{name: e.evaluate(block) for name, e in named.items()},
+            )
+            if not isinstance(result, (pa.Array, pa.ChunkedArray)):
+                result = column_of_array(to_array(result))
+            return result if kind is None or result.type == kind else pc.cast(result, kind)
+
+        shown = [*map(repr, expressions), *(f"{n}={e!r}" for n, e in named.items())]
+        made = Expr(evaluate, f"{function.name}({', '.join(shown)})")
+        made.runs_python = True
+        return made
+
+    return call
+
+
+def _expr(value: Any) -> Expr:
+    return value if isinstance(value, Expr) else lit(value)
+
+
+def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> Expr:
+    function = getattr(pc, kernel)
+    pushed = arrow(a._arrow) if arrow is not None and a._arrow is not None else None
+    return Expr(lambda block: function(a.evaluate(block)), f"{kernel}({a})", pushed, (a,))
+
+
+def _binary(
+    kernel: str, sign: str, a: Expr, other: Any, arrow: Callable[[Any, Any], Any] | None = None
+) -> Expr:
+    b = _expr(other)
+    function = getattr(pc, kernel)
+    pushed = None
+    if arrow is not None and a._arrow is not None and b._arrow is not None:
+        pushed = arrow(a._arrow, b._arrow)
+    return Expr(
+        lambda block: function(a.evaluate(block), b.evaluate(block)),
+        f"({a} {sign} {b})",
+        pushed,
+        (a, b),
+    )
+
+
+def _divided(a: Expr, b: Expr) -> Callable[[Block], Any]:
+    def divide(block: Block) -> Any:
+        return pc.divide(
+            pc.cast(a.evaluate(block), pa.float64()), pc.cast(b.evaluate(block), pa.float64())
+        )
+
+    return divide
+
+
+def _floored(a: Expr, b: Expr) -> Callable[[Block], Any]:
+    def divide(block: Block) -> Any:
+        left, right = a.evaluate(block), b.evaluate(block)
+        quotient = pc.floor(pc.divide(pc.cast(left, pa.float64()), pc.cast(right, pa.float64())))
+        whole = pa.types.is_integer(left.type) and pa.types.is_integer(right.type)
+        return pc.cast(quotient, left.type) if whole else quotient
+
+    return divide
+
+
+# -- as steps of a plan -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FilterStep:
+    expression: Expr
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            mask = self.expression.evaluate(block)
+            yield block.filter(mask)
+
+
+@dataclass(frozen=True)
+class WithColumns:
+    columns: tuple[tuple[str, Expr], ...]
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            for name, expression in self.columns:
+                block = expression.added_to(block, name)
+            yield block
+
+
+def set_column(block: Block, name: str, value: Any) -> Block:
+    """The block with a column replaced or, at the end, added."""
+    if isinstance(value, pa.Scalar):
+        value = (
+            pa.array(np.full(block.num_rows, value.as_py()))
+            if value.is_valid
+            else (pa.nulls(block.num_rows, value.type))
+        )
+    if name in block.column_names:
+        return block.set_column(block.column_names.index(name), name, value)
+    return block.append_column(name, value)

@@ -1,0 +1,70 @@
+"""Seeds of random operations."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+
+
+class Reseeding(ISeedSequence):
+    """A seed that gives other numbers each time it is used, always in the same succession."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.uses = 0
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
+        self.uses += 1
+        return np.random.SeedSequence([self.seed, self.uses]).generate_state(n_words, dtype)
+
+
+Seed: TypeAlias = "int | Reseeding | None"
+
+
+def seed_of(seed: int | None, reseed: bool) -> Seed:
+    return Reseeding(seed) if reseed and seed is not None else seed
+
+
+@dataclass
+class RandomSeedConfig:
+    """A seed for random_shuffle, random_sample and the like.
+
+    With `reseed_after_execution`, each execution is random in another way, and a second run of the
+    program repeats them all; without, all executions are the same. `use_timestamp_as_default`
+    takes the time as a seed where none is given."""
+
+    seed: int | None = None
+    reseed_after_execution: bool = True
+    use_timestamp_as_default: bool = False
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise ValueError(f"seed takes a whole number or None; got {self.seed!r}")
+        if self.seed is None and self.use_timestamp_as_default:
+            self.seed = time.time_ns()
+        self._numbers = seed_of(self.seed, self.reseed_after_execution)
+
+    @staticmethod
+    def create_seed_config(
+        seed: int | RandomSeedConfig | None, use_timestamp_as_default: bool = False
+    ) -> RandomSeedConfig:
+        """The config that a `seed=` argument means: a number stands for itself, always."""
+        if isinstance(seed, RandomSeedConfig):
+            return seed
+        return RandomSeedConfig(seed, False, use_timestamp_as_default)
+
+    def get_seed_tuple(self, *, data_context: Any = None) -> tuple[int, ...] | None:
+        """The numbers that the next execution is seeded with."""
+        if self.seed is None:
+            return None
+        uses = self._numbers.uses if isinstance(self._numbers, Reseeding) else None
+        return (self.seed,) if uses is None else (self.seed, uses + 1)
+
+
+def numpy_seed(seed: int | RandomSeedConfig | None) -> Seed:
+    """What to give to numpy.random.default_rng."""
+    return RandomSeedConfig.create_seed_config(seed)._numbers

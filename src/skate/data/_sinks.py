@@ -1,0 +1,180 @@
+"""Sinks: what to derive from for places of your own to write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data._blocks import Block, concat
+from skate.data.block import BlockAccessor
+
+
+class SaveMode(str, Enum):
+    """What a write does with what is there already. `UPSERT` is for tables that have keys, which
+    files do not; `CREATE` is another name of `ERROR`."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR = "error"
+    CREATE = "create"
+    UPSERT = "upsert"
+
+
+@dataclass
+class WriteResult:
+    """What was written, and what the calls of `write` returned, in order."""
+
+    num_rows: int
+    size_bytes: int
+    write_returns: list[Any]
+
+    @classmethod
+    def combine(cls, *wrs: WriteResult) -> WriteResult:
+        return cls(
+            sum(each.num_rows for each in wrs),
+            sum(each.size_bytes for each in wrs),
+            [value for each in wrs for value in each.write_returns],
+        )
+
+
+class Datasink:
+    """A sink of your own, for `write_datasink`: override `write`."""
+
+    def get_name(self) -> str:
+        return type(self).__name__.removesuffix("Datasink").removeprefix("_")
+
+    def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        """Called once before anything is written."""
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> Any:
+        """Write some blocks; `ctx.task_idx` counts the calls. What it returns is collected."""
+        raise TypeError(f"{type(self).__name__} must override write")
+
+    def on_write_complete(self, write_result: WriteResult) -> None:
+        """Called once at the end."""
+
+    def on_write_failed(self, error: BaseException) -> None:
+        """Called instead if a write raised."""
+
+    @property
+    def supports_distributed_writes(self) -> bool:
+        """Ray's; writes run in threads of the driver here."""
+        return True
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        """How many rows a call of `write` gets at least, all but the last; None: a block."""
+        return None
+
+    @property
+    def min_bytes_per_write(self) -> int | None:
+        """As `min_rows_per_write`, in bytes."""
+        return None
+
+
+class FilenameProvider:
+    """Names of the files that are written: override one of the two."""
+
+    def get_filename_for_task(self, write_uuid: str, file_format: str, task_index: int) -> str:
+        """The name of the file of a block."""
+        return f"{write_uuid}_{task_index:06}.{file_format}"
+
+    def get_filename_for_row(
+        self, row: dict[str, Any], write_uuid: str, file_format: str, task_index: int,
+        row_index: int,
+    ) -> str:  # fmt: skip
+        """The name of the file of a row."""
+        return f"{write_uuid}_{task_index:06}_{row_index:06}.{file_format}"
+
+
+class _FileDatasink(Datasink):
+    """Files in a folder; derived classes say what goes into one. `open_stream_args` go to the file
+    system's open_output_stream; `dataset_uuid` begins the names of the files."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        open_stream_args: dict[str, Any] | None = None,
+        filename_provider: FilenameProvider | None = None,
+        dataset_uuid: str | None = None,
+        file_format: str = "bin",
+        mode: SaveMode | str = SaveMode.APPEND,
+    ) -> None:
+        from skate.data._files_out import Folder
+
+        self.folder = Folder(path, filesystem, try_create_dir, mode)
+        self.folder.uuid = dataset_uuid or self.folder.uuid
+        self.filename_provider = filename_provider or FilenameProvider()
+        self.open_stream_args = open_stream_args or {}
+        self.file_format = file_format
+        self._skip = False
+
+    @property
+    def path(self) -> str:
+        return self.folder.path
+
+    @property
+    def filesystem(self) -> Any:
+        return self.folder.filesystem
+
+    def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        self._skip = not self.folder.prepare()
+
+    def open_output_stream(self, path: str) -> Any:
+        """A file to write to; `path` is inside the folder."""
+        return self.folder.open(path, **self.open_stream_args)
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> Any:
+        block = concat(list(blocks))
+        if block.num_rows and not self._skip:
+            self.write_block(BlockAccessor(block), 0, ctx)
+
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+        raise TypeError(f"{type(self).__name__} must override write_block")
+
+
+class BlockBasedFileDatasink(_FileDatasink):
+    """One file per block: override `write_block_to_file(block, file)`."""
+
+    def __init__(
+        self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any
+    ) -> None:
+        super().__init__(path, **file_datasink_kwargs)
+        self._min_rows_per_file = min_rows_per_file
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        return self._min_rows_per_file
+
+    def write_block_to_file(self, block: BlockAccessor, file: Any) -> None:
+        raise TypeError(f"{type(self).__name__} must override write_block_to_file")
+
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+        name = self.filename_provider.get_filename_for_task(
+            self.folder.uuid, self.file_format, ctx.task_idx
+        )
+        with self.open_output_stream(name) as file:
+            self.write_block_to_file(block, file)
+
+
+class RowBasedFileDatasink(_FileDatasink):
+    """One file per row: override `write_row_to_file(row, file)`."""
+
+    def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
+        raise TypeError(f"{type(self).__name__} must override write_row_to_file")
+
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+        for number, row in enumerate(block.iter_rows()):
+            name = self.filename_provider.get_filename_for_row(
+                row, self.folder.uuid, self.file_format, ctx.task_idx, number
+            )
+            with self.open_output_stream(name) as file:
+                self.write_row_to_file(row, file)

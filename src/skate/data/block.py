@@ -1,0 +1,101 @@
+"""Blocks as sources and sinks of your own see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data._blocks import (
+    Block,
+    Row,
+    batch_of,
+    block_of_batch,
+    check_format,
+    numpy_of,
+    pandas_of,
+    rows_of,
+)
+
+__all__ = ["Block", "BlockAccessor", "BlockMetadata"]
+
+
+@dataclass
+class BlockMetadata:
+    """What is known about a block without looking."""
+
+    num_rows: int | None = None
+    size_bytes: int | None = None
+    input_files: list[str] | None = None
+    exec_stats: Any = None
+
+
+class BlockAccessor:
+    """A block in the form that you like: `BlockAccessor.for_block(block).to_pandas()`."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+
+    @staticmethod
+    def for_block(block: Any) -> BlockAccessor:
+        """Of an Arrow table, a pandas frame or a dictionary of arrays."""
+        return BlockAccessor(block_of_batch(block))
+
+    @staticmethod
+    def batch_to_block(batch: Any) -> Block:
+        return block_of_batch(batch)
+
+    def to_block(self) -> Block:
+        return self._block
+
+    def to_arrow(self) -> pa.Table:
+        return self._block
+
+    def to_pandas(self) -> Any:
+        return pandas_of(self._block)
+
+    def to_numpy(self, columns: str | list[str] | None = None) -> Any:
+        """A dictionary of arrays, or the array of one column."""
+        if isinstance(columns, str):
+            return numpy_of(self._block.select([columns]))[columns]
+        return numpy_of(self._block if columns is None else self._block.select(columns))
+
+    def to_default(self) -> Block:
+        return self._block
+
+    def to_batch_format(self, batch_format: str | None) -> Any:
+        return batch_of(self._block, check_format(batch_format))
+
+    def iter_rows(self, public_row_format: bool = True) -> Iterator[Row]:
+        """The rows as dictionaries; `public_row_format` is Ray's, rows have one format here."""
+        return rows_of(self._block, plain=False)
+
+    def num_rows(self) -> int:
+        return int(self._block.num_rows)
+
+    def size_bytes(self) -> int:
+        return int(self._block.nbytes)
+
+    def schema(self) -> pa.Schema:
+        return self._block.schema
+
+    def column_names(self) -> list[str]:
+        return list(self._block.column_names)
+
+    def select(self, columns: list[str]) -> Block:
+        return self._block.select(columns)
+
+    def slice(self, start: int, end: int, copy: bool = False) -> Block:
+        """The rows from `start` to `end`, as a view or a copy."""
+        part = self._block.slice(start, end - start)
+        return part.take(pa.array(range(part.num_rows))) if copy else part
+
+    def take(self, indices: list[int]) -> Block:
+        return self._block.take(pa.array(indices))
+
+    def get_metadata(
+        self, input_files: list[str] | None = None, exec_stats: Any = None
+    ) -> BlockMetadata:
+        return BlockMetadata(self.num_rows(), self.size_bytes(), input_files, exec_stats)

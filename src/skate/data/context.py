@@ -1,0 +1,27 @@
+"""The settings of skate.data, under the name that Ray gives them."""
+
+from enum import Enum
+
+from skate.data._context import DataContext
+from skate.data._execution_options import ExecutionOptions, ExecutionResources
+
+DatasetContext = DataContext  # its name in older versions of Ray
+
+
+class ShuffleStrategy(str, Enum):
+    """How Ray shuffles, for `DataContext.shuffle_strategy`; here Arrow does, in its own way."""
+
+    SORT_SHUFFLE_PULL_BASED = "sort_shuffle_pull_based"
+    SORT_SHUFFLE_PUSH_BASED = "sort_shuffle_push_based"
+    HASH_SHUFFLE = "hash_shuffle"
+    SHUFFLE_V2 = "shuffle_v2"
+    GPU_SHUFFLE = "gpu_shuffle"
+
+
+__all__ = [
+    "DataContext",
+    "DatasetContext",
+    "ExecutionOptions",
+    "ExecutionResources",
+    "ShuffleStrategy",
+]

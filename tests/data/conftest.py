@@ -1,0 +1,68 @@
+"""One session of skate for all tests of a module that want the same: starting one costs more than
+most tests here. What is left behind is looked for when the session ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import skate
+from tests.leftovers import Picture, leftovers_since
+
+
+class SharedSession:
+    """The session that is running, what it was started with, and how things were before."""
+
+    def __init__(self) -> None:
+        self.wanted: tuple[str, dict[str, Any]] | None = None
+        self.before: Picture | None = None
+
+    def use(self, engine: str, arguments: dict[str, Any]) -> None:
+        if self.wanted != (engine, arguments) or not skate.is_initialized():
+            self.end()
+            self.before = Picture.take()
+            skate.init(engine=engine, **arguments)
+            self.wanted = (engine, arguments)
+
+    def end(self) -> None:
+        if self.wanted is None:
+            return
+        skate.shutdown()
+        self.wanted = None
+        assert self.before is not None
+        if found := leftovers_since(self.before):
+            pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one module and engine follow each other."""
+
+    def place(item: pytest.Item) -> tuple[str, str]:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        return str(item.path), str(parameters.get("engine_name", ""))
+
+    here = [item for item in items if "tests/data/" in item.path.as_posix()]
+    ordered = iter(sorted(here, key=place))
+    items[:] = [next(ordered) if item in here else item for item in items]
+
+
+@pytest.fixture(scope="module")
+def shared_session() -> Iterator[SharedSession]:
+    session = SharedSession()
+    yield session
+    session.end()
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing() -> None:
+    """See `SharedSession.end`."""
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, shared_session: SharedSession, engine_name: str) -> str:
+    """skate is initialised with two CPUs; the value is the engine's name."""
+    mark = request.node.get_closest_marker("init")
+    shared_session.use(engine_name, {"num_cpus": 2, **(mark.kwargs if mark else {})})
+    return engine_name
