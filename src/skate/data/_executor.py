@@ -118,9 +118,9 @@ class Run:
             ahead = node.limit > SMALL_LIMIT
             return limited(self.stream(node.input, ahead), node.limit)
         assert isinstance(node, plan.Exchange)
+        streams = [self.stream(child) for child in node.inputs]
         meter = Meter(self.stats.stage(node.name, "driver"))
-        inputs = [meter.input(self.stream(child)) for child in node.inputs]
-        return meter.output(node.run(inputs, self.context))
+        return meter.output(node.run([meter.input(stream) for stream in streams], self.context))
 
     def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
         batch = next((node.min_rows for node in nodes if node.min_rows), 0)
