@@ -4,6 +4,9 @@ A test asks for `engine` and finds skate initialised on it; `@pytest.mark.init(n
 arguments, `@pytest.mark.engines("local")` limits the engines, and `--engine inline` picks one.
 `start` is for tests that initialise by themselves. Every test fails that leaves something behind.
 
+`--engine ray` runs on the ray engine, except for what `ray_engine/differences.py` lists; one Ray
+serves as many tests as possible.
+
 With SKATE_ORACLE=ray the name `skate` is Ray itself: that is how the expectations are checked
 against the original. Tests marked `differs_from_ray(reason)` state a deliberate difference.
 """
@@ -21,11 +24,12 @@ import pytest
 
 from tests import oracle
 from tests.leftovers import MARKER, Picture, leftovers_since
+from tests.ray_engine import differences, sharing
 from tests.support import Flag, Tally
 
 os.environ.setdefault(MARKER, uuid.uuid4().hex)
 
-ENGINES = ("ray",) if oracle.ACTIVE else ("inline", "local")
+ENGINES = ("ray",) if oracle.ACTIVE else ("inline", "local")  # and "ray", if asked for
 
 MARKERS = (
     "engines(*names): the test runs on these engines only",
@@ -71,19 +75,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _senseless(item: pytest.Item) -> bool:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     engine = parameters.get("engine_name")
-    on_ray = engine == "ray" or oracle.ACTIVE
-    no_engine_left = "engine_name" in item.fixturenames and not isinstance(engine, str)
-    return no_engine_left or (on_ray and item.get_closest_marker("differs_from_ray") is not None)
+    if "engine_name" in item.fixturenames and not isinstance(engine, str):
+        return True  # no engine is left for it
+    if oracle.ACTIVE:
+        return item.get_closest_marker("differs_from_ray") is not None
+    return engine == "ray" and differences.reason(item) is not None
 
 
 @pytest.fixture(autouse=True)
 def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     before = Picture.take()
     yield
-    if oracle.ACTIVE or request.node.get_closest_marker("leaves"):
+    if oracle.ACTIVE or _on_ray(request) or request.node.get_closest_marker("leaves"):
         return
     if found := leftovers_since(before):
         pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
+
+
+def _on_ray(request: pytest.FixtureRequest) -> bool:
+    """Whether Ray's own processes come and go beside the test."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    return parameters.get("engine_name") == "ray" or "cluster" in request.fixturenames
 
 
 @pytest.fixture
@@ -94,6 +106,8 @@ def start(leaves_nothing: None, engine_name: str) -> Iterator[Callable[..., Any]
     def init(**arguments: Any) -> Any:
         if oracle.ACTIVE:
             return oracle.init(**arguments)
+        if engine_name == "ray":
+            sharing.end()
         return skate.init(engine=engine_name, **arguments)
 
     yield init
@@ -108,6 +122,8 @@ def engine(request: pytest.FixtureRequest, start: Callable[..., Any], engine_nam
     arguments = {"num_cpus": 2, **(mark.kwargs if mark else {})}
     if oracle.ACTIVE:
         oracle.share(**arguments)
+    elif engine_name == "ray":
+        sharing.share(**arguments)
     else:
         start(**arguments)
     return engine_name

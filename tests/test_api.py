@@ -84,7 +84,6 @@ class TestInit:
             ({"resources": {"CPU": 1}}, ValueError, "num_cpus"),
             ({"runtime_env": {"pip": ["x"]}}, ValueError, "pip"),
             ({"job_config": object()}, ValueError, "job_config"),
-            ({"_system_config": {"x": 1}}, ValueError, "_system_config"),
         ],
     )
     def test_what_is_refused(self, given: dict[str, Any], error: type, words: str) -> None:
@@ -99,6 +98,7 @@ class TestInit:
             configure_logging=False,
             log_to_driver=False,
             _redis_password="x",
+            _system_config={"max_direct_call_object_size": 100},
             _memory=10**9,
             object_store_memory=10**8,
         )

@@ -17,8 +17,12 @@ SAYS = {
     "actor_pool.py": "one-seven-two-nine",
     "monte_carlo_pi.py": "pi is about 3.1",
     "parameter_server.py": "fitted [ 2.  -3.   0.5]",
+    "parameter_server_tensorflow.py": "synchronously: learned\ntrain_asynchronously: learned",
     "streaming_pipeline.py": "the    100",
+    "tensorflow_gradients.py": "iteration 200: w = 0.1000, b = 0.3000",
     "tour.py": "2,262 primes below 20,000, counted by 8 tasks",
+    "weight_averaging_tensorflow.py": "averaging helps",
+    "weight_averaging_torch.py": "averaging helps",
 }
 
 
@@ -34,7 +38,7 @@ def run(program: Path, folder: Path) -> str:
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

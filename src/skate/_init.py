@@ -37,8 +37,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "_enable_object_reconstruction": (...,),
     "_driver_object_store_memory": (None,),
     "_plasma_directory": (None,),
-    "_object_spilling_directory": (None,),
-    "_system_config": (None, {}),
+    "_system_config": (...,),  # tunes Ray's own services; where to spill is read from it
     "_tracing_startup_hook": (None,),
     "_skip_env_hook": (...,),
     "webui_host": (...,),
@@ -198,8 +197,12 @@ def _check_same(wanted: dict[str, Any]) -> None:
 
 
 def _make_engine(settings: dict[str, Any]) -> Engine:
-    address = settings.pop("address", None) or os.environ.get("SKATE_ADDRESS") or None
-    name = settings.pop("engine", None) or os.environ.get("SKATE_ENGINE") or None
+    address = settings.pop("address", None)
+    name = settings.pop("engine", None)
+    if address is None and name is None and _is_part_of_ray():
+        return _connect(None, settings)
+    address = address or os.environ.get("SKATE_ADDRESS") or None
+    name = name or os.environ.get("SKATE_ENGINE") or None
     if name is None:
         name = "local" if address in (None, "local") else "ray"
     if name not in ENGINES:
@@ -207,7 +210,7 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"engine takes one of {', '.join(ENGINES)}; got {name!r}{hint}")
     if name == "ray":
-        return _connect(address)
+        return _connect(address, settings)
     if address not in (None, "local"):
         raise ValueError(f"address={address!r} is for engine='ray'; got engine={name!r}")
     if name == "inline":
@@ -222,18 +225,48 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
     return local.start(**settings)
 
 
-def _connect(address: str | None) -> Engine:
-    raise ValueError(
-        f"address={address!r} asks for a Ray cluster, which this version of skate cannot join: "
-        "leave the address (and SKATE_ADDRESS) out to run on this machine, with engine='local' "
-        "or engine='inline'"
-    )
+def _is_part_of_ray() -> bool:
+    """Whether this process is a worker of a Ray cluster, or the driver of a job sent to one."""
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+        return True
+    raylet = sys.modules.get("ray._raylet")
+    if raylet is None or raylet.__spec__ is None or raylet.__spec__.origin is None:
+        return False  # not loaded, or skate under that name
+    from skate.engine.ray import inside_worker
+
+    return inside_worker()
+
+
+def _connect(address: str | None, settings: dict[str, Any]) -> Engine:
+    from skate._imports import try_import
+
+    if try_import("ray", "ray").__spec__.origin is None:  # an alias of skate is in no file
+        raise RuntimeError(
+            f"address={address!r} asks for a Ray cluster, but `import ray` means skate in this "
+            "program (skate.compat.ray, `skate run --as-ray`): run it on Ray itself, or write "
+            "`import skate` and start it without --as-ray"
+        )
+    from skate.engine.ray import connect
+
+    return connect(address, **settings)
 
 
 def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | None, str | None]:
     memory = _options._bytes("_memory", kwargs.pop("_memory", None))
     temp_dir = kwargs.pop("_temp_dir", None)
-    return memory, spill_dir or temp_dir
+    place = kwargs.pop("_object_spilling_directory", None) or _place_to_spill(kwargs)
+    return memory, spill_dir or place or temp_dir
+
+
+def _place_to_spill(kwargs: dict[str, Any]) -> str | None:
+    """The directory in `_system_config`, Ray's way to say `spill_dir` until 2.50."""
+    spilling = (kwargs.get("_system_config") or {}).get("object_spilling_config")
+    if spilling is None:
+        return None
+    import json
+
+    place = json.loads(spilling).get("params", {}).get("directory_path")
+    return str(place[0] if isinstance(place, list) else place) if place else None
 
 
 def _check_without_effect(given: dict[str, Any]) -> None:
@@ -242,6 +275,8 @@ def _check_without_effect(given: dict[str, Any]) -> None:
             known = [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT]
             near = nearest_names(name, known, 3)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            if name == "redis_address":  # until Ray 2.0
+                hint = ": write address="
             raise TypeError(f"init() has no parameter {name!r}{hint}")
         allowed = _WITHOUT_EFFECT[name]
         if ... not in allowed and value not in allowed:

@@ -343,7 +343,9 @@ def _fields(given: Given) -> dict[str, Any]:
 def _place(fields: dict[str, Any]) -> None:
     strategy = fields.pop("scheduling_strategy", None)
     if not hasattr(strategy, "placement_group"):
-        return  # one machine: every other strategy comes to the same
+        if strategy is not None:
+            fields["strategy"] = strategy
+        return
     if fields.get("placement_group"):
         raise ValueError("give the placement group once: in scheduling_strategy, not beside it")
     group = _group("placement_group", strategy.placement_group)

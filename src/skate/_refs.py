@@ -52,10 +52,8 @@ class ObjectRef(Generic[T]):
         return f"ObjectRef({self.hex()})"
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        # Reached only outside skate's own serialiser (which records references it meets):
-        # nobody can tell how long such bytes live, so the object is kept until shutdown.
-        self._home.engine.pin(self)
-        return _adopt, (self._id,)
+        # Reached only outside skate's own serialiser, which records the references it meets.
+        return self._home.engine.reduce(self)
 
     def __copy__(self) -> ObjectRef[T]:
         return self

@@ -19,6 +19,7 @@ from typing import Any
 import cloudpickle
 
 from skate._refs import ObjectRef, _adopt
+from skate._tensorflow_mode import is_v1, reduce_v1
 
 Packed = bytes | tuple[Any, ...]
 
@@ -100,6 +101,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.refs: list[ObjectRef[Any]] = []
         super().__init__(file, protocol=5, buffer_callback=self.buffers.append)
         self._tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+        self._is_v1 = is_v1()
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
@@ -111,6 +113,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _rebuild_custom, (deserializer, serializer(obj))
         if self._tensor is not None and kind is self._tensor:
             reduced = _reduce_tensor(obj)
+            if reduced is not None:
+                return reduced
+        if self._is_v1:
+            reduced = reduce_v1(obj)
             if reduced is not None:
                 return reduced
         return super().reducer_override(obj)
@@ -165,6 +171,8 @@ def tensors_rebuilt() -> int:
 
 def _rebuild_tensor(buffer: Any, dtype: Any, shape: tuple[int, ...], stride: Any) -> Any:
     """A view on the buffer. Shared segments are mapped copy-on-write, so writing to it is safe."""
+    import ctypes
+
     import torch
 
     global _readonly_warning_silenced, _tensors_rebuilt
@@ -176,8 +184,9 @@ def _rebuild_tensor(buffer: Any, dtype: Any, shape: tuple[int, ...], stride: Any
             warnings.simplefilter("ignore")
             torch.frombuffer(b"\0", dtype=torch.uint8)  # torch warns once, of a case we allow
         _readonly_warning_silenced = True
-    if isinstance(getattr(buffer, "obj", buffer), bytes):
-        buffer = bytearray(buffer)  # a small value kept inside a message: others read it again
+    if not isinstance(getattr(buffer, "obj", buffer), (bytearray, ctypes.Array)):
+        # Not a mapping of our own: others read it too, inside a message or in Ray's store.
+        buffer = bytearray(buffer)
     flat = torch.frombuffer(buffer, dtype=dtype)
     return torch.as_strided(flat, shape, stride)
 

@@ -127,11 +127,10 @@ class RuntimeContext:
 
     @property
     def current_placement_group_id(self) -> PlacementGroupID | None:
-        group = self._context.placement_group
-        if group is None:
-            return None
-        group_id: PlacementGroupID = group.id
-        return group_id
+        from skate.util.placement_group import get_current_placement_group
+
+        group = get_current_placement_group()
+        return None if group is None else group.id
 
     def get_placement_group_id(self) -> str | None:
         group_id = self.current_placement_group_id

@@ -92,6 +92,32 @@ def test_returned_values_are_dropped_when_a_later_one_cannot_be_sent() -> None:
     assert segments() <= before
 
 
+def test_large_arguments_of_calls_live_until_they_are_counted(monkeypatch: Any) -> None:
+    import numpy as np
+
+    @skate.remote
+    class Keeper:
+        def keep(self, array: Any) -> None:
+            self.array = array
+
+        def values(self) -> set[float]:
+            return set(self.array)
+
+    engine = local()
+    check = engine.hub.check_pending_calls
+
+    def tidy_first(actor: int) -> None:
+        engine._tidy()
+        check(actor)
+
+    monkeypatch.setattr(engine.hub, "check_pending_calls", tidy_first)
+    keepers = [Keeper.remote() for _ in range(3)]
+    for number, keeper in enumerate(keepers):
+        keeper.keep.remote(np.full(100_000, number))
+    found = skate.get([keeper.values.remote() for keeper in keepers], timeout=20)
+    assert found == [{0}, {1}, {2}]
+
+
 def segments() -> int:
     import os
 

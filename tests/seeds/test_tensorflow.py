@@ -6,16 +6,20 @@ TensorFlow is imported in the workers alone; the driver stays light.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import skate
-from tests.support import parallel
+from tests import oracle
+from tests.leftovers import Picture, leftovers_since
 
-pytestmark = [parallel, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.leaves("one session for the whole file: importing TensorFlow takes seconds"),
+]
 
 #: Ray has dropped the spelling of the document.
 differs = pytest.mark.differs_from_ray("num_return_vals is accepted")
@@ -23,20 +27,25 @@ differs = pytest.mark.differs_from_ray("num_return_vals is accepted")
 Arrays = list[np.ndarray]
 
 
-@pytest.fixture(autouse=True)
-def quiet_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+@pytest.fixture(scope="module", autouse=True)
+def session() -> Iterator[None]:
+    """TensorFlow is imported once, in a fork server, and never in the driver."""
+    before = Picture.take()
+    imported = "tensorflow" in sys.modules  # other tests may have
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+        if oracle.ACTIVE:
+            oracle.share(num_cpus=2, num_gpus=1)
+        else:
+            skate.init(engine="local", num_cpus=2, num_gpus=1, preload=["tensorflow"])
+        yield
+    assert ("tensorflow" in sys.modules) == imported
+    if not oracle.ACTIVE:
+        skate.shutdown()
+        assert not leftovers_since(before)
 
 
 # -- a Keras model in an actor -------------------------------------------------------------------
-
-
-@pytest.fixture(autouse=True)
-def only_workers_import_tensorflow() -> Iterator[None]:
-    before = "tensorflow" in sys.modules  # other tests may have imported it
-    yield
-    assert ("tensorflow" in sys.modules) == before
 
 
 def create_keras_model() -> Any:
@@ -90,8 +99,7 @@ def losses(history: Any) -> list[float]:
     return found
 
 
-def test_a_keras_model_trains_in_an_actor(start: Callable[..., Any]) -> None:
-    start(num_cpus=2)
+def test_a_keras_model_trains_in_an_actor() -> None:
     network = skate.remote(Network).remote()
     before = skate.get(network.get_weights.remote())
     # What `fit` returns holds the model; another worker, not the driver, unpacks it.
@@ -102,16 +110,12 @@ def test_a_keras_model_trains_in_an_actor(start: Callable[..., Any]) -> None:
     assert not np.array_equal(after[0], before[0])
 
 
-def test_a_network_that_asks_for_a_gpu_runs_where_one_is_declared(
-    start: Callable[..., Any],
-) -> None:
-    start(num_cpus=2, num_gpus=1)
+def test_a_network_that_asks_for_a_gpu_runs_where_one_is_declared() -> None:
     network = skate.remote(num_gpus=1)(Network).remote()
     assert len(skate.get(network.get_weights.remote())) == 6
 
 
-def test_networks_with_the_same_weights_answer_alike(start: Callable[..., Any]) -> None:
-    start(num_cpus=2)
+def test_networks_with_the_same_weights_answer_alike() -> None:
     first, second = (skate.remote(Network).remote() for _ in range(2))
     pair = skate.get([first.get_weights.remote(), second.get_weights.remote()])
     mean = skate.put([(a + b) / 2 for a, b in zip(*pair, strict=True)])
@@ -167,16 +171,14 @@ def mean_gradients(gradients: list[Arrays]) -> Arrays:
 
 
 @differs
-def test_fake_data_comes_as_two_references(start: Callable[..., Any]) -> None:
-    start(num_cpus=2)
+def test_fake_data_comes_as_two_references() -> None:
     x, y = skate.get(fake_data(seed=1))
     np.testing.assert_allclose(y, x * 0.1 + 0.3)
     assert x.shape == (BATCH_SIZE,)
 
 
 @differs
-def test_gradients_of_several_actors_train_one_line(start: Callable[..., Any]) -> None:
-    start(num_cpus=2)
+def test_gradients_of_several_actors_train_one_line() -> None:
     batches = [fake_data(seed=i) for i in range(NUM_BATCHES)]
     actors = [skate.remote(Line).remote(x, y) for x, y in batches]
     weights: Arrays = [np.zeros(1, np.float32), np.zeros(1, np.float32)]
@@ -186,3 +188,42 @@ def test_gradients_of_several_actors_train_one_line(start: Callable[..., Any]) -
         steps = mean_gradients(gradients)
         weights = [w - LEARNING_RATE * g for w, g in zip(weights, steps, strict=True)]
     np.testing.assert_allclose(np.concatenate(weights), [0.1, 0.3], atol=0.01)
+
+
+# -- what a fork inherits ------------------------------------------------------------------------
+
+
+class Witness:
+    """A network in a session of TensorFlow 1, in a process that was forked after the import."""
+
+    def runs_tensorflow(self, with_an_operation: bool) -> bool:
+        import tensorflow as tf
+
+        from skate._tensorflow_mode import tensorflow_runs
+
+        if with_an_operation:
+            tf.constant(1) + 1
+        return tensorflow_runs()
+
+    def train(self, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        import tensorflow.compat.v1 as tf
+
+        from skate.experimental.tf_utils import TensorFlowVariables
+
+        with tf.Graph().as_default(), tf.Session() as session:
+            w = tf.get_variable("w", [2], initializer=tf.zeros_initializer())
+            step = tf.train.GradientDescentOptimizer(0.25).minimize(tf.reduce_sum(tf.square(w)))
+            variables = TensorFlowVariables(w, session)
+            variables.set_weights(weights)
+            session.run(step)
+            return variables.get_weights()
+
+
+@pytest.mark.differs_from_ray("workers are forks of a process that has imported TensorFlow")
+def test_workers_inherit_an_import_and_no_runtime() -> None:
+    actors = [skate.remote(Witness).remote() for _ in range(4)]
+    assert skate.get([actor.runs_tensorflow.remote(False) for actor in actors]) == [False] * 4
+    weights = skate.put({"w": np.array([4.0, 8.0], np.float32)})
+    for trained in skate.get([actor.train.remote(weights) for actor in actors]):
+        assert trained["w"].tolist() == [2.0, 4.0]
+    assert skate.get([actor.runs_tensorflow.remote(True) for actor in actors]) == [True] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,12 @@ class Member:
             collective.send(received + 10, peer)
         return array
 
-    def read_only(self, array: Any) -> None:
+    def given(self, array: Any) -> Any:
         collective.allreduce(array)
+        return array
+
+    def mapped(self, path: str) -> None:
+        collective.allreduce(np.memmap(path, np.uint8, "r"))
 
 
 def everyone(members: list[Any], method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
@@ -182,10 +187,18 @@ def test_a_rank_that_is_taken_is_refused() -> None:
 
 
 @local_only
-def test_a_read_only_array_is_refused(pair: list[Any]) -> None:
+def test_an_array_that_was_given_is_filled_in_its_process_only(pair: list[Any]) -> None:
     ref = skate.put(np.ones(1_000_000))
+    for result in everyone(pair, "given", [(ref,), (ref,)]):
+        assert (result == 2).all()
+    assert (skate.get(ref) == 1).all()
+
+
+@local_only
+def test_a_file_that_is_mapped_to_be_read_is_refused(pair: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
     with pytest.raises(ValueError, match="copy"):
-        skate.get(pair[0].read_only.remote(ref), timeout=PATIENCE)
+        skate.get(pair[0].mapped.remote(str(tmp_path / "file")), timeout=PATIENCE)
 
 
 def test_a_group_of_one_needs_nobody() -> None:

@@ -50,6 +50,7 @@ class TaskOptions(NamedTuple):
     placement_group: Any = None  # PlacementGroup; None: the one around it; False: none
     bundle_index: int = -1
     capture_child_tasks: bool = False
+    strategy: Any = None  # "SPREAD" or where else among several machines; nothing on one
     backpressure: int | None = None  # unconsumed items after which a streaming task pauses
 
 
@@ -73,6 +74,7 @@ class ActorOptions(NamedTuple):
     placement_group: Any = None
     bundle_index: int = -1
     capture_child_tasks: bool = False
+    strategy: Any = None
 
 
 class CallOptions(NamedTuple):
@@ -141,7 +143,7 @@ class Context(NamedTuple):
     actor_name: str | None = None
     actor: tuple[ObjectRef[Any], ActorMeta] | None = None  # the actor that runs this code
     actor_restarted: bool = False
-    placement_group: Any = None
+    placement_group: Any = None  # PlacementGroup, or the engine's reference for one
     capture_child_tasks: bool = False
     resources: Mapping[str, float] = _NONE
     gpu_ids: tuple[int, ...] = ()
@@ -223,6 +225,14 @@ class Engine(ABC):
     @abstractmethod
     def pin(self, ref: ObjectRef[Any]) -> None:
         """Keep the object until shutdown: its reference was pickled by someone else's pickler."""
+
+    def reduce(self, ref: ObjectRef[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """How someone else's pickler pickles a reference. Nobody can tell how long such bytes
+        live, so the object is kept."""
+        from skate._refs import _adopt
+
+        self.pin(ref)
+        return _adopt, (ref._id,)
 
     # -- tasks ---------------------------------------------------------------------------------
 

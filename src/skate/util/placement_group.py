@@ -121,7 +121,7 @@ def placement_group(
     return _handle(ref, specs)
 
 
-def _handle(ref: ObjectRef[Any], bundles: list[Bundle]) -> PlacementGroup:
+def _handle(ref: ObjectRef[Any], bundles: list[Bundle] | None) -> PlacementGroup:
     id_bytes = ref.binary()[-PlacementGroupID.SIZE :]
     return PlacementGroup(PlacementGroupID(id_bytes), bundles, ref)
 
@@ -173,8 +173,8 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
 
 def get_current_placement_group() -> PlacementGroup | None:
     """The group in which the calling task or actor runs; None outside of one."""
-    group: PlacementGroup | None = current_engine().context().placement_group
-    return group
+    group: PlacementGroup | ObjectRef[Any] | None = current_engine().context().placement_group
+    return _handle(group, None) if isinstance(group, ObjectRef) else group
 
 
 def check_placement_group_index(placement_group: PlacementGroup, bundle_index: int) -> None:

@@ -394,7 +394,8 @@ class LocalEngine(Objects, Asking):
         if exported is None or exported[0] is not self:
             exported = self._export(cls, cls.cls, cls.meta.class_name)
         plan = self.planner.actor_plan(options, cls.meta)
-        task = self._task(exported[1], pack(args, kwargs, self._put), plan)
+        packed = pack(args, kwargs, self._put)  # its references live until the hub holds them
+        task = self._task(exported[1], packed, plan)
         meta = _serialization.dumps(cls.meta).packed()
         ref = self._value_of(task, task.id)
         with self.lock:
@@ -417,7 +418,8 @@ class LocalEngine(Objects, Asking):
         options: CallOptions,
     ) -> Any:
         plan = self.planner.call_plan(self.entry_of(actor).id, options)
-        task = self._task(None, pack(args, kwargs, self._put), plan)
+        packed = pack(args, kwargs, self._put)  # its references live until the hub holds them
+        task = self._task(None, packed, plan)
         task.method = method
         with self.lock:
             self.hub.check_pending_calls(actor._id)

@@ -225,7 +225,7 @@ class Execution:
 
     def stop_if_cancelled(self) -> None:
         """Raise KeyboardInterrupt if a cancellation came while engine code was running."""
-        if self.interrupts.pending:
+        if self.interrupts.pending or (self.cancelled and self._is_cancelled()):
             self.interrupts.deliver()
 
     def _leave_if_forked(self) -> None:

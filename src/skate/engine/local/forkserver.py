@@ -25,6 +25,7 @@ import sys
 import time
 from typing import Any
 
+from skate._tensorflow_mode import tensorflow_runs
 from skate.engine.local.session import remove_tree
 
 # driver -> server
@@ -36,19 +37,25 @@ FORKED = 1  # worker number, pid
 EXITED = 2  # worker number, status as from waitpid
 
 _PACKET = 1 << 20
+_IDLE_MILLISECONDS = 2000  # without a request, before what can wait is imported
 
 
-def main(fd: int, session_dirs: list[str], preload: list[str]) -> None:
-    """Serve until the driver is gone. Returns only in a worker, when its work is over."""
+def main(fd: int, session_dirs: list[str], preload: list[str], later: list[str]) -> None:
+    """Serve until the driver is gone. Returns only in a worker, when its work is over.
+
+    `preload` is imported at once, `later` when there is nothing else to do.
+    """
     control = socket.socket(fileno=fd)
     control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import skate.engine.local.worker  # noqa: F401  # so that workers have it without importing
 
-    failed = _preload(preload)
-    gc.collect()
-    gc.freeze()  # later collections must not touch, and so copy, the shared pages
-    server = _Server(control, session_dirs)
+    try:
+        failed = _preload(preload)
+    except _Unforkable as error:
+        rest = [name for name in preload if name != error.name]
+        os.execv(sys.executable, command(fd, session_dirs, rest, later))
+    server = _Server(control, session_dirs, later)
     server.tell((READY, failed))
     server.serve()
 
@@ -60,12 +67,25 @@ def _preload(names: list[str]) -> list[str]:
             importlib.import_module(name)
         except Exception:  # a worker that needs it will show the user why
             failed.append(name)
+        if tensorflow_runs():
+            raise _Unforkable(name)
+    gc.collect()
+    gc.freeze()  # later collections must not touch, and so copy, the shared pages
     return failed
 
 
+class _Unforkable(Exception):  # noqa: N818  # it is caught right here
+    """Importing a module has started something that does not survive a fork."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
 class _Server:
-    def __init__(self, control: socket.socket, session_dirs: list[str]) -> None:
+    def __init__(self, control: socket.socket, session_dirs: list[str], later: list[str]) -> None:
         self._control = control
+        self._later = later
         self._session_dirs = session_dirs
         self._workers: dict[int, int] = {}  # number -> pid
         read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -79,7 +99,10 @@ class _Server:
         poller.register(self._control, select.POLLIN)
         poller.register(self._child_signal, select.POLLIN)
         while True:
-            for fd, _ in poller.poll():
+            ready = poller.poll(_IDLE_MILLISECONDS if self._later else None)
+            if not ready:
+                _preload([self._later.pop(0)])
+            for fd, _ in ready:
                 if fd == self._child_signal:
                     os.read(fd, 4096)
                     self._reap()
@@ -187,12 +210,12 @@ def _kill_group(pid: int) -> None:
         pass
 
 
-def command(fd: int, session_dirs: list[str], preload: list[str]) -> list[str]:
+def command(fd: int, session_dirs: list[str], preload: list[str], later: list[str]) -> list[str]:
     """The command line of a fork server that sees the same modules as this process."""
     program = (
         "import sys\n"
         f"sys.path[:] = {[os.fspath(path) for path in sys.path]!r}\n"
         "from skate.engine.local.forkserver import main\n"
-        f"main({fd}, {session_dirs!r}, {preload!r})"
+        f"main({fd}, {session_dirs!r}, {preload!r}, {later!r})"
     )
     return [sys.executable, "-c", program]

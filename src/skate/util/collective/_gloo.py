@@ -165,8 +165,6 @@ def _in_place(*values: Any, read_only: bool = False) -> Iterator[list[Tensor]]:
 
 
 def _to_read(value: Any) -> Tensor:
-    if isinstance(value, np.ndarray) and not value.flags.writeable:
-        value = value.copy()  # torch knows no read-only memory, and warns
     return _view(value).contiguous()
 
 
@@ -175,9 +173,24 @@ def _view(value: Any) -> Tensor:
         return value.detach()
     if not isinstance(value, np.ndarray):
         raise TypeError(f"expected a torch.Tensor or a numpy.ndarray; got {type(value).__name__}")
-    if not value.flags.writeable:
-        raise ValueError(
-            "the array is read-only, as arrays from skate.get are: use array.copy() or "
-            "skate.get(ref, copy=True)"
-        )
-    return torch.from_numpy(value)
+    return torch.from_numpy(value if value.flags.writeable else _writable(value))
+
+
+class _Memory:
+    """The memory of an array that is marked read-only, to write into."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._keep = array
+        place, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (place, False)}
+
+
+def _writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Arrays from `get`, and arguments, are marked read-only, but their memory is this process's
+    own (copy-on-write); a collective may fill them, as in Ray."""
+    base: Any = array
+    while base is not None:
+        if isinstance(base, np.memmap):
+            raise ValueError("the array is a file that is mapped read-only: use array.copy()")
+        base = getattr(base, "base", None)
+    return np.asarray(_Memory(array))

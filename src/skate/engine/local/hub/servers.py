@@ -17,14 +17,24 @@ from skate.engine.local.hub.workers import Worker
 # Modules worth having in the warm server, and safe to fork after. TensorFlow is: importing
 # it starts no thread, its runtime starts with the first operation. JAX is not here: it starts
 # threads that a fork would lose.
-_QUICK = ("numpy", "pyarrow", "PIL", "polars")
+_QUICK = ("numpy", "pyarrow", "PIL", "polars", "skate.tune.execution.worker")
 _SLOW = (
     "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
     "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow", "skate.data._stages",
+    "skate.train._worker", "skate.train.torch", "skate.train.lightning", "skate.train.xgboost",
+    "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",
 )  # fmt: skip
 # What a module in use will import only when it is first called: cheaper once than in each worker.
 # pyarrow loads pandas, where there is one, for the first array that it makes.
-_IMPORTED_LATER = {"skate.data._stages": ("pandas",)}
+_IMPORTED_LATER = {
+    "skate.data._stages": ("pandas",),
+    "skate.train.huggingface.transformers": (
+        "transformers.trainer",
+        "transformers.modeling_utils",
+    ),
+}
+# The same, but as slow as the module itself: the first workers should not have to wait for it.
+_IMPORTED_WHEN_IDLE = {"skate.train.torch": ("torch._dynamo",)}  # for DistributedDataParallel
 _PATIENCE = 1.0  # seconds for a server that is to end
 WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server
 
@@ -32,8 +42,10 @@ WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no 
 class ForkServer:
     """One server process, by its control socket."""
 
-    def __init__(self, session_dirs: list[str], preload: list[str]) -> None:
-        self.preload = preload
+    def __init__(
+        self, session_dirs: list[str], preload: list[str], later: list[str] | None = None
+    ) -> None:
+        self.preload = [*preload, *(later or [])]
         self.ready = False
         self.dead = False
         self.workers: dict[int, Worker] = {}
@@ -42,7 +54,7 @@ class ForkServer:
         fd = 3
         self.pid = os.posix_spawn(
             sys.executable,
-            forkserver.command(fd, session_dirs, preload),
+            forkserver.command(fd, session_dirs, preload, later or []),
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), fd),
@@ -163,10 +175,11 @@ class Servers:
     def warm_up(self) -> None:
         """Have a warm server with all that this process uses now."""
         used = _in_use(_QUICK + _SLOW)
-        later = [name for module in used for name in _IMPORTED_LATER.get(module, ())]
-        modules = list(dict.fromkeys([*self._asked_preload, *used, *later]))
-        if modules and self._outdated(modules):
-            self._warm = self._start(modules)
+        soon = [name for module in used for name in _IMPORTED_LATER.get(module, ())]
+        modules = list(dict.fromkeys([*self._asked_preload, *used, *soon]))
+        later = [name for module in used for name in _IMPORTED_WHEN_IDLE.get(module, ())]
+        if modules and self._outdated([*modules, *later]):
+            self._warm = self._start(modules, later)
 
     def _outdated(self, modules: list[str]) -> bool:
         warm = self._warm
@@ -174,8 +187,8 @@ class Servers:
             return True
         return not set(modules) <= set(warm.preload)
 
-    def _start(self, preload: list[str]) -> ForkServer:
-        server = ForkServer(self._session_dirs, preload)
+    def _start(self, preload: list[str], later: list[str] | None = None) -> ForkServer:
+        server = ForkServer(self._session_dirs, preload, later)
         self._started.append(server)
         self._watch(server)
         return server

@@ -1,0 +1,268 @@
+"""skate.tune side by side with Ray Tune, Optuna and work by hand, as ratios in one run.
+
+The trivial objective reports 10 times; ASHA stops most trials earlier. The real one trains a small
+convolutional network. Every number comes from a process of its own.
+
+    python -m benchmarks.tune                   everything
+    python -m benchmarks.tune --no-ray          without Ray, which takes most of the time
+    python -m benchmarks.tune --only reports    the rows whose name contains "reports"
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rows import Goal, Row, at_least, at_most, times_ray
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORTS, MANY_REPORTS, TRAININGS, EPOCHS = 10, 6000, 10, 3
+
+within_hand = Goal("<= 1.05 x by hand", ("hand",), lambda v: v["skate"] <= 1.05 * v["hand"])
+not_growing = at_most(1.3, "x")
+
+TABLE = (
+    Row("few", "40 trials with ASHA", "trials/s",
+        (at_least(100, "/s"), times_ray(150)), ("ray", "optuna")),
+    Row("many", "2,000 trials with ASHA", "trials/s", (at_least(80, "/s"),), ()),
+    Row("growth", "time of the last 500 of 2,000 trials / the first 500", "x",
+        (not_growing,), (), less_is_better=True),
+    Row("memory", "growth of memory from trial 500 to 2,000", "kB/trial",
+        (at_most(20, "kB"),), (), less_is_better=True),
+    Row("reports", "reports of one trial", "/s", (at_least(3000, "/s"),), ("ray",)),
+    Row("training", "10 trainings of a small network", "s",
+        (within_hand,), ("hand",), less_is_better=True),
+)  # fmt: skip
+
+
+# -- objectives -----------------------------------------------------------------------------------
+
+
+def values(x: float) -> list[float]:
+    return [(x - 3) ** 2 + 1 / (step + 1) for step in range(REPORTS)]
+
+
+def train_network(width: int, report: Callable[[float], None]) -> None:
+    """A few epochs on random images."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    net = nn.Sequential(
+        nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(400, width), nn.ReLU(), nn.Linear(width, 10),
+    )  # fmt: skip
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    images, labels = torch.randn(1024, 3, 32, 32), torch.randint(0, 10, (1024,))
+    for _ in range(EPOCHS):
+        for start in range(0, len(images), 16):
+            part = slice(start, start + 16)
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(net(images[part]), labels[part])
+            loss.backward()
+            optimizer.step()
+        report(loss.item())
+
+
+def _ignore(loss: float) -> None:
+    pass
+
+
+def _train_alone(width: int) -> None:
+    train_network(width, _ignore)
+
+
+# -- systems --------------------------------------------------------------------------------------
+
+
+class Library:
+    """skate or Ray: the same calls."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        import importlib
+
+        self.folder = folder
+        self.tune: Any = importlib.import_module(f"{name}.tune")
+        self.schedulers: Any = importlib.import_module(f"{name}.tune.schedulers")
+        core: Any = importlib.import_module(name)
+        extra = {"include_dashboard": False, "log_to_driver": False} if name == "ray" else {}
+        core.init(num_cpus=2, **extra)
+
+    def search(self, trials: int, **options: Any) -> Any:
+        tune = self.tune
+
+        def objective(config: dict[str, float]) -> None:
+            for loss in values(config["x"]):
+                tune.report({"loss": loss})
+
+        space = {"x": tune.uniform(0, 10)}
+        scheduler = self.schedulers.ASHAScheduler()
+        return self.run(
+            objective, config=space, num_samples=trials, metric="loss", mode="min",
+            scheduler=scheduler, **options,
+        )  # fmt: skip
+
+    def run(self, trainable: Any, **options: Any) -> Any:
+        return self.tune.run(trainable, storage_path=self.folder, verbose=0, **options)
+
+    def few(self) -> float:
+        self.search(2)
+        start = time.perf_counter()
+        self.search(40)
+        return 40 / (time.perf_counter() - start)
+
+    def reports(self) -> float:
+        tune, count = self.tune, MANY_REPORTS if self.tune.__name__ == "skate.tune" else 200
+
+        def objective(config: dict[str, Any]) -> None:
+            for step in range(count):
+                tune.report({"loss": step})
+
+        self.search(2)
+        start = time.perf_counter()
+        self.run(objective)
+        return count / (time.perf_counter() - start)
+
+    def many(self) -> float:
+        start = time.perf_counter()
+        self.search(2000)
+        return 2000 / (time.perf_counter() - start)
+
+    def growth(self) -> float:
+        stamps = self._watched()[0]
+        return (stamps[1999] - stamps[1500]) / (stamps[499] - stamps[0])
+
+    def memory(self) -> float:
+        sizes = self._watched()[1]
+        return (sizes[1999] - sizes[499]) / 1500
+
+    def _watched(self) -> tuple[list[float], list[float]]:
+        """When each of 2,000 trials ended, and how large this process was (kB)."""
+        stamps: list[float] = []
+        sizes: list[float] = []
+
+        class Watch(self.tune.Callback):  # type: ignore[name-defined, misc]
+            def on_trial_complete(self, *args: Any, **info: Any) -> None:
+                stamps.append(time.perf_counter())
+                sizes.append(_resident())
+
+        self.search(2000, callbacks=[Watch()])
+        return stamps, sizes
+
+    def training(self) -> float:
+        tune = self.tune
+
+        def objective(config: dict[str, int]) -> None:
+            train_network(config["width"], lambda loss: tune.report({"loss": loss}))
+
+        space = {"width": tune.grid_search([16 * (n + 1) for n in range(TRAININGS)])}
+        import torch
+
+        torch.zeros(1)
+        start = time.perf_counter()
+        self.run(objective, config=space)
+        return time.perf_counter() - start
+
+
+def optuna_few() -> float:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def objective(trial: Any) -> float:
+        for step, loss in enumerate(values(trial.suggest_float("x", 0, 10))):
+            trial.report(loss, step)
+            if trial.should_prune():
+                break
+        return loss
+
+    sampler = optuna.samplers.RandomSampler()
+    pruner = optuna.pruners.SuccessiveHalvingPruner()
+    study = optuna.create_study(sampler=sampler, pruner=pruner)
+    start = time.perf_counter()
+    study.optimize(objective, n_trials=40, n_jobs=2)
+    return 40 / (time.perf_counter() - start)
+
+
+def trainings_by_hand() -> float:
+    """Two processes that share the trainings, forked from one that has torch."""
+    import torch
+
+    torch.zeros(1)
+    start = time.perf_counter()
+    with multiprocessing.get_context("forkserver").Pool(2) as pool:
+        pool.map(_train_alone, [16 * (n + 1) for n in range(TRAININGS)], chunksize=1)
+    return time.perf_counter() - start
+
+
+def _resident() -> float:
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[1])
+    return pages * resource.getpagesize() / 1024
+
+
+def measure(system: str, name: str, folder: str) -> float:
+    if system == "optuna":
+        return optuna_few()
+    if system == "hand":
+        return trainings_by_hand()
+    number: float = getattr(Library(system, folder), name)()
+    return number
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="the rows whose name contains this")
+    parser.add_argument("--no-ray", action="store_true", help="without Ray")
+    parser.add_argument("--one", nargs=2, metavar=("SYSTEM", "ROW"), help="one number")
+    options = parser.parse_args()
+    if options.one:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+            number = measure(*options.one, folder)
+        print(json.dumps(number))
+        return
+    for row in TABLE:
+        if options.only in row.name:
+            report(row, options.no_ray)
+
+
+def report(row: Row, no_ray: bool) -> None:
+    systems = [s for s in ("skate", *row.peers) if not (no_ray and s == "ray")]
+    found = {system: alone(system, row.name) for system in systems}
+    known = {system: number for system, number in found.items() if number is not None}
+    numbers = "  ".join(f"{system} {number:,.4g}" for system, number in known.items())
+    print(f"{row.title} ({row.unit}): {numbers}  {'; '.join(say(g, known) for g in row.goals)}")
+
+
+def say(goal: Goal, known: dict[str, float]) -> str:
+    if not {"skate", *goal.needs} <= known.keys():
+        return f"{goal.text}: ?"
+    return f"{goal.text}: {'yes' if goal.holds(known) else 'no'}"
+
+
+def alone(system: str, name: str) -> float | None:
+    command = [sys.executable, "-m", "benchmarks.tune", "--one", system, name]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
+    if done.returncode:
+        print(f"  {name}, {system}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Names that Ray had once and skate does not have, with what to write today.
+
+One table for all who are asked for such a name: the libraries, and `import ray` on skate.
+"""
+
+from __future__ import annotations
+
+_LIGHTNING = "use train.torch.TorchTrainer with train.lightning.prepare_trainer"
+_PIPELINE = "a Dataset streams by itself: iterate over it, once per epoch"
+_SEARCHER = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
+
+FORMER: dict[str, str] = {
+    "data.Dataset.fully_executed": "write materialize()",
+    "data.Dataset.repeat": _PIPELINE,
+    "data.Dataset.window": _PIPELINE,
+    "data.DatasetPipeline": _PIPELINE,
+    "data.dataset_pipeline": _PIPELINE,
+    "data.range_arrow": "write data.range()",
+    "data.range_table": "write data.range()",
+    "train.Trainer": "write train.torch.TorchTrainer(function, scaling_config=...).fit()",
+    "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
+    "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
+    "train.lightning.LightningTrainer": _LIGHTNING,
+    "train.sklearn.SklearnTrainer": "fit in a task, or with util.joblib on all cores",
+    "tune.search.dragonfly": _SEARCHER,
+    "tune.search.flaml": _SEARCHER,
+    "tune.search.sigopt": _SEARCHER,
+    "tune.search.skopt": _SEARCHER,
+    "tune.suggest.dragonfly": _SEARCHER,
+    "tune.suggest.flaml": _SEARCHER,
+    "tune.suggest.sigopt": _SEARCHER,
+    "tune.suggest.skopt": _SEARCHER,
+    "tune.track": "write tune.report()",
+    "util.data": "Ray dropped MLDataset in 2.0; use data.Dataset",
+    "util.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
+    "util.iter": "use data.Dataset",
+    "util.sgd": "Ray dropped it in 1.13; use train.torch.TorchTrainer",
+    "workflow": "Ray dropped it in 2.48; call tasks with the results of others",
+}
+
+
+def hint(name: str) -> str | None:
+    """What to write today for a name (without `skate.`) or for what it is a part of."""
+    while name:
+        if name in FORMER:
+            return FORMER[name]
+        name = name.rpartition(".")[0]
+    return None
+
+
+def no_such_name(owner: str, name: str) -> str:
+    """The text of the AttributeError for `skate.<owner>.<name>`."""
+    today = hint(f"{owner}.{name}")
+    return f"skate.{owner} has no attribute {name!r}" + (f": {today}" if today else "")

@@ -1,0 +1,52 @@
+"""Records as TFRecord and TensorBoard files have them: length, checksum, bytes, checksum."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+
+def records_in(data: bytes) -> Iterator[bytes]:
+    """The content of each record."""
+    place = 0
+    while place < len(data):
+        header = data[place : place + 12]
+        if len(header) < 12:
+            raise ValueError(f"the record at byte {place} is cut off")
+        length, check = struct.unpack("<QI", header)
+        if masked_crc(header[:8]) != check:
+            raise ValueError(f"the length of the record at byte {place} is damaged")
+        body = data[place + 12 : place + 12 + length]
+        if len(body) < length:
+            raise ValueError(f"the record at byte {place} is cut off")
+        yield body
+        place += 16 + length
+
+
+def record_of(body: bytes) -> bytes:
+    """A record with this content."""
+    length = struct.pack("<Q", len(body))
+    return b"".join(
+        (length, struct.pack("<I", masked_crc(length)), body, struct.pack("<I", masked_crc(body)))
+    )
+
+
+def _table() -> list[int]:
+    table = []
+    for number in range(256):
+        for _ in range(8):
+            number = (number >> 1) ^ (0x82F63B78 if number & 1 else 0)
+        table.append(number)
+    return table
+
+
+_CRC = _table()
+
+
+def masked_crc(data: bytes) -> int:
+    """CRC-32C, rotated and shifted as the format wants it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,0 +1,1 @@
+"""What training and tuning share: configurations, checkpoints, results, storage, the session."""

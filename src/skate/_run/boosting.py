@@ -1,0 +1,84 @@
+"""Reports of gradient boosting libraries, whose callbacks see a model after each iteration."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.session import current, report
+from skate._run.values import plain
+
+Metrics = dict[str, Any]
+Wanted = str | list[str] | dict[str, str] | None
+
+
+class BoostingReports:
+    """Reports the metrics of each iteration; the model every `frequency` iterations (0: never)
+    and, with `checkpoint_at_end`, at the end, as the file `filename` that rank 0 writes.
+
+    `metrics`: names to report, or a dictionary from names to report to the library's own; by
+    default all. `results_postprocessing_fn` changes them before they are reported.
+    """
+
+    def __init__(
+        self,
+        metrics: Wanted,
+        filename: str,
+        frequency: int,
+        checkpoint_at_end: bool,
+        results_postprocessing_fn: Callable[[Metrics], Metrics] | None,
+    ) -> None:
+        self._wanted = metrics
+        self._filename = filename
+        self._frequency = frequency
+        self._checkpoint_at_end = checkpoint_at_end
+        self._postprocess = results_postprocessing_fn
+        self._last: Metrics = {}
+        self._saved_at = -1
+
+    def iteration(self, number: int, model: Any, found: Mapping[str, Any]) -> None:
+        """Iteration `number`, counted from 0, is over."""
+        metrics = chosen(found, self._wanted)
+        self._last = self._postprocess(metrics) if self._postprocess else metrics
+        if self._frequency > 0 and (number + 1) % self._frequency == 0:
+            self._saved_at = number
+            self._report_with(model)
+        else:
+            report(self._last)
+
+    def end(self, number: int, model: Any) -> None:
+        """Iteration `number` was the last; it was reported without a model."""
+        if self._checkpoint_at_end and self._saved_at != number:
+            self._report_with(model)
+
+    def last_iteration(self, number: int, model: Any, found: Mapping[str, Any]) -> None:
+        """As `iteration` and `end`, in one report."""
+        if self._checkpoint_at_end:
+            metrics = chosen(found, self._wanted)
+            self._last = self._postprocess(metrics) if self._postprocess else metrics
+            self._report_with(model)
+        else:
+            self.iteration(number, model, found)
+
+    def _report_with(self, model: Any) -> None:
+        if current("report()").whereabouts.world_rank:
+            report(self._last)
+            return
+        with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+            model.save_model(os.path.join(folder, self._filename))
+            report(self._last, checkpoint=Checkpoint.from_directory(folder))
+
+
+def chosen(found: Mapping[str, Any], wanted: Wanted) -> Metrics:
+    """The metrics to report, by the names to report them under."""
+    if not wanted:
+        return {name: plain(value) for name, value in found.items()}
+    listed = [wanted] if isinstance(wanted, str) else wanted
+    names = listed if isinstance(listed, Mapping) else {name: name for name in listed}
+    missing = [name for name in names.values() if name not in found]
+    if missing:
+        raise KeyError(f"there are no metrics {missing}; there are {sorted(found)}")
+    return {ours: plain(found[theirs]) for ours, theirs in names.items()}

@@ -1,0 +1,272 @@
+"""Checkpoints: a folder somewhere, or a dict that is not written yet. One class for all libraries
+and for all eras of the API.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import cloudpickle
+
+from skate._run.folders import Folder, LocalFolder, folder_at
+
+DICT_FILE = "dict_checkpoint.pkl"
+METADATA_FILE = ".metadata.json"
+PREPROCESSOR_FILE = "preprocessor.pkl"
+PREPROCESSOR_KEY = "_preprocessor"
+FILES_KEY = "_files"  # in the dict of a checkpoint that is a folder: the folder, as a tar archive
+
+AnyCheckpoint = TypeVar("AnyCheckpoint", bound="Checkpoint")
+
+
+class Checkpoint:
+    """What a run has learned so far, as a folder that `path` and `filesystem` name.
+
+        checkpoint = Checkpoint.from_directory(folder)
+        with checkpoint.as_directory() as folder: ...
+
+    `from_dict` makes one that holds a dict instead. It becomes a folder where it is reported, and
+    `to_dict` gives the dict back.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
+        self._folder: Folder | None = folder_at(path, filesystem)
+        self._data: dict[str, Any] | None = None
+
+    # -- where it is ----------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """Its place on `filesystem`. A dict that was not written yet has none."""
+        return self._place().path
+
+    @property
+    def filesystem(self) -> Any:
+        """The Arrow file system it is on."""
+        return self._place().filesystem
+
+    @property
+    def value(self) -> Any:
+        """Its place, or the dict itself while it has none."""
+        return self._data if self._folder is None else self._folder.path
+
+    @property
+    def uri(self) -> str:
+        """Its place as a URI."""
+        place = self._place()
+        if isinstance(place, LocalFolder):
+            return f"file://{place.path}"
+        return f"{_scheme(place.filesystem)}://{place.path}"
+
+    def _place(self) -> Folder:
+        if self._folder is None:
+            raise ValueError(
+                "this checkpoint is a dict and is not in a folder yet; "
+                "report it, or write it with to_directory() or to_uri()"
+            )
+        return self._folder
+
+    # -- folders --------------------------------------------------------------------------------
+
+    @classmethod
+    def from_directory(cls: type[AnyCheckpoint], path: str | os.PathLike[str]) -> AnyCheckpoint:
+        """The content of a local folder."""
+        return cls(path)
+
+    def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Copy the content into a local folder, by default a new temporary one; its path."""
+        target = tempfile.mkdtemp(prefix="checkpoint_") if path is None else os.fspath(path)
+        target = os.path.expanduser(target)
+        if self._folder is None:
+            _write_dict(self._data or {}, target)
+        elif os.path.isfile(self._folder.path) and isinstance(self._folder, LocalFolder):
+            os.makedirs(target, exist_ok=True)
+            shutil.copy(self._folder.path, target)
+        else:
+            self._folder.download(target)
+        return target
+
+    @contextlib.contextmanager
+    def as_directory(self) -> Iterator[str]:
+        """The content as a local folder, to be read only: the checkpoint's own if that is local,
+        else a copy that is deleted afterwards."""
+        if isinstance(self._folder, LocalFolder):
+            if not os.path.exists(self._folder.path):
+                raise FileNotFoundError(f"the checkpoint {self._folder.path!r} is gone")
+            yield self._folder.path
+            return
+        copy = self.to_directory()
+        try:
+            yield copy
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+
+    # -- URIs -----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_uri(cls: type[AnyCheckpoint], uri: str) -> AnyCheckpoint:
+        """The content of a folder on any file system."""
+        return cls(uri)
+
+    def to_uri(self, uri: str) -> str:
+        """Copy the content to a folder on any file system; returns the URI."""
+        with self.as_directory() as folder:
+            folder_at(uri).upload(folder)
+        return uri
+
+    # -- dicts ----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_dict(cls: type[AnyCheckpoint], data: dict[str, Any]) -> AnyCheckpoint:
+        """Values of any kind, by name."""
+        checkpoint = cls.__new__(cls)
+        checkpoint._folder = None
+        checkpoint._data = dict(data)
+        return checkpoint
+
+    def to_dict(self) -> dict[str, Any]:
+        """The dict; of a folder that was not made from one, its files in a dict."""
+        if self._folder is None:
+            return dict(self._data or {})
+        with self.as_directory() as folder:
+            file = os.path.join(folder, DICT_FILE)
+            if not os.path.exists(file):
+                return {FILES_KEY: _packed(folder)}
+            with open(file, "rb") as stream:
+                data: dict[str, Any] = cloudpickle.load(stream)
+        preprocessor = self.get_preprocessor()
+        return data if preprocessor is None else {**data, PREPROCESSOR_KEY: preprocessor}
+
+    @classmethod
+    def from_bytes(cls: type[AnyCheckpoint], data: bytes) -> AnyCheckpoint:
+        """The checkpoint that `to_bytes` wrote."""
+        return cls.from_dict(cloudpickle.loads(data))
+
+    def to_bytes(self) -> bytes:
+        """All of it as bytes."""
+        data: bytes = cloudpickle.dumps(self.to_dict())
+        return data
+
+    @classmethod
+    def from_checkpoint(cls: type[AnyCheckpoint], other: Checkpoint) -> AnyCheckpoint:
+        """The same checkpoint as this class."""
+        checkpoint = cls.__new__(cls)
+        checkpoint._folder, checkpoint._data = other._folder, other._data
+        return checkpoint
+
+    def get_internal_representation(self) -> tuple[str, Any]:
+        """What it is ("data_dict", "local_path" or "uri"), and that."""
+        if self._folder is None:
+            return "data_dict", self._data
+        if isinstance(self._folder, LocalFolder):
+            return "local_path", self._folder.path
+        return "uri", self.uri
+
+    # -- what travels with it -------------------------------------------------------------------
+
+    def get_metadata(self) -> dict[str, Any]:
+        """Notes kept with the checkpoint; empty if there are none."""
+        if self._folder is None:
+            return dict((self._data or {}).get(METADATA_FILE, {}))
+        if not self._folder.exists(METADATA_FILE):
+            return {}
+        notes: dict[str, Any] = json.loads(self._folder.read(METADATA_FILE))
+        return notes
+
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Replace the notes; they must be what JSON can express."""
+        text = json.dumps(metadata)
+        if self._folder is None:
+            self._data = {**(self._data or {}), METADATA_FILE: json.loads(text)}
+        else:
+            self._folder.write(METADATA_FILE, text.encode())
+
+    def update_metadata(self, metadata: dict[str, Any]) -> None:
+        """Add notes."""
+        self.set_metadata({**self.get_metadata(), **metadata})
+
+    def get_preprocessor(self) -> Any:
+        """The fitted preprocessor of the data that was trained on, or None."""
+        if self._folder is None:
+            return (self._data or {}).get(PREPROCESSOR_KEY)
+        if not self._folder.exists(PREPROCESSOR_FILE):
+            return None
+        return cloudpickle.loads(self._folder.read(PREPROCESSOR_FILE))
+
+    def set_preprocessor(self, preprocessor: Any) -> None:
+        """Keep a preprocessor with the checkpoint."""
+        if self._folder is None:
+            self._data = {**(self._data or {}), PREPROCESSOR_KEY: preprocessor}
+        else:
+            self._folder.write(PREPROCESSOR_FILE, cloudpickle.dumps(preprocessor))
+
+    # -- as a value -----------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Checkpoint):
+            return NotImplemented
+        if self._folder is None or other._folder is None:
+            return self._data is not None and self._data is other._data
+        return self._folder == other._folder
+
+    def __hash__(self) -> int:
+        return hash(self._folder) if self._folder is not None else id(self._data)
+
+    def __fspath__(self) -> str:
+        raise TypeError(
+            "a Checkpoint is not a path: use checkpoint.to_directory(), "
+            "`with checkpoint.as_directory() as path:` or checkpoint.path"
+        )
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if self._folder is None:
+            return f"{name}(data={sorted(map(str, self._data or {}))})"
+        kind = "local" if isinstance(self._folder, LocalFolder) else _scheme(self.filesystem)
+        return f"{name}(filesystem={kind}, path={self._folder.path})"
+
+
+def _write_dict(data: dict[str, Any], target: str) -> None:
+    rest = dict(data)
+    folder = LocalFolder(target)
+    os.makedirs(folder.path, exist_ok=True)
+    if FILES_KEY in rest:
+        _unpack(rest.pop(FILES_KEY), folder.path)
+        if not rest:
+            return
+    metadata, preprocessor = rest.pop(METADATA_FILE, None), rest.pop(PREPROCESSOR_KEY, None)
+    folder.write(DICT_FILE, cloudpickle.dumps(rest))
+    if metadata is not None:
+        folder.write(METADATA_FILE, json.dumps(metadata).encode())
+    if preprocessor is not None:
+        folder.write(PREPROCESSOR_FILE, cloudpickle.dumps(preprocessor))
+
+
+def _packed(folder: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(folder, arcname=".")
+    return buffer.getvalue()
+
+
+def _unpack(data: bytes, folder: str) -> None:
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def _scheme(filesystem: Any) -> str:
+    """s3, gs, … or what fsspec calls it."""
+    name: str = filesystem.type_name
+    handler = getattr(filesystem, "handler", None)
+    protocol = getattr(getattr(handler, "fs", None), "protocol", None)
+    if protocol:
+        return protocol if isinstance(protocol, str) else protocol[0]
+    return name

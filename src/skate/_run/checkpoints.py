@@ -1,0 +1,81 @@
+"""Which checkpoints of a run stay: the last one, and the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import CheckpointConfig
+from skate._run.values import lookup, plain
+
+CHECKPOINT_NAME = "checkpoint_{:06d}"
+
+
+@dataclass(eq=False)
+class Kept:
+    """A checkpoint and the metrics that were reported with it."""
+
+    checkpoint: Checkpoint
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+class CheckpointManager:
+    """Keeps books; deleting is up to the caller."""
+
+    def __init__(self, config: CheckpointConfig | None = None) -> None:
+        self.config = config or CheckpointConfig()
+        self._kept: list[Kept] = []  # in the order of their reports
+
+    @property
+    def latest(self) -> Kept | None:
+        return self._kept[-1] if self._kept else None
+
+    @property
+    def best(self) -> Kept | None:
+        """By the score, or the last one if there is none."""
+        ranked = self._ranked()
+        return ranked[-1] if ranked else None
+
+    @property
+    def best_checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+        """All that are kept, the best last when there is a score."""
+        return [(kept.checkpoint, kept.metrics) for kept in self._ranked()]
+
+    @property
+    def in_order(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+        """All that are kept, in the order of their reports."""
+        return [(kept.checkpoint, kept.metrics) for kept in self._kept]
+
+    def register(self, checkpoint: Checkpoint, metrics: Mapping[str, Any]) -> list[Checkpoint]:
+        """Note a new checkpoint; returns those that are to be deleted now."""
+        self._kept.append(Kept(checkpoint, dict(metrics)))
+        return self._dismissed()
+
+    def add_metrics(self, metrics: Mapping[str, Any]) -> None:
+        """Metrics that were reported right after the last checkpoint belong to it."""
+        if self._kept:
+            self._kept[-1].metrics = {**self._kept[-1].metrics, **metrics}
+
+    def _dismissed(self) -> list[Checkpoint]:
+        number = self.config.num_to_keep
+        if number is None:
+            return []
+        surplus = [kept for kept in self._ranked()[:-number] if kept is not self.latest]
+        self._kept = [kept for kept in self._kept if kept not in surplus]
+        return [kept.checkpoint for kept in surplus]
+
+    def _ranked(self) -> list[Kept]:
+        """From worst to best; those without a score come first."""
+        name = self.config.checkpoint_score_attribute
+        if name is None:
+            return list(self._kept)
+        sign = 1 if self.config.checkpoint_score_order == "max" else -1
+
+        def rank(kept: Kept) -> tuple[bool, Any]:
+            score = plain(lookup(kept.metrics, name))
+            known = isinstance(score, (int, float)) and score == score  # not NaN
+            return known, sign * score if known else 0
+
+        return sorted(self._kept, key=rank)

@@ -1,0 +1,318 @@
+"""How a run scales, fails, keeps checkpoints, and where it goes: one class each, for all eras."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar
+
+STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+STORAGE_VARIABLE = "SKATE_STORAGE"
+
+AnyConfig = TypeVar("AnyConfig")
+
+
+def default_storage_path() -> str:
+    """Where runs go that name no place of their own."""
+    return os.environ.get(STORAGE_VARIABLE) or os.path.expanduser("~/skate_results")
+
+
+def as_config(cls: type[AnyConfig], value: Any) -> AnyConfig:
+    """A configuration from what a user may write: itself, a dict, or None for the defaults."""
+    if value is None:
+        return cls()
+    if isinstance(value, cls):
+        return value
+    if isinstance(value, Mapping):
+        known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+        unknown = [name for name in value if name not in known]
+        if unknown:
+            raise ValueError(f"{cls.__name__} has no {unknown}; it has {known}")
+        return cls(**value)
+    raise TypeError(f"expected a {cls.__name__} or a dict; got {type(value).__name__}: {value!r}")
+
+
+class _Config:
+    """Shows only what differs from the defaults."""
+
+    def __repr__(self) -> str:
+        parts = []
+        for f in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            default = f.default_factory() if f.default_factory is not MISSING else f.default
+            if not _same(value, default):
+                parts.append(f"{f.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value is None or default is None:
+        return value is default
+    return bool(value == default)
+
+
+@dataclass(repr=False)
+class ScalingConfig(_Config):
+    """How many workers, and what each of them gets.
+
+    `num_workers=0` runs the loop in the calling process. A pair `(least, most)` takes as many
+    workers as the machine has room for. `use_gpu` gives one GPU to each worker;
+    `resources_per_worker` says it in full. `trainer_resources` are reserved for the calling side,
+    by default nothing. `accelerator_type` asks for a resource of that name. The rest is for
+    clusters: on one machine every placement is the same.
+    """
+
+    trainer_resources: dict[str, float] | None = None
+    num_workers: Any = 1
+    use_gpu: Any = False
+    resources_per_worker: Any = None
+    placement_strategy: Any = "PACK"
+    accelerator_type: str | None = None
+    label_selector: dict[str, str] | list[dict[str, str]] | None = None
+    use_tpu: bool = False
+    topology: str | None = None
+    elastic_resize_monitor_interval_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not _is_search_space(self.num_workers):
+            self._check_workers()
+        if self.use_tpu or self.topology is not None:
+            raise ValueError("there are no TPUs here: use_tpu and topology cannot be used")
+        if isinstance(self.placement_strategy, str) and (
+            self.placement_strategy not in STRATEGIES
+        ):
+            raise ValueError(
+                f"placement_strategy is one of {STRATEGIES}; got {self.placement_strategy!r}"
+            )
+        self._check_gpus()
+
+    def _check_workers(self) -> None:
+        number = self.num_workers
+        if isinstance(number, list):
+            number = self.num_workers = tuple(number)
+        pair = number if isinstance(number, tuple) else (number, number)
+        whole = len(pair) == 2 and all(
+            isinstance(n, int) and not isinstance(n, bool) for n in pair
+        )
+        if not whole:
+            raise ValueError(f"num_workers is a number or a pair (least, most); got {number!r}")
+        if pair[0] < 0 or pair[0] > pair[1]:
+            raise ValueError(f"num_workers cannot be negative, nor least > most; got {number!r}")
+
+    def _check_gpus(self) -> None:
+        if not isinstance(self.resources_per_worker, dict) or not isinstance(self.use_gpu, bool):
+            return
+        wanted = self.resources_per_worker.get("GPU")
+        if not self.use_gpu and wanted:
+            raise ValueError(
+                f"resources_per_worker asks for {wanted} GPU, but `use_gpu` is False; "
+                "set use_gpu=True or leave the GPU out"
+            )
+        if self.use_gpu and wanted == 0:
+            raise ValueError(
+                "`use_gpu` is True, but resources_per_worker gives each worker 0 `GPU`; "
+                "set use_gpu=False or give a positive number"
+            )
+
+    @property
+    def min_workers(self) -> int:
+        return int(self.num_workers[0] if self.elasticity_enabled else self.num_workers)
+
+    @property
+    def max_workers(self) -> int:
+        return int(self.num_workers[1] if self.elasticity_enabled else self.num_workers)
+
+    @property
+    def elasticity_enabled(self) -> bool:
+        return isinstance(self.num_workers, tuple)
+
+    @property
+    def _resources_per_worker_not_none(self) -> dict[str, float]:
+        if self.resources_per_worker is None:
+            wanted: dict[str, float] = {"GPU": 1} if self.use_gpu else {"CPU": 1}
+        else:
+            wanted = {name: n for name, n in self.resources_per_worker.items() if n != 0}
+        if self.use_gpu:
+            wanted.setdefault("GPU", 1)
+        if self.accelerator_type is not None:
+            wanted.setdefault(f"accelerator_type:{self.accelerator_type}", 0.001)
+        return wanted
+
+    @property
+    def _trainer_resources_not_none(self) -> dict[str, float]:
+        return {name: n for name, n in (self.trainer_resources or {}).items() if n != 0}
+
+    @property
+    def total_resources(self) -> dict[str, float]:
+        """What the workers and the calling side take together."""
+        total = dict(self._trainer_resources_not_none)
+        for name, number in self._resources_per_worker_not_none.items():
+            total[name] = total.get(name, 0.0) + number * self.max_workers
+        return total
+
+    @property
+    def num_cpus_per_worker(self) -> float:
+        return self._resources_per_worker_not_none.get("CPU", 0)
+
+    @property
+    def num_gpus_per_worker(self) -> float:
+        return self._resources_per_worker_not_none.get("GPU", 0)
+
+    @property
+    def num_tpus_per_worker(self) -> float:
+        return 0
+
+    @property
+    def additional_resources_per_worker(self) -> dict[str, float]:
+        """What each worker gets besides CPUs and GPUs."""
+        wanted = self._resources_per_worker_not_none
+        return {name: number for name, number in wanted.items() if name not in ("CPU", "GPU")}
+
+    def as_placement_group_factory(self) -> Any:
+        """The resources of a trial of tuning that trains with this configuration."""
+        from skate import tune
+
+        workers = [self._resources_per_worker_not_none] * self.max_workers
+        return tune.PlacementGroupFactory(
+            [self._trainer_resources_not_none, *workers], strategy=self.placement_strategy
+        )
+
+    @classmethod
+    def from_placement_group_factory(cls, pgf: Any) -> ScalingConfig:
+        """The configuration with these resources: the head's bundle, then one per worker."""
+        head, *workers = pgf.bundles
+        per_worker = dict(workers[0]) if workers else dict(head)
+        return cls(
+            trainer_resources=dict(head) if workers else {},
+            num_workers=max(len(workers), 1),
+            use_gpu=bool(per_worker.get("GPU")),
+            resources_per_worker=per_worker,
+            placement_strategy=pgf.strategy,
+        )
+
+
+def _is_search_space(value: Any) -> bool:
+    """Whether it is something that tuning fills in."""
+    return isinstance(value, dict) or hasattr(value, "sample")
+
+
+@dataclass(repr=False)
+class FailureConfig(_Config):
+    """How often a run is taken up again from its last checkpoint when workers die or fail.
+
+    `max_failures=-1` is without end. `fail_fast` ends a tuning run at its first failed trial;
+    "raise" raises that trial's error. `controller_failure_limit` and the settings of preemption
+    are for clusters, whose machines come and go.
+    """
+
+    max_failures: int = 0
+    fail_fast: bool | str = False
+    controller_failure_limit: int = -1
+    max_preemption_failures: int = -1
+    relax_collectives_on_preemption: bool = False
+    preemption_grace_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.max_failures < -1:
+            raise ValueError(
+                f"max_failures is -1 (without end), 0 or more; got {self.max_failures!r}"
+            )
+        if not isinstance(self.fail_fast, bool) and str(self.fail_fast).upper() != "RAISE":
+            raise ValueError(f"fail_fast is True, False or 'raise'; got {self.fail_fast!r}")
+        if self.fail_fast and self.max_failures != 0:
+            raise ValueError(
+                f"fail_fast={self.fail_fast!r} ends at the first failure, so max_failures "
+                f"must be 0; got {self.max_failures}"
+            )
+
+
+@dataclass(repr=False)
+class CheckpointConfig(_Config):
+    """Which checkpoints are kept: the last one, and the `num_to_keep` best by a reported metric
+    (the most recent ones if no metric is named). None keeps all.
+
+    `checkpoint_frequency` (iterations) and `checkpoint_at_end` are for trainables that save when
+    they are asked to, not for loops that report checkpoints by themselves.
+    """
+
+    num_to_keep: int | None = None
+    checkpoint_score_attribute: str | None = None
+    checkpoint_score_order: str = "max"
+    checkpoint_frequency: int | None = 0
+    checkpoint_at_end: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_to_keep is not None and self.num_to_keep < 1:
+            raise ValueError(f"num_to_keep is None (all) or at least 1; got {self.num_to_keep}")
+        if self.checkpoint_score_order not in ("max", "min"):
+            raise ValueError(
+                f"checkpoint_score_order is 'max' or 'min'; got {self.checkpoint_score_order!r}"
+            )
+        if self.checkpoint_frequency is not None and self.checkpoint_frequency < 0:
+            raise ValueError(
+                f"checkpoint_frequency cannot be negative; got {self.checkpoint_frequency}"
+            )
+
+
+@dataclass(repr=False)
+class SyncConfig(_Config):
+    """When a run's folder is copied to storage elsewhere. Everything is written as it happens,
+    so the periods are not needed; `upload_dir` is an older name of `RunConfig.storage_path`."""
+
+    sync_period: int = 300
+    sync_timeout: int = 1800
+    sync_artifacts: bool = False
+    sync_artifacts_on_checkpoint: bool = True
+    upload_dir: str | None = None
+    syncer: str | None = "auto"
+
+
+@dataclass(repr=False)
+class LoggingConfig(_Config):
+    """How much the library says about itself in the workers; ours says nothing."""
+
+    log_level: str = "INFO"
+
+    def __post_init__(self) -> None:
+        levels = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG", "NOTSET")
+        if str(self.log_level).upper() not in levels:
+            raise ValueError(f"Invalid log_level: {self.log_level!r}; it is one of {levels}")
+        self.log_level = self.log_level.upper()
+
+
+@dataclass(repr=False)
+class RunConfig(_Config):
+    """A run's name and place, what happens when it fails, and who is told about it.
+
+    Its folder is `storage_path/name`; the default place is `~/skate_results`, or SKATE_STORAGE.
+    `verbose`: 0 is silent, 1 shows a live view on a terminal (the default), 2 adds one line per
+    report where there is no terminal. `stop` ends a run by a metric's value or a function.
+    """
+
+    name: str | None = None
+    storage_path: str | os.PathLike[str] | None = None
+    storage_filesystem: Any = None
+    failure_config: FailureConfig | None = field(default_factory=FailureConfig)
+    checkpoint_config: CheckpointConfig | None = field(default_factory=CheckpointConfig)
+    sync_config: SyncConfig | None = field(default_factory=SyncConfig)
+    verbose: int | None = None
+    stop: Mapping[str, Any] | Callable[[str, Mapping[str, Any]], bool] | Any = None
+    callbacks: list[Any] | None = None
+    progress_reporter: Any = None
+    log_to_file: bool | str | tuple[str, str] = False
+    worker_runtime_env: dict[str, Any] | Any = None
+    logging_config: LoggingConfig | None = None
+    local_dir: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        self.failure_config = as_config(FailureConfig, self.failure_config)
+        self.checkpoint_config = as_config(CheckpointConfig, self.checkpoint_config)
+        self.sync_config = as_config(SyncConfig, self.sync_config)
+        places = [p for p in (self.storage_path, self.sync_config.upload_dir, self.local_dir) if p]
+        if self.storage_path is None and places:
+            self.storage_path = places[0]
+        if isinstance(self.storage_path, os.PathLike):
+            self.storage_path = os.fspath(self.storage_path)
+        if self.storage_filesystem is not None and self.storage_path is None:
+            raise ValueError("storage_filesystem needs storage_path, the place on it")

@@ -1,0 +1,77 @@
+"""Who and where a worker is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """What a worker of training, or a trial of tuning, knows about itself."""
+
+    experiment_name: str = ""
+    trial_name: str = ""
+    trial_id: str = ""
+    trial_dir: str = ""
+    trial_resources: Any = None
+    world_size: int = 1
+    world_rank: int = 0
+    local_rank: int = 0
+    local_world_size: int = 1
+    node_rank: int = 0
+    metadata: dict[str, Any] = field(default_factory=dict)
+    storage: Any = None
+
+
+class TrainContext:
+    """What `get_context()` gives, in a training loop or a trial."""
+
+    def __init__(self, whereabouts: Whereabouts) -> None:
+        self._whereabouts = whereabouts
+
+    def get_experiment_name(self) -> str:
+        """The run's name."""
+        return self._whereabouts.experiment_name
+
+    def get_world_size(self) -> int:
+        """How many workers train together."""
+        return self._whereabouts.world_size
+
+    def get_world_rank(self) -> int:
+        """This worker's number among all."""
+        return self._whereabouts.world_rank
+
+    def get_local_rank(self) -> int:
+        """This worker's number among those on its machine."""
+        return self._whereabouts.local_rank
+
+    def get_local_world_size(self) -> int:
+        """How many workers are on this machine."""
+        return self._whereabouts.local_world_size
+
+    def get_node_rank(self) -> int:
+        """The number of this machine."""
+        return self._whereabouts.node_rank
+
+    def get_storage(self) -> Any:
+        """The run's `Storage`."""
+        return self._whereabouts.storage
+
+    def get_metadata(self) -> dict[str, Any]:
+        """The `metadata` that the trainer was given."""
+        return self._whereabouts.metadata
+
+    def get_trial_name(self) -> str:
+        return self._whereabouts.trial_name
+
+    def get_trial_id(self) -> str:
+        return self._whereabouts.trial_id
+
+    def get_trial_resources(self) -> Any:
+        """The resources of the whole run or trial."""
+        return self._whereabouts.trial_resources
+
+    def get_trial_dir(self) -> str:
+        """The run's folder, where its files and checkpoints go."""
+        return self._whereabouts.trial_dir

@@ -1,0 +1,238 @@
+"""A folder, on this machine or on any Arrow or fsspec file system: the few operations that runs
+and checkpoints need.
+
+Local folders use the operating system directly, so that nobody pays for importing Arrow who does
+not need it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+COPY_BYTES = 1 << 20
+
+
+class Folder(ABC):
+    """Names are relative to the folder and may contain slashes."""
+
+    path: str
+
+    @property
+    @abstractmethod
+    def filesystem(self) -> Any:
+        """The Arrow file system that `path` is on."""
+
+    @abstractmethod
+    def sub(self, name: str) -> Folder: ...
+
+    @abstractmethod
+    def exists(self, name: str = "") -> bool: ...
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Files and folders directly in this one, sorted; none if it does not exist."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes: ...
+
+    @abstractmethod
+    def write(self, name: str, data: bytes) -> None:
+        """All or nothing: readers see the old content or the new one."""
+
+    @abstractmethod
+    def delete(self, name: str = "") -> None:
+        """A file or a folder with all that is in it; nothing happens if it does not exist."""
+
+    @abstractmethod
+    def rename(self, old: str, new: str) -> None: ...
+
+    @abstractmethod
+    def upload(self, local: str) -> None:
+        """Copy the content of a local folder into this one, beside what is there."""
+
+    @abstractmethod
+    def download(self, local: str) -> None:
+        """Copy the content of this folder into a local one, beside what is there."""
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Folder)
+            and self.path == other.path
+            and self.filesystem == other.filesystem
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+
+class LocalFolder(Folder):
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(os.path.expanduser(path))
+
+    @property
+    def filesystem(self) -> Any:
+        import pyarrow.fs as pafs
+
+        return pafs.LocalFileSystem()
+
+    def sub(self, name: str) -> Folder:
+        return LocalFolder(self._at(name))
+
+    def exists(self, name: str = "") -> bool:
+        return os.path.exists(self._at(name))
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self.path))
+        except FileNotFoundError:
+            return []
+
+    def read(self, name: str) -> bytes:
+        return Path(self._at(name)).read_bytes()
+
+    def write(self, name: str, data: bytes) -> None:
+        place = self._at(name)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        draft = f"{place}.{uuid.uuid4().hex[:8]}.draft"
+        try:
+            with open(draft, "wb") as file:
+                file.write(data)
+            os.replace(draft, place)
+        except BaseException:
+            self.delete(os.path.relpath(draft, self.path))
+            raise
+
+    def delete(self, name: str = "") -> None:
+        place = self._at(name)
+        try:
+            if os.path.isdir(place) and not os.path.islink(place):
+                shutil.rmtree(place, ignore_errors=True)
+            else:
+                os.remove(place)
+        except FileNotFoundError:
+            pass
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._at(old), self._at(new))
+
+    def upload(self, local: str) -> None:
+        shutil.copytree(local, self.path, dirs_exist_ok=True)
+
+    def download(self, local: str) -> None:
+        shutil.copytree(self.path, local, dirs_exist_ok=True)
+
+    def _at(self, name: str) -> str:
+        return os.path.join(self.path, name) if name else self.path
+
+
+class RemoteFolder(Folder):
+    """On an Arrow file system; those of fsspec are wrapped into one."""
+
+    def __init__(self, path: str, filesystem: Any) -> None:
+        self.path = path.rstrip("/") or "/"
+        self._filesystem = filesystem
+
+    @property
+    def filesystem(self) -> Any:
+        return self._filesystem
+
+    def sub(self, name: str) -> Folder:
+        return RemoteFolder(self._at(name), self._filesystem)
+
+    def exists(self, name: str = "") -> bool:
+        return bool(self._info(self._at(name)).type)
+
+    def names(self) -> list[str]:
+        import pyarrow.fs as pafs
+
+        inside = self._filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))
+        return sorted(PurePosixPath(info.path).name for info in inside)
+
+    def read(self, name: str) -> bytes:
+        with self._filesystem.open_input_stream(self._at(name)) as stream:
+            return bytes(stream.read())
+
+    def write(self, name: str, data: bytes) -> None:
+        place = self._at(name)
+        self._filesystem.create_dir(str(PurePosixPath(place).parent), recursive=True)
+        draft = f"{place}.{uuid.uuid4().hex[:8]}.draft"
+        with self._filesystem.open_output_stream(draft) as stream:
+            stream.write(data)
+        self._filesystem.move(draft, place)
+
+    def delete(self, name: str = "") -> None:
+        import pyarrow.fs as pafs
+
+        place = self._at(name)
+        found = self._info(place).type
+        if found == pafs.FileType.Directory:
+            self._filesystem.delete_dir(place)
+        elif found == pafs.FileType.File:
+            self._filesystem.delete_file(place)
+
+    def rename(self, old: str, new: str) -> None:
+        self._filesystem.move(self._at(old), self._at(new))
+
+    def upload(self, local: str) -> None:
+        self._filesystem.create_dir(self.path, recursive=True)
+        for folder, folders, files in os.walk(local):
+            inside = Path(folder).relative_to(local).as_posix()
+            for name in folders:
+                self._filesystem.create_dir(self._at(f"{inside}/{name}"), recursive=True)
+            for name in files:
+                with open(os.path.join(folder, name), "rb") as source:
+                    self._copy_in(source, self._at(f"{inside}/{name}"))
+
+    def _copy_in(self, source: Any, place: str) -> None:
+        with self._filesystem.open_output_stream(place) as target:
+            shutil.copyfileobj(source, target, COPY_BYTES)
+
+    def download(self, local: str) -> None:
+        import pyarrow.fs as pafs
+
+        os.makedirs(local, exist_ok=True)
+        base = self.path.strip("/")  # some file systems list with a leading slash, some without
+        for info in self._filesystem.get_file_info(pafs.FileSelector(self.path, recursive=True)):
+            place = os.path.join(local, os.path.relpath(info.path.strip("/"), base))
+            if info.type == pafs.FileType.Directory:
+                os.makedirs(place, exist_ok=True)
+                continue
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with (
+                self._filesystem.open_input_stream(info.path) as source,
+                open(place, "wb") as target,
+            ):
+                shutil.copyfileobj(source, target, COPY_BYTES)
+
+    def _info(self, place: str) -> Any:
+        return self._filesystem.get_file_info([place])[0]
+
+    def _at(self, name: str) -> str:
+        return f"{self.path.rstrip('/')}/{name.removeprefix('./')}" if name else self.path
+
+
+def folder_at(path: Any, filesystem: Any = None) -> Folder:
+    """The folder that a path, a URI, or a path on the given file system means."""
+    text = os.fspath(path)
+    if filesystem is None and "://" not in text:
+        return LocalFolder(text)
+    if text.startswith("file://"):
+        return LocalFolder(text.removeprefix("file://"))
+    if _is_local(filesystem):
+        return LocalFolder(text)
+    from skate.data._paths import resolve
+
+    arrow, place = resolve(text, filesystem)
+    return RemoteFolder(place, arrow)
+
+
+def _is_local(filesystem: Any) -> bool:
+    return type(filesystem).__name__ == "LocalFileSystem"

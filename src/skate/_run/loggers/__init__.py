@@ -1,0 +1,20 @@
+"""Results to files and to trackers of experiments: one file each."""
+
+from skate._run.loggers.base import LoggerCallback
+from skate._run.loggers.csv_file import CSVLoggerCallback
+from skate._run.loggers.json_file import JsonLoggerCallback
+from skate._run.loggers.tensorboard import TBXLoggerCallback
+
+__all__ = [
+    "CSVLoggerCallback",
+    "JsonLoggerCallback",
+    "LoggerCallback",
+    "TBXLoggerCallback",
+    "default_loggers",
+]
+
+
+def default_loggers(flush_every_s: float = 0.0) -> list[LoggerCallback]:
+    """Those that every run has."""
+    kinds = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
+    return [kind(flush_every_s) for kind in kinds]

@@ -1,0 +1,72 @@
+"""Loggers: callbacks that follow each trial from its start to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from skate._run.callbacks import Callback
+
+
+class LoggerCallback(Callback):
+    """Override `log_trial_start`, `log_trial_result` and `log_trial_end`."""
+
+    def __init__(self) -> None:
+        self._started: set[Any] = set()
+
+    def log_trial_start(self, trial: Any) -> None:
+        """Once per trial, before its first result."""
+
+    def log_trial_restore(self, trial: Any) -> None:
+        """It goes on from a checkpoint."""
+
+    def log_trial_save(self, trial: Any) -> None:
+        """A checkpoint is there: `trial.checkpoint`."""
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        """A result came."""
+
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        """It is over."""
+
+    def _start_once(self, trial: Any) -> None:
+        started = self.__dict__.setdefault("_started", set())  # subclasses may not call __init__
+        if trial.trial_id not in started:
+            started.add(trial.trial_id)
+            self.log_trial_start(trial)
+
+    def _end(self, trial: Any, failed: bool) -> None:
+        self._start_once(trial)
+        self.log_trial_end(trial, failed=failed)
+        self._started.discard(trial.trial_id)
+
+    def on_trial_start(
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+    ) -> None:
+        self._start_once(trial)
+
+    def on_trial_restore(
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+    ) -> None:
+        self.log_trial_restore(trial)
+
+    def on_trial_save(
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+    ) -> None:
+        self.log_trial_save(trial)
+
+    def on_trial_result(
+        self, iteration: int, trials: Sequence[Any], trial: Any, result: Any, **info: Any
+    ) -> None:
+        self._start_once(trial)
+        self.log_trial_result(iteration, trial, result)
+
+    def on_trial_complete(
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+    ) -> None:
+        self._end(trial, failed=False)
+
+    def on_trial_error(
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+    ) -> None:
+        self._end(trial, failed=True)

@@ -1,0 +1,52 @@
+"""params.json, params.pkl and result.json in the folder of each trial."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import cloudpickle
+
+from skate._run.loggers.files import FileLoggerCallback
+from skate._run.storage import Storage, drop_cut_line
+from skate._run.values import to_json
+
+RESULT_FILE = "result.json"
+
+
+class JsonLoggerCallback(FileLoggerCallback):
+    """One line of JSON per result; what a crash cut off is dropped, earlier lines are kept."""
+
+    def __init__(self, flush_every_s: float = 0.0) -> None:
+        super().__init__(flush_every_s)
+        self._places: dict[str, str] = {}
+
+    def log_trial_start(self, trial: Any) -> None:
+        self.update_config(trial, trial.config)
+        place = os.path.join(trial.local_path, RESULT_FILE)
+        drop_cut_line(place)
+        self._places[trial.trial_id] = place
+
+    def update_config(self, trial: Any, config: Any) -> None:
+        """Write down a trial's configuration."""
+        storage = Storage.at(trial.local_path)
+        storage.write("params.json", to_json(config, indent=2, sort_keys=True).encode())
+        storage.write("params.pkl", _pickled(config))
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        self.add(self._places[trial.trial_id], f"{to_json(result)}\n".encode())
+
+    def place_of(self, trial: Any) -> str | None:
+        return self._places.get(trial.trial_id)
+
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        super().log_trial_end(trial, failed)
+        self._places.pop(trial.trial_id, None)
+
+
+def _pickled(config: Any) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(dict(config))
+    except Exception:  # something that only lives in this process
+        data = cloudpickle.dumps({key: repr(value) for key, value in config.items()})
+    return data

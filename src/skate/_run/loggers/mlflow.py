@@ -1,0 +1,151 @@
+"""MLflow: a run per trial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._imports import try_import
+from skate._run.loggers.base import LoggerCallback
+from skate._run.session import current, in_session
+from skate._run.values import flatten, plain
+
+
+class MLflowLoggerCallback(LoggerCallback):
+    """Parameters, metrics and, with `save_artifact`, the folder of each trial go to MLflow."""
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        *,
+        registry_uri: str | None = None,
+        experiment_name: str | None = None,
+        tags: dict[str, Any] | None = None,
+        tracking_token: str | None = None,
+        save_artifact: bool = False,
+        log_params_on_trial_end: bool = False,
+    ) -> None:
+        super().__init__()
+        self.tracking_uri = tracking_uri
+        self.registry_uri = registry_uri
+        self.experiment_name = experiment_name
+        self.tags = tags or {}
+        self.tracking_token = tracking_token
+        self.save_artifact = save_artifact
+        self.log_params_on_trial_end = log_params_on_trial_end
+        self._client: Any = None
+        self._experiment: str = ""
+        self._runs: dict[str, str] = {}
+
+    def setup(self, *args: Any, **info: Any) -> None:
+        mlflow = try_import("mlflow", "mlflow")
+        _authorise(self.tracking_token)
+        self._client = mlflow.MlflowClient(self.tracking_uri, self.registry_uri)
+        name = self.experiment_name or "Default"
+        found = self._client.get_experiment_by_name(name)
+        self._experiment = found.experiment_id if found else self._client.create_experiment(name)
+
+    def log_trial_start(self, trial: Any) -> None:
+        if trial.trial_id in self._runs:
+            return
+        tags = {**self.tags, "trial_name": str(trial), "mlflow.runName": str(trial)}
+        run = self._client.create_run(self._experiment, tags=tags)
+        self._runs[trial.trial_id] = run.info.run_id
+        if not self.log_params_on_trial_end:
+            self._log_parameters(trial)
+
+    def _log_parameters(self, trial: Any) -> None:
+        for name, value in flatten(trial.config):
+            self._client.log_param(self._runs[trial.trial_id], name, value)
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        step = result.get("timesteps_total") or result.get("training_iteration") or iteration
+        own = {name: value for name, value in result.items() if name != "config"}
+        for name, value in _numbers(own):
+            self._client.log_metric(self._runs[trial.trial_id], name, value, step=step)
+
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        run = self._runs[trial.trial_id]
+        if self.log_params_on_trial_end:
+            self._log_parameters(trial)
+        if self.save_artifact:
+            self._client.log_artifacts(run, trial.local_path)
+        self._client.set_terminated(run, "FAILED" if failed else "FINISHED")
+
+
+def _numbers(result: dict[str, Any]) -> list[tuple[str, float]]:
+    pairs = ((name, plain(value)) for name, value in flatten(result))
+    return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]
+
+
+def _authorise(token: str | None) -> None:
+    if token is not None:
+        import os
+
+        os.environ["MLFLOW_TRACKING_TOKEN"] = token
+
+
+def setup_mlflow(
+    config: dict[str, Any] | None = None,
+    tracking_uri: str | None = None,
+    registry_uri: str | None = None,
+    experiment_id: str | None = None,
+    experiment_name: str | None = None,
+    tracking_token: str | None = None,
+    artifact_location: str | None = None,
+    run_name: str | None = None,
+    create_experiment_if_not_exists: bool = False,
+    tags: dict[str, Any] | None = None,
+    rank_zero_only: bool = True,
+) -> Any:
+    """Start an MLflow run in a training loop or a trial; the module `mlflow`, ready to log.
+    On other ranks than 0 what it gives does nothing, unless `rank_zero_only` is False."""
+    where = current("setup_mlflow()").whereabouts if in_session() else None
+    if where is not None and rank_zero_only and where.world_rank:
+        return Silent()
+    mlflow = try_import("mlflow", "mlflow")
+    _authorise(tracking_token)
+    if tracking_uri is not None:
+        mlflow.set_tracking_uri(tracking_uri)
+    if registry_uri is not None:
+        mlflow.set_registry_uri(registry_uri)
+    name = experiment_name or (where.experiment_name if where else None)
+    _choose_experiment(
+        mlflow, experiment_id, name, artifact_location, create_experiment_if_not_exists
+    )
+    mlflow.start_run(run_name=run_name or (where.trial_name if where else None), tags=tags)
+    mlflow.log_params(dict(flatten(config or {})))
+    return mlflow
+
+
+def _choose_experiment(
+    mlflow: Any, number: str | None, name: str | None, artifacts: str | None, create: bool
+) -> None:
+    if number is not None:
+        mlflow.set_experiment(experiment_id=number)
+        return
+    if name is None:
+        return
+    if mlflow.get_experiment_by_name(name) is None:
+        if not create:
+            raise ValueError(
+                f"MLflow has no experiment {name!r}; give experiment_id or another "
+                "experiment_name, or create_experiment_if_not_exists=True"
+            )
+        mlflow.create_experiment(name, artifact_location=artifacts)
+    mlflow.set_experiment(name)
+
+
+class Silent:
+    """Takes any call and does nothing, on ranks that are not to log."""
+
+    def __getattr__(self, name: str) -> Silent:
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Silent:
+        return self
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass

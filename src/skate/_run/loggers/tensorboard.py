@@ -1,0 +1,101 @@
+"""TensorBoard's event files, in the folder of each trial.
+
+The numbers of a result are written by hand: a record of the event file is a length, two checksums
+and a small protocol-buffer message. Packages that write them start a thread per file and lose what
+they hold when the process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from typing import Any
+
+from skate._records import record_of
+from skate._run.loggers.files import FileLoggerCallback
+from skate._run.values import flatten, plain
+
+_UNSHOWN = {"config", "pid", "timestamp", "done", "date", "time_total_s", "trial_id", "hostname"}
+
+
+class TBXLoggerCallback(FileLoggerCallback):
+    """Every reported number is a curve over `training_iteration`."""
+
+    VALID_HPARAMS = (str, bool, int, float, list, type(None))
+    VALID_NP_HPARAMS: tuple[type, ...] = ()  # NumPy's numbers are shown as Python's
+
+    def __init__(self, flush_every_s: float = 0.0) -> None:
+        super().__init__(flush_every_s)
+        self._files: dict[str, str] = {}
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        shown = {name: value for name, value in result.items() if name not in _UNSHOWN}
+        numbers = [(f"ray/tune/{name}", n) for name, n in _numbers(shown)]
+        if not numbers:
+            return
+        place = self._files.get(trial.trial_id)
+        data = b""
+        if place is None:
+            place = self._files[trial.trial_id] = _new_file(trial.local_path)
+            data = record_of(_event(file_version="brain.Event:2"))
+        step = int(result.get("timesteps_total") or result.get("training_iteration") or iteration)
+        data += record_of(_event(step=step, numbers=numbers))
+        self.add(place, data)
+
+    def place_of(self, trial: Any) -> str | None:
+        return self._files.get(trial.trial_id)
+
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        super().log_trial_end(trial, failed)
+        self._files.pop(trial.trial_id, None)
+
+
+def _numbers(result: dict[str, Any]) -> list[tuple[str, float]]:
+    pairs = ((name, plain(value)) for name, value in flatten(result))
+    return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]
+
+
+def _new_file(folder: str) -> str:
+    name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+    return os.path.join(folder, name)
+
+
+# -- the format -----------------------------------------------------------------------------------
+
+
+def _event(
+    step: int = 0, numbers: list[tuple[str, float]] | None = None, file_version: str = ""
+) -> bytes:
+    """Event{wall_time = 1, step = 2, file_version = 3, summary = 5}."""
+    message = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step)
+    if file_version:
+        message += _field(3, file_version.encode())
+    if numbers:
+        values = b"".join(_field(1, _value(name, number)) for name, number in numbers)
+        message += _field(5, values)
+    return message
+
+
+def _value(name: str, number: float) -> bytes:
+    """Summary.Value{tag = 1, simple_value = 2}."""
+    try:
+        packed = struct.pack("<f", number)
+    except OverflowError:
+        packed = struct.pack("<f", float("inf") if number > 0 else float("-inf"))
+    return _field(1, name.encode()) + b"\x15" + packed
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

@@ -1,0 +1,116 @@
+"""Weights & Biases: a run per trial."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from skate._imports import try_import
+from skate._run.loggers.base import LoggerCallback
+from skate._run.loggers.mlflow import Silent
+from skate._run.session import current, in_session
+from skate._run.values import flatten, plain
+
+_LEFT_OUT = {"config", "pid", "hostname", "node_ip", "date", "done", "trial_id", "timestamp"}
+
+
+class WandbLoggerCallback(LoggerCallback):
+    """Results go to W&B; `kwargs` to `wandb.init`. With `upload_checkpoints` (an older name is
+    `save_checkpoints`) checkpoints do too."""
+
+    def __init__(
+        self,
+        project: str | None = None,
+        group: str | None = None,
+        api_key_file: str | None = None,
+        api_key: str | None = None,
+        excludes: list[str] | None = None,
+        log_config: bool = False,
+        upload_checkpoints: bool = False,
+        save_checkpoints: bool = False,
+        upload_timeout: int = 1800,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        self.project = project
+        self.group = group
+        self.api_key_file = api_key_file
+        self.api_key = api_key
+        self.excludes = set(excludes or ()) | (_LEFT_OUT - ({"config"} if log_config else set()))
+        self.upload_checkpoints = upload_checkpoints or save_checkpoints
+        self.upload_timeout = upload_timeout
+        self.kwargs = kwargs
+        self._runs: dict[str, Any] = {}
+
+    def setup(self, *args: Any, **info: Any) -> None:
+        try_import("wandb", "wandb")
+        _authorise(self.api_key, self.api_key_file)
+        self.project = self.project or os.environ.get("WANDB_PROJECT_NAME") or "skate"
+
+    def log_trial_start(self, trial: Any) -> None:
+        wandb = try_import("wandb", "wandb")
+        options: dict[str, Any] = {
+            "id": trial.trial_id,
+            "name": str(trial),
+            "resume": "allow",
+            "reinit": "create_new",
+            "project": self.project,
+            "group": self.group or getattr(trial, "experiment_dir_name", None),
+            "config": {k: v for k, v in flatten(trial.config) if k not in self.excludes},
+            "dir": trial.local_path,
+            **self.kwargs,
+        }
+        self._runs[trial.trial_id] = wandb.init(**options)
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        kept = {name: value for name, value in result.items() if name not in self.excludes}
+        values = {name: plain(value) for name, value in flatten(kept)}
+        shown = {n: v for n, v in values.items() if isinstance(v, (int, float, str))}
+        self._runs[trial.trial_id].log(shown)
+
+    def log_trial_save(self, trial: Any) -> None:
+        if not self.upload_checkpoints or trial.checkpoint is None:
+            return
+        wandb = try_import("wandb", "wandb")
+        artifact = wandb.Artifact(f"checkpoint_{trial.trial_id}", type="model")
+        with trial.checkpoint.as_directory() as folder:
+            artifact.add_dir(folder)
+        self._runs[trial.trial_id].log_artifact(artifact)
+
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        run = self._runs.pop(trial.trial_id, None)
+        if run is not None:
+            run.finish(exit_code=1 if failed else 0)
+
+
+def _authorise(key: str | None, file: str | None) -> None:
+    if file is not None:
+        if key is not None:
+            raise ValueError("give api_key or api_key_file, not both")
+        with open(os.path.expanduser(file)) as stream:
+            key = stream.readline().strip()
+    if key is not None:
+        os.environ["WANDB_API_KEY"] = key
+
+
+def setup_wandb(
+    config: dict[str, Any] | None = None,
+    api_key: str | None = None,
+    api_key_file: str | None = None,
+    rank_zero_only: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Start a W&B run in a training loop or a trial; the run. On other ranks than 0 what it gives
+    does nothing, unless `rank_zero_only` is False."""
+    where = current("setup_wandb()").whereabouts if in_session() else None
+    if where is not None and rank_zero_only and where.world_rank:
+        return Silent()
+    wandb = try_import("wandb", "wandb")
+    _authorise(api_key, api_key_file)
+    options: dict[str, Any] = {"config": config, "resume": "allow", **kwargs}
+    if where is not None:
+        options.setdefault("id", where.trial_id)
+        options.setdefault("name", where.trial_name)
+        options.setdefault("group", where.experiment_name)
+    options.setdefault("project", os.environ.get("WANDB_PROJECT_NAME") or "skate")
+    return wandb.init(**options)

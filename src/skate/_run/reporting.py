@@ -1,0 +1,185 @@
+"""What a loop reports, in whichever spelling."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+
+DEFAULT_METRIC = "_metric"
+
+
+class CheckpointUploadMode(Enum):
+    """How a reported checkpoint gets into the run's folder: it is copied before `report` returns
+    (SYNC; also ASYNC, which then deletes the original by default), or not at all, because the loop
+    has put it where it belongs (NO_UPLOAD)."""
+
+    SYNC = "SYNC"
+    ASYNC = "ASYNC"
+    NO_UPLOAD = "NO_UPLOAD"
+
+    def default_delete_local_checkpoint_after_upload(self) -> bool:
+        return self is CheckpointUploadMode.ASYNC
+
+
+@dataclass
+class Report:
+    """One call of `report`. The metrics are None when a checkpoint alone was saved."""
+
+    metrics: dict[str, Any] | None
+    checkpoint: Checkpoint | None = None
+    directory_name: str | None = None
+    upload_mode: CheckpointUploadMode = CheckpointUploadMode.SYNC
+    delete_local: bool = False
+    upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
+
+
+_OPTIONS = (
+    "checkpoint_dir_name",
+    "checkpoint_upload_mode",
+    "delete_local_checkpoint_after_upload",
+    "checkpoint_upload_fn",
+    "validation",
+)
+
+
+def read_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
+    """`report({"loss": 1}, checkpoint=c)`, `report(metrics=…)`, `report(loss=1)`, `report(1)`."""
+    if len(args) > 2:
+        raise TypeError(f"report takes metrics and a checkpoint; got {len(args)} arguments")
+    rest = dict(kwargs)
+    if len(args) == 2:
+        rest["checkpoint"] = args[1]
+    checkpoint = rest.pop("checkpoint", None)
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        raise TypeError(
+            f"report takes a Checkpoint as `checkpoint`; got {type(checkpoint).__name__}. "
+            "Make one with Checkpoint.from_directory(folder) or Checkpoint.from_dict(values)"
+        )
+    options = {name: rest.pop(name) for name in _OPTIONS if name in rest}
+    metrics = _metrics(args, rest)
+    return Report(metrics, checkpoint, **_options(options))
+
+
+def _metrics(args: tuple[Any, ...], rest: dict[str, Any]) -> dict[str, Any]:
+    if not args and set(rest) == {"metrics"} and isinstance(rest["metrics"], Mapping):
+        return dict(rest["metrics"])
+    if not args:
+        return rest
+    first = args[0]
+    if first is None:
+        return rest
+    if isinstance(first, Mapping):
+        return {**first, **rest}
+    if isinstance(first, (int, float)) or hasattr(first, "item"):
+        return {DEFAULT_METRIC: first, **rest}
+    raise TypeError(
+        "report takes a dict of metrics, or metrics by name; "
+        f"got {type(first).__name__}: {first!r}"
+    )
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    if given.get("validation"):
+        raise ValueError(
+            "report(validation=…) is not supported: validate in the loop, and report the metrics"
+        )
+    mode = given.get("checkpoint_upload_mode", CheckpointUploadMode.SYNC)
+    if not isinstance(mode, CheckpointUploadMode):
+        raise TypeError(f"checkpoint_upload_mode is a CheckpointUploadMode; got {mode!r}")
+    delete = given.get("delete_local_checkpoint_after_upload")
+    if delete is None:
+        delete = mode.default_delete_local_checkpoint_after_upload()
+    return {
+        "directory_name": given.get("checkpoint_dir_name"),
+        "upload_mode": mode,
+        "delete_local": delete,
+        "upload_fn": given.get("checkpoint_upload_fn"),
+    }
+
+
+class ResultClock:
+    """Fills in what every result has: its number, times, and where it came from."""
+
+    def __init__(
+        self,
+        trial_id: str,
+        config: Mapping[str, Any] | None = None,
+        iteration: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        self.trial_id = trial_id
+        self.config = dict(config or {})
+        self.iteration = iteration
+        self.seconds = seconds
+        self._since = 0
+        self._start = self._last = time.monotonic()
+
+    def restart(self) -> None:
+        """The time until now does not count, as while workers start."""
+        self._since = 0
+        self._start = self._last = time.monotonic()
+
+    def fill(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """The metrics of the next result, with what was not reported itself."""
+        now = time.monotonic()
+        took = now - self._last
+        self._last = now
+        self.iteration += 1
+        self._since += 1
+        self.seconds += took
+        stamp = time.time()
+        return {
+            "timestamp": int(stamp),
+            "done": False,
+            "training_iteration": self.iteration,
+            "trial_id": self.trial_id,
+            "date": time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(stamp)),
+            "time_this_iter_s": took,
+            "time_total_s": self.seconds,
+            "time_since_restore": now - self._start,
+            "iterations_since_restore": self._since,
+            **_machine(),
+            "config": self.config,
+            **metrics,
+        }
+
+
+AUTOMATIC = frozenset(
+    """timestamp done training_iteration trial_id date time_this_iter_s time_total_s
+    time_since_restore iterations_since_restore pid hostname node_ip config checkpoint_dir_name
+    experiment_tag should_checkpoint""".split()
+)
+"""What results have without being reported."""
+
+
+class Metrics(dict[str, Any]):
+    """The metrics of a result. Equal to a dict of what was reported, whether or not that has what
+    was filled in: programs are written either way."""
+
+    def __eq__(self, other: object) -> bool:
+        if dict.__eq__(self, other):
+            return True
+        if not isinstance(other, Mapping):
+            return False
+        return _reported(self, other) == _reported(other, self)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+
+def _reported(metrics: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in metrics.items() if k not in AUTOMATIC or k in other}
+
+
+def _machine() -> dict[str, Any]:
+    import os
+    import socket
+
+    return {"pid": os.getpid(), "hostname": socket.gethostname(), "node_ip": "127.0.0.1"}

@@ -1,0 +1,140 @@
+"""What a run or a trial has come to."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import cloudpickle
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.reporting import AUTOMATIC
+from skate._run.storage import Storage
+from skate._run.values import flatten, lookup
+
+RESULT_FILE = "result.json"
+CHECKPOINTS_FILE = "checkpoints.json"
+ERROR_FILE = "error.pkl"
+
+
+class Result:
+    """`metrics` and `checkpoint` are the last ones, `best_checkpoints` all that were kept, each
+    with its metrics. `error` is what ended the run, if something did."""
+
+    def __init__(
+        self,
+        metrics: dict[str, Any] | None = None,
+        checkpoint: Checkpoint | None = None,
+        error: BaseException | None = None,
+        path: str = "",
+        metrics_dataframe: Any = None,
+        best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] | None = None,
+        _storage_filesystem: Any = None,
+        return_value: Any = None,
+    ) -> None:
+        self.metrics = metrics
+        self.checkpoint = checkpoint
+        self.error = error
+        self.path = path
+        self.best_checkpoints = best_checkpoints
+        self.return_value = return_value
+        self._storage_filesystem = _storage_filesystem
+        self._dataframe = metrics_dataframe
+
+    @classmethod
+    def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
+        """The result of a run or trial, from its folder."""
+        storage = Storage.at(path, storage_filesystem)
+        if not storage.exists():
+            raise RuntimeError(f"the folder {storage.path!r} of the run doesn't exist")
+        if not storage.exists(RESULT_FILE) and not storage.exists(CHECKPOINTS_FILE):
+            raise RuntimeError(
+                f"{storage.path!r} is not the folder of a run or trial: there is no {RESULT_FILE}"
+            )
+        history = storage.lines(RESULT_FILE)
+        kept = recorded_checkpoints(storage, history)
+        error = storage.exists(ERROR_FILE) and cloudpickle.loads(storage.read(ERROR_FILE))
+        return cls(
+            metrics=history[-1] if history else None,
+            checkpoint=kept[-1][0] if kept else None,
+            error=error or None,
+            path=storage.path,
+            best_checkpoints=kept,
+            _storage_filesystem=None if storage.is_local else storage.filesystem,
+        )
+
+    @property
+    def config(self) -> dict[str, Any] | None:
+        """The configuration that the loop or trial was given."""
+        return self.metrics.get("config") if self.metrics else None
+
+    @property
+    def filesystem(self) -> Any:
+        """The Arrow file system that `path` is on."""
+        return Storage.at(self.path, self._storage_filesystem).filesystem
+
+    @property
+    def metrics_dataframe(self) -> Any:
+        """All reported results as a pandas DataFrame, nested names joined by slashes."""
+        if self._dataframe is None:
+            from skate._imports import try_import
+
+            pandas = try_import("pandas", "data")
+            self._dataframe = pandas.DataFrame([dict(flatten(row)) for row in self._history()])
+        return self._dataframe
+
+    @property
+    def log_dir(self) -> str:
+        """An older name of `path`."""
+        return self.path
+
+    def _history(self) -> list[dict[str, Any]]:
+        return Storage.at(self.path, self._storage_filesystem).lines(RESULT_FILE)
+
+    def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint:
+        """The kept checkpoint with the largest ("max") or smallest ("min") value of a metric."""
+        if mode not in ("max", "min"):
+            raise ValueError(f"mode is 'max' or 'min'; got {mode!r}")
+        if not self.best_checkpoints:
+            raise RuntimeError("No checkpoint exists: none was reported, or none was kept")
+        scored = [
+            (value, checkpoint)
+            for checkpoint, metrics in self.best_checkpoints
+            if (value := lookup(metrics, metric)) is not None
+        ]
+        if not scored:
+            names = sorted({name for _, metrics in self.best_checkpoints for name in metrics})
+            raise RuntimeError(f"Invalid metric name {metric!r}: no checkpoint has it; {names} do")
+        choose = max if mode == "max" else min
+        return choose(scored, key=lambda pair: pair[0])[1]
+
+    def plot(self, *metrics: str, x: str = "training_iteration", ax: Any = None) -> Any:
+        """Draw the curves of the reported metrics (all numbers, or those named); the axes."""
+        from skate._run.plotting import draw
+
+        return draw(self._history(), metrics, x, ax)
+
+    def __repr__(self) -> str:
+        shown: dict[str, Any] = {}
+        if self.error is not None:
+            shown["error"] = type(self.error).__name__
+        if self.metrics is not None:
+            shown["metrics"] = {k: v for k, v in self.metrics.items() if k not in AUTOMATIC}
+        shown |= {"path": self.path, "checkpoint": self.checkpoint}
+        lines = ",\n".join(f"  {name}={value!r}" for name, value in shown.items())
+        return f"{type(self).__name__}(\n{lines}\n)"
+
+
+def recorded_checkpoints(
+    storage: Storage, history: list[dict[str, Any]]
+) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    """The checkpoints of a run that are complete and still there, in order, with their metrics."""
+    records = {row["checkpoint_dir_name"]: row for row in storage.lines(CHECKPOINTS_FILE)}
+    for row in history:
+        name = row.get("checkpoint_dir_name")
+        if name:
+            records[name] = {**records.get(name, {}), **row}
+    present = set(storage.names())
+    return [
+        (storage.checkpoint(name), metrics) for name, metrics in records.items() if name in present
+    ]

@@ -1,0 +1,169 @@
+"""The run that this process or thread works for.
+
+`train.report`, `tune.report` and `air.session.report` are one function, `report` here: it reads
+what was written in whichever spelling and hands it to the current session. A worker of training
+and a trial of tuning each bring a session of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.context import TrainContext, Whereabouts
+from skate._run.reporting import Report, read_report
+
+
+class SessionMisuseError(RuntimeError):
+    """A function of training loops and trials was called elsewhere."""
+
+
+class Session(ABC):
+    """A worker's or a trial's side of a run."""
+
+    def __init__(
+        self,
+        whereabouts: Whereabouts,
+        checkpoint: Checkpoint | None = None,
+        datasets: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.whereabouts = whereabouts
+        self.context = TrainContext(whereabouts)
+        self.latest_checkpoint = checkpoint
+        self.datasets = dict(datasets or {})
+
+    @abstractmethod
+    def report(self, report: Report) -> None:
+        """Hand over metrics, a checkpoint, or both; returns when the run has them."""
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Hand over a checkpoint whose metrics are yet to come."""
+        self.report(Report(None, checkpoint))
+
+    def get_checkpoint(self) -> Checkpoint | None:
+        """The last one that was reported, or the one to begin with."""
+        return self.latest_checkpoint
+
+    def get_dataset_shard(self, name: str | None = None) -> Any:
+        if not self.datasets:
+            raise RuntimeError("there are no datasets: give the trainer some with datasets={…}")
+        if name is None:
+            if len(self.datasets) > 1:
+                raise RuntimeError(
+                    f"there are several datasets, {sorted(self.datasets)}: say which one, "
+                    f"get_dataset_shard({min(self.datasets)!r})"
+                )
+            return next(iter(self.datasets.values()))
+        if name not in self.datasets:
+            raise KeyError(f"there is no dataset {name!r}; there are {sorted(self.datasets)}")
+        return self.datasets[name]
+
+
+class _Current(threading.local):
+    session: Session | None = None
+
+
+_of_this_thread = _Current()
+_of_this_process: list[Session] = []
+
+
+@contextlib.contextmanager
+def activated(session: Session) -> Iterator[Session]:
+    """Make this the session of the thread, and of threads that it starts."""
+    outer = _of_this_thread.session
+    _of_this_thread.session = session
+    _of_this_process.append(session)
+    try:
+        yield session
+    finally:
+        _of_this_thread.session = outer
+        _of_this_process.remove(session)
+
+
+def in_session() -> bool:
+    """Whether this is a training loop or a trial."""
+    return _of_this_thread.session is not None or bool(_of_this_process)
+
+
+def current(caller: str) -> Session:
+    """The session of this thread or process; an error that names `caller` where there is none."""
+    if _of_this_thread.session is not None:
+        return _of_this_thread.session
+    if _of_this_process:
+        return _of_this_process[-1]
+    raise SessionMisuseError(
+        f"{caller} can only be used inside a training loop (the function given to a trainer) or "
+        "a trial (the function given to a tuner), in the process that runs it. "
+        "Call it there, or run the function with trainer.fit() or tuner.fit()"
+    )
+
+
+# -- what users call ------------------------------------------------------------------------------
+
+
+def report(*args: Any, **kwargs: Any) -> None:
+    """Report metrics, and a checkpoint if there is one.
+
+        report({"loss": 0.1}, checkpoint=checkpoint)
+        report(loss=0.1)
+
+    In training every worker calls it equally often; the metrics of rank 0 count. With a checkpoint
+    it returns when all workers are here and the checkpoint is in the run's folder for good.
+    """
+    current("report()").report(read_report(args, kwargs))
+
+
+def get_checkpoint() -> Checkpoint | None:
+    """The checkpoint to go on from: the last one of this run, the one it was given, or None."""
+    return current("get_checkpoint()").get_checkpoint()
+
+
+def get_context() -> TrainContext:
+    """Who and where this worker is."""
+    return current("get_context()").context
+
+
+def get_dataset_shard(dataset_name: str | None = None) -> Any:
+    """This worker's part of a dataset of the trainer, to iterate over."""
+    return current("get_dataset_shard()").get_dataset_shard(dataset_name)
+
+
+def save_checkpoint(**values: Any) -> None:
+    """Save values by name as a checkpoint, as in `save_checkpoint(epoch=3, model=weights)`.
+    What rank 0 gives is saved."""
+    current("save_checkpoint()").save_checkpoint(Checkpoint.from_dict(values))
+
+
+def load_checkpoint() -> dict[str, Any] | None:
+    """The values of the checkpoint to go on from, or None."""
+    checkpoint = current("load_checkpoint()").get_checkpoint()
+    return None if checkpoint is None else checkpoint.to_dict()
+
+
+def world_size() -> int:
+    """How many workers train together."""
+    return current("world_size()").whereabouts.world_size
+
+
+def world_rank() -> int:
+    """This worker's number among all."""
+    return current("world_rank()").whereabouts.world_rank
+
+
+def local_rank() -> int:
+    """This worker's number among those on its machine."""
+    return current("local_rank()").whereabouts.local_rank
+
+
+def local_world_size() -> int:
+    """How many workers are on this machine."""
+    return current("local_world_size()").whereabouts.local_world_size
+
+
+def node_rank() -> int:
+    """The number of this machine."""
+    return current("node_rank()").whereabouts.node_rank

@@ -1,0 +1,193 @@
+"""A run's folder: atomic files, lines that survive a cut at any byte, checkpoints.
+
+    storage_path/name/
+      params.json  result.json  progress.csv  events.out.tfevents.…
+      checkpoints.json           one line per checkpoint that is complete
+      checkpoint_000000/         … and its folder, renamed into place when all of it is there
+
+Everything inside is named relative to the folder, so that it can be moved. Where the folder is not
+on this machine, loggers write to a local copy that is uploaded as they go.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import default_storage_path
+from skate._run.folders import Folder, LocalFolder, folder_at
+from skate._run.values import to_json
+
+DRAFT = ".draft"
+
+
+class Storage:
+    """`storage_path/name`, on any file system."""
+
+    def __init__(self, storage_path: Any = None, name: str = "", filesystem: Any = None) -> None:
+        root = folder_at(storage_path or default_storage_path(), filesystem)
+        self.folder: Folder = root.sub(name) if name else root
+        self._staging: str | None = None
+        self._whole: set[str] = set()  # files whose last line is known to be complete
+
+    @classmethod
+    def at(cls, path: Any, filesystem: Any = None) -> Storage:
+        """The folder of a run that exists."""
+        return cls(path, "", filesystem)
+
+    def sub(self, name: str) -> Storage:
+        """A folder inside, as that of one trial."""
+        inside = Storage.__new__(Storage)
+        inside.folder = self.folder.sub(name)
+        inside._staging = None
+        inside._whole = set()
+        return inside
+
+    @property
+    def path(self) -> str:
+        return self.folder.path
+
+    @property
+    def filesystem(self) -> Any:
+        return self.folder.filesystem
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self.folder, LocalFolder)
+
+    @property
+    def local_path(self) -> str:
+        """Where loggers write: the folder itself, or a copy for `sync` to upload."""
+        if self.is_local:
+            os.makedirs(self.path, exist_ok=True)
+            return self.path
+        if self._staging is None:
+            self._staging = tempfile.mkdtemp(prefix="skate-run-")
+            for name in self.names():
+                if name.endswith((".json", ".csv")):  # loggers go on with what is there
+                    LocalFolder(self._staging).write(name, self.read(name))
+        return self._staging
+
+    def sync(self) -> None:
+        """Upload what loggers wrote."""
+        if self._staging is not None:
+            self.folder.upload(self._staging)
+
+    def close(self) -> None:
+        """Upload, and drop the local copy."""
+        if self._staging is not None:
+            self.sync()
+            shutil.rmtree(self._staging, ignore_errors=True)
+            self._staging = None
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def exists(self, name: str = "") -> bool:
+        return self.folder.exists(name)
+
+    def names(self) -> list[str]:
+        return self.folder.names()
+
+    def read(self, name: str) -> bytes:
+        return self.folder.read(name)
+
+    def write(self, name: str, data: bytes) -> None:
+        """All or nothing."""
+        self.folder.write(name, data)
+
+    def delete(self, name: str) -> None:
+        self.folder.delete(name)
+
+    # -- lines ----------------------------------------------------------------------------------
+
+    def append(self, name: str, record: Mapping[str, Any]) -> None:
+        """Add a line of JSON. What a crash left of a last line is dropped first."""
+        line = f"{to_json(record)}\n".encode()
+        if not self.is_local:
+            self.folder.write(name, self._complete_lines(name) + line)
+            return
+        place = os.path.join(self.local_path, name)
+        if name not in self._whole:
+            self._whole.add(name)
+            drop_cut_line(place)
+        with open(place, "ab", buffering=0) as file:
+            file.write(line)
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """All complete lines."""
+        if not self.exists(name):
+            return []
+        return [json.loads(line) for line in self._complete_lines(name).splitlines() if line]
+
+    def _complete_lines(self, name: str) -> bytes:
+        if not self.exists(name):
+            return b""
+        data = self.read(name)
+        return data[: data.rfind(b"\n") + 1]
+
+    # -- checkpoints ----------------------------------------------------------------------------
+
+    def draft(self, name: str) -> Folder:
+        """Where a checkpoint is written before it is complete, by one process or several."""
+        return self.folder.sub(name + DRAFT if self.is_local else name)
+
+    def finish(self, name: str) -> Checkpoint:
+        """The draft is complete: put it into place. On this machine that is one rename; elsewhere
+        a checkpoint counts once it is recorded."""
+        if self.is_local:
+            self.folder.delete(name)
+            self.folder.rename(name + DRAFT, name)
+        return self.checkpoint(name)
+
+    def persist(self, checkpoint: Checkpoint, name: str) -> Checkpoint:
+        """Copy a checkpoint into the run's folder, all or nothing."""
+        self.folder.delete(name + DRAFT)
+        write_into(self.draft(name), checkpoint)
+        return self.finish(name)
+
+    def checkpoint(self, name: str) -> Checkpoint:
+        """The checkpoint with this name in the run's folder."""
+        if self.is_local:
+            return Checkpoint(self.folder.sub(name).path)
+        return Checkpoint(self.folder.sub(name).path, self.filesystem)
+
+    def delete_drafts(self) -> None:
+        """What processes that died were writing."""
+        for name in self.names():
+            if name.endswith(DRAFT):
+                self.delete(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "_staging": None, "_whole": set()}
+
+    def __repr__(self) -> str:
+        return f"Storage({self.path!r})"
+
+
+def write_into(folder: Folder, checkpoint: Checkpoint) -> None:
+    """Copy the content of a checkpoint into a folder, beside what is there."""
+    if isinstance(folder, LocalFolder):
+        checkpoint.to_directory(folder.path)
+        return
+    with checkpoint.as_directory() as content:
+        folder.upload(content)
+
+
+def drop_cut_line(place: str) -> None:
+    """Drop what a crash left of a last line."""
+    try:
+        with open(place, "rb+") as file:
+            data = file.read()
+            if data and not data.endswith(b"\n"):
+                file.truncate(data.rfind(b"\n") + 1)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,64 @@
+"""Reported values as files and people see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """NumPy and torch scalars as Python numbers, arrays as lists; else the value itself."""
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    item = getattr(value, "item", None)
+    if callable(item) and getattr(value, "ndim", None) == 0:
+        return item()
+    tolist = getattr(value, "tolist", None)
+    return tolist() if callable(tolist) else value
+
+
+def _fallback(value: Any) -> Any:
+    simple = plain(value)
+    if simple is not value:
+        return simple
+    if isinstance(value, Mapping):
+        return dict(value)
+    return sorted(value, key=str) if isinstance(value, (set, frozenset)) else repr(value)
+
+
+def to_json(record: Mapping[str, Any], **options: Any) -> str:
+    """JSON for anything: what JSON does not know is written as its repr."""
+    try:
+        return json.dumps(record, default=_fallback, **options)
+    except TypeError:  # keys that are no strings
+        return json.dumps(_with_text_keys(record), default=_fallback, **options)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _with_text_keys(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_text_keys(inner) for inner in value]
+    return value
+
+
+def flatten(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested names joined by slashes: `{"a": {"b": 1}}` gives `("a/b", 1)`."""
+    for key, value in record.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{prefix}{key}/")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def lookup(record: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """A value by its name, of which `a/b` may mean nested dicts."""
+    if name in record:
+        return record[name]
+    value: Any = record
+    for part in name.split("/"):
+        if not isinstance(value, Mapping) or part not in value:
+            return default
+        value = value[part]
+    return value

@@ -1,0 +1,5 @@
+"""The one `BatchPredictor`."""
+
+from skate.predict import BatchPredictor
+
+__all__ = ["BatchPredictor"]

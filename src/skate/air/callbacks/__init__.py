@@ -1,0 +1,1 @@
+"""Trackers of experiments, under their first path."""

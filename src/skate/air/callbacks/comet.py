@@ -1,0 +1,5 @@
+"""Comet."""
+
+from skate._run.loggers.comet import CometLoggerCallback
+
+__all__ = ["CometLoggerCallback"]

@@ -1,0 +1,1 @@
+"""Predictors, under their first path."""

@@ -1,0 +1,5 @@
+"""The one `LightGBMPredictor`."""
+
+from skate.predict import LightGBMPredictor
+
+__all__ = ["LightGBMPredictor"]

@@ -1,0 +1,5 @@
+"""The one `SklearnPredictor`."""
+
+from skate.predict import SklearnPredictor
+
+__all__ = ["SklearnPredictor"]

@@ -1,0 +1,5 @@
+"""The one `TensorflowPredictor`."""
+
+from skate.predict import TensorflowPredictor
+
+__all__ = ["TensorflowPredictor"]

@@ -1,0 +1,5 @@
+"""The one `TorchPredictor`."""
+
+from skate.predict import TorchPredictor
+
+__all__ = ["TorchPredictor"]

@@ -1,0 +1,5 @@
+"""The one `XGBoostPredictor`."""
+
+from skate.predict import XGBoostPredictor
+
+__all__ = ["XGBoostPredictor"]

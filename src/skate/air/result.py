@@ -1,0 +1,5 @@
+"""The one `Result`."""
+
+from skate._run.result import Result
+
+__all__ = ["Result"]

@@ -1,0 +1,1 @@
+"""Trainers, under their first path."""

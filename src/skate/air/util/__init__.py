@@ -1,0 +1,1 @@
+"""Conversions and checks, under Ray AIR's path."""

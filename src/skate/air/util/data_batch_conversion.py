@@ -1,0 +1,52 @@
+"""Batches from one form to another."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from skate.predict._batches import BatchFormat, to_format, to_numpy, to_pandas
+
+DataType = BatchFormat  # its name in Ray 2.0
+
+
+class BlockFormat(str, Enum):
+    """What the pieces of a dataset are."""
+
+    PANDAS = "pandas"
+    ARROW = "arrow"
+    SIMPLE = "simple"
+
+
+def convert_batch_type_to_pandas(data: Any, cast_tensor_columns: bool = False) -> Any:
+    """A batch as a DataFrame. Cells with tensors are arrays, whatever `cast_tensor_columns` is."""
+    return to_pandas(data)
+
+
+def convert_batch_type_to_numpy(data: Any) -> Any:
+    """A batch as a dictionary of arrays, or as one array."""
+    return to_numpy(data)
+
+
+def convert_pandas_to_batch_type(
+    data: Any, type: BatchFormat, cast_tensor_columns: bool = False
+) -> Any:
+    """A DataFrame in another form; one column alone becomes one array."""
+    if type is BatchFormat.NUMPY and len(data.columns) == 1:
+        (column,) = to_numpy(data.set_axis(["column"], axis=1)).values()
+        return column
+    return to_format(data, type)
+
+
+_convert_batch_type_to_numpy = convert_batch_type_to_numpy
+_convert_batch_type_to_pandas = convert_batch_type_to_pandas
+_convert_pandas_to_batch_type = convert_pandas_to_batch_type
+
+__all__ = [
+    "BatchFormat",
+    "BlockFormat",
+    "DataType",
+    "convert_batch_type_to_numpy",
+    "convert_batch_type_to_pandas",
+    "convert_pandas_to_batch_type",
+]

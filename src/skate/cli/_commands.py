@@ -1,0 +1,77 @@
+"""The commands, as click sees them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from skate._imports import try_import
+from skate.cli._program import Program
+
+_HELP = """Run a Python program on skate: a script, or with -m a module.
+
+What follows the program's name is its own. Examples:
+
+\b
+    skate run --as-ray train.py --epochs 3
+    skate run --as-ray -m pytest tests
+    skate run --engine inline -m pdb train.py
+"""
+
+
+def parse(arguments: list[str] | None) -> Program | int | None:
+    """The program to run, or the exit code where there is none."""
+    click = try_import("click", "cli")
+    try:
+        outcome: Program | int | None = _command(click).main(
+            args=arguments, prog_name="skate", standalone_mode=False
+        )
+    except click.ClickException as error:
+        error.show()
+        return int(error.exit_code)
+    return outcome
+
+
+def _command(click: Any) -> Any:
+    import skate
+
+    group = click.Group("skate", help="Ray's API as an embedded library.")
+    click.version_option(skate.__version__, package_name="skate")(group)
+    group.add_command(_run_command(click))
+    return group
+
+
+def _run_command(click: Any) -> Any:
+    return click.Command(
+        "run",
+        help=_HELP,
+        callback=_prepare,
+        # After the program's name, options are the program's own.
+        context_settings={"allow_interspersed_args": False},
+        params=[
+            click.Option(["--as-ray"], is_flag=True, help="`import ray` means skate."),
+            click.Option(
+                ["--engine"],
+                type=click.Choice(["local", "inline"]),
+                help="Where tasks run: in processes, or all in this one.",
+            ),
+            click.Option(["-m", "is_module"], is_flag=True, help="PROGRAM is a module."),
+            click.Argument(["program"]),
+            click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED),
+        ],
+    )
+
+
+def _prepare(
+    as_ray: bool, engine: str | None, is_module: bool, program: str, arguments: tuple[str, ...]
+) -> Program:
+    if engine is not None:
+        os.environ["SKATE_ENGINE"] = engine
+    if as_ray:
+        from skate.compat.ray import install
+
+        try:
+            install()
+        except RuntimeError as error:
+            raise try_import("click", "cli").UsageError(f"--as-ray: {error}") from None
+    return Program(program, arguments, is_module)

@@ -1,0 +1,72 @@
+"""A module under another name: what it offers is looked up in its homes."""
+
+from __future__ import annotations
+
+import importlib
+import types
+from typing import Any
+
+from skate.compat._table import has_home, missing_name
+
+
+class Alias(types.ModuleType):
+    """`ray.x`: the names of its homes, the first that has one; also what is set is set there."""
+
+    def __init__(self, name: str, homes: tuple[types.ModuleType, ...]) -> None:
+        super().__init__(name, homes[0].__doc__)
+        self.__dict__["_homes"] = homes
+        self.__dict__["__path__"] = []  # so that importing what is missing comes to the finder
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":  # or `from ray.x import *` would find nothing
+            return sorted({public for home in self._homes for public in _public_names(home)})
+        for home in self._homes:
+            try:
+                value = getattr(home, name)
+            except AttributeError:
+                continue
+            child = f"{self.__name__}.{name}"
+            if isinstance(value, types.ModuleType) and has_home(child, value.__name__):
+                return importlib.import_module(child)
+            return value
+        return self._child(name)
+
+    def _child(self, name: str) -> Any:
+        """A module of its own below this one, as `ray.worker`, which no home has as a name."""
+        if not name.startswith("__") and has_home(f"{self.__name__}.{name}"):
+            return importlib.import_module(f"{self.__name__}.{name}")
+        raise AttributeError(missing_name(self.__name__, name), name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        elif not isinstance(value, Alias):
+            setattr(self._home_of(name), name, value)
+        elif not self._is_function(name):  # `placement_group` is also the name of its module
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name in self.__dict__:
+            super().__delattr__(name)
+        else:
+            delattr(self._home_of(name), name)
+
+    def __reduce__(self) -> Any:
+        return importlib.import_module, (self.__name__,)
+
+    def __dir__(self) -> list[str]:
+        names = {*self.__dict__, *(name for home in self._homes for name in dir(home))}
+        return sorted(names - {"_homes"})
+
+    def _home_of(self, name: str) -> types.ModuleType:
+        homes: tuple[types.ModuleType, ...] = self._homes
+        return next((home for home in homes if name in vars(home)), homes[-1])
+
+    def _is_function(self, name: str) -> bool:
+        found = (vars(home)[name] for home in self._homes if name in vars(home))
+        return not isinstance(next(found, self), types.ModuleType)
+
+
+def _public_names(module: types.ModuleType) -> list[str]:
+    names = getattr(module, "__all__", None) or vars(module)
+    return [name for name in names if not name.startswith("_")]

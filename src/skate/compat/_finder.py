@@ -1,0 +1,62 @@
+"""The finder behind `import ray`: for each `ray.x.y`, an alias of its homes in skate."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Iterable, Sequence
+from email.message import Message
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution, DistributionFinder
+from typing import Any
+
+from skate.compat._alias import Alias
+from skate.compat._table import homes_of, missing_module
+
+RAY_VERSION = "2.60.0"  # of the API that is offered
+
+
+class Finder(MetaPathFinder, Loader):
+    """Finds `ray` and everything below it; Ray itself, if installed, is never reached."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: Any = None
+    ) -> ModuleSpec | None:
+        if name != "ray" and not name.startswith("ray."):
+            return None
+        if homes_of(name) is None:
+            # Without `name=`, or `from ray.x import y` would replace the text by its own.
+            raise ModuleNotFoundError(missing_module(name))
+        return ModuleSpec(name, self, is_package=True)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Replace the empty module that the import system has made by the alias."""
+        name = module.__name__
+        homes = tuple(map(importlib.import_module, homes_of(name) or ()))
+        alias = Alias(name, homes)
+        alias.__spec__, alias.__loader__, alias.__package__ = module.__spec__, self, name
+        sys.modules[name] = alias
+
+    def find_distributions(
+        self, context: DistributionFinder.Context | None = None
+    ) -> Iterable[Distribution]:
+        """`importlib.metadata.version("ray")` says the same as `ray.__version__`."""
+        return [_RayDistribution()] if context is not None and context.name == "ray" else []
+
+
+class _RayDistribution(Distribution):
+    """What programs ask for that look for Ray's version without importing it."""
+
+    def read_text(self, filename: str) -> str | None:
+        if filename != "METADATA":
+            return None
+        facts = Message()
+        facts["Metadata-Version"] = "2.1"
+        facts["Name"] = "ray"
+        facts["Version"] = RAY_VERSION
+        return facts.as_string()
+
+    def locate_file(self, path: Any) -> Any:
+        raise FileNotFoundError(f"{path}: this `ray` is skate under another name")

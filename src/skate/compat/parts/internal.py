@@ -1,0 +1,11 @@
+"""`ray.internal`: objects are freed with their last reference, so there is nothing to free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["free"]
+
+
+def free(object_refs: Any, local_only: bool = False) -> None:
+    """A hint that the values are not needed any more; they go with their last reference."""

@@ -1,0 +1,18 @@
+"""Names of `ray` itself that skate does without.
+
+No `__all__` here: `from ray import *` means that of skate.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from skate.compat._finder import RAY_VERSION
+from skate.compat.parts.worker import LOCAL_MODE as LOCAL_MODE
+from skate.compat.parts.worker import SCRIPT_MODE as SCRIPT_MODE
+from skate.compat.parts.worker import WORKER_MODE as WORKER_MODE
+
+__version__ = RAY_VERSION
+__commit__ = "skate"
+
+logger = logging.getLogger("skate")

@@ -1,0 +1,43 @@
+"""`ray.worker`: the process, as programs ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skate
+from skate.engine import installed_engine
+
+SCRIPT_MODE = 0
+WORKER_MODE = 1
+LOCAL_MODE = 2
+
+
+class Worker:
+    """This process."""
+
+    @property
+    def connected(self) -> bool:
+        return skate.is_initialized()
+
+    @property
+    def mode(self) -> int | None:
+        """SCRIPT_MODE, WORKER_MODE or LOCAL_MODE; None before `init`."""
+        engine = installed_engine()
+        if engine is None or engine.name == "inline":
+            return None if engine is None else LOCAL_MODE
+        return WORKER_MODE if skate.get_runtime_context().get_task_id() else SCRIPT_MODE
+
+    @property
+    def current_job_id(self) -> Any:
+        return skate.get_runtime_context().job_id
+
+    @property
+    def current_node_id(self) -> Any:
+        return skate.get_runtime_context().node_id
+
+    @property
+    def worker_id(self) -> str:
+        return skate.get_runtime_context().get_worker_id()
+
+
+global_worker = Worker()

@@ -1,0 +1,29 @@
+"""Arguments on their way to Ray."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate._refs import ObjectRef
+from skate._serialization import dumps
+from skate.engine.ray.carrying import carried
+
+if TYPE_CHECKING:
+    from skate.engine.ray.references import References
+
+
+def carried_arguments(
+    args: tuple[Any, ...], kwargs: dict[str, Any], references: References
+) -> tuple[list[Any], dict[str, Any]]:
+    """Top-level references become Ray's, which it replaces by their values."""
+
+    def one(value: Any) -> Any:
+        if type(value) is ObjectRef:
+            return references.ray_ref(value)
+        return carried(value, "arguments")
+
+    try:
+        return [one(value) for value in args], {name: one(kwargs[name]) for name in kwargs}
+    except TypeError:
+        dumps((args, kwargs), "arguments")  # raises again, with the path from the outside
+        raise

@@ -1,0 +1,66 @@
+"""Values on their way through Ray: skate pickles them, Ray carries the bytes.
+
+A `Carried` is what Ray's own pickler sees. It hands over the pickle, the buffers (which Ray lays
+into shared memory, and out of which readers get views) and Ray's counterparts of the references
+inside (which Ray then counts as contained in the value). Read back, it is the value itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from skate._refs import ObjectRef
+from skate._serialization import Serialized, dumps, is_plain, loads
+from skate.engine import current_engine
+
+
+class Carried:
+    """A pickled value inside one of Ray's."""
+
+    __slots__ = ("_serialized",)
+
+    def __init__(self, serialized: Serialized) -> None:
+        self._serialized = serialized
+
+    def __reduce__(self) -> Any:
+        content = self._serialized
+        buffers = [pickle.PickleBuffer(buffer) for buffer in content.buffers]
+        carriers = [carrier for ref in content.refs if (carrier := ref._entry.carrier())]
+        return _arrived, (content.payload, buffers, carriers)
+
+
+def carried(value: Any, name: str) -> Any:
+    """What to give to Ray for a value. Raises TypeError for what cannot be serialised."""
+    return value if is_plain((value,)) else Carried(dumps(value, name))
+
+
+def arrived_reference(carrier: Any) -> ObjectRef[Any]:
+    """This process's reference for what some pickle contained."""
+    engine: Any = current_engine()
+    ref: ObjectRef[Any] = engine.references.of_carrier(carrier)
+    return ref
+
+
+_reading = threading.local()
+
+
+@contextmanager
+def copying() -> Iterator[None]:
+    """Inside the block, arrays that this thread reads are writable copies."""
+    _reading.copies = True
+    try:
+        yield
+    finally:
+        _reading.copies = False
+
+
+def _arrived(payload: bytes, buffers: list[Any], carriers: list[Any]) -> Any:
+    held = [arrived_reference(carrier) for carrier in carriers]
+    copies = getattr(_reading, "copies", False)
+    value = loads((payload, *buffers) if buffers else payload, copies)
+    del held  # until here the pickle could ask for them by their ids
+    return value

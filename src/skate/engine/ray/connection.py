@@ -1,0 +1,135 @@
+"""Joining a Ray cluster: its address, and skate's own way to the workers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from skate.engine.ray.engine import RayEngine
+
+_CLIENT = "ray://"
+
+
+def inside_worker() -> bool:
+    """Whether this process is a worker of a Ray cluster."""
+    return bool(ray._private.worker.global_worker.mode == ray.WORKER_MODE)
+
+
+def connect(
+    address: str | None = None,
+    namespace: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    log_to_driver: bool = True,
+    **machine: Any,
+) -> RayEngine:
+    """The engine for the cluster at `address`.
+
+    Without an address: the one this process is connected to already, or that RAY_ADDRESS names,
+    or a Ray of its own on this machine, with what `machine` says it has.
+    """
+    if ray.is_initialized():
+        wrong = {"address": address, "namespace": namespace, "runtime_env": runtime_env}
+        _refuse("this process is connected to Ray already", **wrong, **machine)
+        return RayEngine()
+    given: dict[str, Any] = {
+        "namespace": namespace,
+        "log_to_driver": log_to_driver,
+        "logging_level": logging.ERROR,
+        "runtime_env": dict(runtime_env) if runtime_env else None,
+    }
+    if address is None and "RAY_ADDRESS" not in os.environ:
+        ray.init(**given, include_dashboard=False, **_for_ray(machine))
+    else:
+        _refuse("the machines of a cluster say themselves what they have", **machine)
+        _join(_resolved(address), given)
+    return RayEngine(disconnect=ray.shutdown)
+
+
+def _refuse(why: str, **settings: Any) -> None:
+    if wrong := [f"{name}={value!r}" for name, value in settings.items() if value is not None]:
+        raise ValueError(f"init({', '.join(wrong)}) cannot be had: {why}; leave it out")
+
+
+def _for_ray(machine: dict[str, Any]) -> dict[str, Any]:
+    """What a Ray of our own is started with."""
+    wrong = {name: machine.pop(name, None) for name in ("preload", "spill_dir")}
+    _refuse("it belongs to engine='local'", **wrong)
+    if "memory" in machine:
+        machine["_memory"] = machine.pop("memory")
+    return machine
+
+
+# -- addresses -----------------------------------------------------------------------------------
+
+
+def _resolved(address: str | None) -> str:
+    """An address to attach to. Ray Client is asked for the way, and not used otherwise."""
+    if address is None or not address.startswith(_CLIENT):
+        return address or "auto"
+    ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
+    try:
+        found: str = ray.get(_gcs_address_task().remote())
+    finally:
+        ray.shutdown()
+    return found
+
+
+def _gcs_address_task() -> Any:
+    def gcs_address() -> str:  # by value: the cluster may not have skate
+        import ray
+
+        return str(ray.get_runtime_context().gcs_address)
+
+    return ray.remote(num_cpus=0)(gcs_address)
+
+
+def _join(address: str, given: dict[str, Any]) -> None:
+    _attach(address, given)
+    missing = _missing_packages()
+    if missing:
+        ray.shutdown()
+        env = dict(given["runtime_env"] or {})
+        env["py_modules"] = [*env.get("py_modules", ()), *missing]
+        _attach(address, {**given, "runtime_env": env})
+
+
+def _attach(address: str, given: dict[str, Any]) -> None:
+    try:
+        ray.init(address, **given)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConnectionError(
+            f"could not join the Ray cluster at {address!r}: {error}. The program must run on a "
+            "machine of the cluster: start one with `ray start`, or hand the program over with "
+            "`ray job submit -- python program.py`"
+        ) from error
+
+
+# -- skate on the cluster ------------------------------------------------------------------------
+
+
+def _missing_packages() -> list[str]:
+    """Folders of the packages that the workers need and do not have in our version."""
+    import cloudpickle
+
+    import skate
+
+    def versions() -> tuple[Any, Any]:  # by value: the cluster may not have skate
+        import importlib
+
+        found = []
+        for name in ("skate", "cloudpickle"):
+            try:
+                found.append(importlib.import_module(name).__version__)
+            except ImportError:
+                found.append(None)
+        return found[0], found[1]
+
+    theirs = ray.get(ray.remote(num_cpus=0)(versions).remote())
+    missing = [] if theirs[0] == skate.__version__ else [skate]
+    if theirs[1] is None:
+        missing.append(cloudpickle)
+    return [str(Path(str(package.__file__)).parent) for package in missing]

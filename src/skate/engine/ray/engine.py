@@ -1,0 +1,321 @@
+"""The ray engine: a skate call becomes a Ray call.
+
+Nothing is scheduled, stored or counted here. What this package adds to Ray is skate's way of
+pickling (`carrying`), skate's references around Ray's (`references`), hosts for the objects of
+actors (`hosts`), and the translation of options and errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import ray
+from ray.util.placement_group import (
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+
+from skate._errors import unknown_concurrency_group
+from skate._refs import ObjectRef, ObjectRefGenerator
+from skate.engine.base import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    Engine,
+    FunctionSpec,
+    TaskOptions,
+)
+from skate.engine.ray import streams
+from skate.engine.ray.arguments import carried_arguments
+from skate.engine.ray.carrying import arrived_reference, carried, copying
+from skate.engine.ray.context import build_context
+from skate.engine.ray.errors import raise_translated
+from skate.engine.ray.functions import remote_function
+from skate.engine.ray.hosts import host_class, publish_meta, published_meta
+from skate.engine.ray.options import actor_options, call_options
+from skate.engine.ray.references import References
+
+_LONG = 10**6  # seconds; Ray's own clock overflows with more
+
+
+class RayEngine(Engine):
+    """Runs everything on the Ray cluster that this process is connected to."""
+
+    name = "ray"
+
+    def __init__(self, disconnect: Callable[[], None] | None = None) -> None:
+        self.references = References(self)
+        self._disconnect = disconnect
+        self._closing = streams.Closing()
+        self._pinned: set[ObjectRef[Any]] = set()
+
+    # -- objects -------------------------------------------------------------------------------
+
+    def put(self, value: Any) -> ObjectRef[Any]:
+        content = carried(value, "value")
+        try:
+            return self.references.new(ray.put(content))
+        except ray.exceptions.RayError as error:
+            raise_translated(error)
+
+    def put_error(self, error: BaseException, name: str) -> ObjectRef[Any]:
+        """A reference whose value is an error."""
+        theirs = ray.exceptions.RayTaskError(name, str(error), error)
+        return self.references.new(ray.put(theirs))
+
+    def get(
+        self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
+    ) -> list[Any]:
+        arrived = None if copy else self._arrived(refs)
+        if arrived is not None:
+            return arrived
+        wanted = [self.references.ray_ref(ref) for ref in refs]
+        with copying() if copy else nullcontext():
+            try:
+                return list(ray.get(wanted, timeout=_limited(timeout)))
+            except ray.exceptions.RayError as error:
+                raise_translated(error)
+
+    def _arrived(self, refs: Sequence[ObjectRef[Any]]) -> list[Any] | None:
+        """The value that a callback has just brought: asking Ray again would block a loop."""
+        if len(refs) != 1 or not refs[0]._entry.arrived:
+            return None
+        value = refs[0]._entry.arrived.pop()
+        if isinstance(value, ray.exceptions.RayError):
+            raise_translated(value)
+        return [value]
+
+    def wait(
+        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+    ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
+        wanted = {self.references.ray_ref(ref): ref for ref in refs}
+        return self._wait(wanted, num_returns, timeout)
+
+    def wait_mixed(
+        self, waitables: Sequence[Any], num_returns: int, timeout: float | None
+    ) -> tuple[list[Any], list[Any]]:
+        return self._wait({self._waitable(w): w for w in waitables}, num_returns, timeout)
+
+    def _waitable(self, waitable: Any) -> Any:
+        if isinstance(waitable, ObjectRefGenerator):
+            return waitable._generator_ref._entry.generator
+        return self.references.ray_ref(waitable)
+
+    def _wait(
+        self, wanted: dict[Any, Any], num_returns: int, timeout: float | None
+    ) -> tuple[list[Any], list[Any]]:
+        ready, others = ray.wait(
+            list(wanted), num_returns=num_returns, timeout=_limited(timeout), fetch_local=True
+        )
+        return [wanted[one] for one in ready], [wanted[one] for one in others]
+
+    def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+        entry = ref._entry
+
+        def done(value: Any) -> None:
+            entry.arrived[:] = [value]
+            callback()
+
+        self.references.ray_ref(ref)._on_completed(done)
+
+    def adopt(self, id: int) -> ObjectRef[Any]:
+        return self.references.of_id(id)
+
+    def pin(self, ref: ObjectRef[Any]) -> None:
+        self._pinned.add(ref)
+
+    def reduce(self, ref: ObjectRef[Any]) -> Any:
+        carrier = ref._entry.carrier()
+        if carrier is None:
+            return super().reduce(ref)
+        self.pin(ref)
+        return arrived_reference, (carrier,)
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        function: FunctionSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        remote = remote_function(function, options, self)
+        positional, named = carried_arguments(args, kwargs, self.references)
+        return self._returned(remote.remote(*positional, **named), options.num_returns)
+
+    def _returned(self, made: Any, num_returns: int | str) -> Any:
+        """What `.remote()` gives for what Ray gave."""
+        if num_returns == 1 or num_returns == "dynamic":
+            return self.references.new(made)
+        if num_returns == "streaming":
+            self._closing.watch()
+            return ObjectRefGenerator(self.references.new_stream(made))
+        return None if made is None else [self.references.new(ref) for ref in made]
+
+    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+        ray.cancel(self.references.ray_ref(ref), force=force, recursive=recursive)
+
+    def stream_next(
+        self, generator: ObjectRef[Any], index: int, timeout: float | None
+    ) -> ObjectRef[Any] | None:
+        return streams.take(generator._entry, index, timeout, self.references)
+
+    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+        return streams.is_ready(generator._entry)
+
+    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+        return streams.is_finished(generator._entry)
+
+    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+        self._closing.close(generator._entry)
+
+    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+        self._closing.close(generator._entry)
+
+    def add_stream_callback(
+        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+    ) -> None:
+        streams.when_ready(generator._entry, callback)
+
+    # -- actors --------------------------------------------------------------------------------
+
+    def create_actor(
+        self,
+        cls: ClassSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: ActorOptions,
+    ) -> tuple[ObjectRef[Any], ActorMeta]:
+        positional, named = carried_arguments(args, kwargs, self.references)
+        host = host_class(cls, options, self)
+        if options.name is not None:
+            publish_meta(host, cls.meta)
+        handle = host.options(**actor_options(options)).remote(*positional, **named)
+        ref = self.references.of_actor(handle)
+        if options.get_if_exists:
+            return ref, published_meta(handle)
+        ref._entry.groups = options.concurrency_groups
+        return ref, cls.meta
+
+    def call_actor(
+        self,
+        actor: ObjectRef[Any],
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+    ) -> Any:
+        entry = actor._entry
+        key = (method, options)
+        remote = entry.methods.get(key)
+        if remote is None:
+            remote = entry.methods[key] = _method(entry, method, options)
+        positional, named = carried_arguments(args, kwargs, self.references)
+        try:
+            made = remote(positional, named)
+        except ray.exceptions.RayError as error:
+            raise_translated(error)
+        return self._returned(made, options.num_returns)
+
+    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+        ray.kill(actor._entry.handle, no_restart=no_restart)
+
+    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
+        try:
+            handle = ray.get_actor(name, namespace)
+        except ValueError as error:
+            names = ", ".join(sorted(repr(n) for _, n in self.list_named_actors(False)))
+            raise ValueError(
+                f"there is no actor named {name!r}; there are: {names or 'none'}"
+            ) from error
+        return self.references.of_actor(handle), published_meta(handle)
+
+    def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
+        found = ray.util.list_named_actors(all_namespaces=True)
+        here = ray.get_runtime_context().namespace
+        pairs = [(row["namespace"], row["name"]) for row in found]
+        return [pair for pair in pairs if all_namespaces or pair[0] == here]
+
+    def exit_actor(self) -> None:
+        ray.actor.exit_actor()
+
+    # -- resources and surroundings ------------------------------------------------------------
+
+    def cluster_resources(self) -> dict[str, float]:
+        return dict(ray.cluster_resources())
+
+    def available_resources(self) -> dict[str, float]:
+        return dict(ray.available_resources())
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return list(ray.nodes())
+
+    def context(self) -> Context:
+        return build_context(self.references)
+
+    def timeline(self) -> list[dict[str, Any]]:
+        return list(ray.timeline() or ())
+
+    # -- placement groups ----------------------------------------------------------------------
+
+    def create_placement_group(
+        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+    ) -> ObjectRef[Any]:
+        group = placement_group(
+            [dict(bundle) for bundle in bundles],
+            strategy=strategy,
+            name=name,
+            lifetime="detached" if detached else None,
+        )
+        return self.references.of_group(group)
+
+    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+        remove_placement_group(group._entry.group)
+
+    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
+        try:
+            group = get_placement_group(name)
+        except ValueError as error:
+            raise ValueError(f"there is no placement group named {name!r}") from error
+        return self.references.of_group(group), [dict(b) for b in group.bundle_specs]
+
+    def placement_group_table(self) -> dict[str, dict[str, Any]]:
+        return dict(placement_group_table())
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        self._pinned.clear()
+        self._closing.end()
+        disconnect, self._disconnect = self._disconnect, None
+        if disconnect is not None:
+            disconnect()
+
+
+def _limited(timeout: float | None) -> float | None:
+    return None if timeout is None or timeout > _LONG else timeout
+
+
+def _method(actor: Any, method: str, options: CallOptions) -> Callable[[Any, Any], Any]:
+    """Calls one of the host's methods, on behalf of one of the user's."""
+    handle, group = actor.handle, options.concurrency_group
+    if group and actor.groups is not None and group not in actor.groups:
+        raise unknown_concurrency_group(group, actor.groups)  # Ray would end the actor
+    name = f"{handle._ray_actor_creation_function_descriptor.class_name}.{method}"
+    count = options.num_returns
+    first: tuple[Any, ...] = (method,)
+    if isinstance(count, str):
+        form = handle.stream if count == "streaming" else handle.dynamic
+    elif count == 1:
+        form = handle.call
+    else:
+        form, first = handle.several, (method, count)
+    remote = form.options(**call_options(options, name)).remote
+    return lambda args, kwargs: remote(*first, *args, **kwargs)

@@ -1,0 +1,158 @@
+"""Remote functions: what Ray runs in its workers for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ray
+
+from skate._refs import DynamicObjectRefGenerator
+from skate._serialization import dumps
+from skate.engine import current_engine
+from skate.engine.base import FunctionSpec, TaskOptions
+from skate.engine.ray.carrying import Carried, carried
+from skate.engine.ray.errors import sent
+from skate.engine.ray.options import task_options
+
+_REMEMBERED = 64  # options per function whose translation is kept
+
+
+def remote_function(spec: FunctionSpec, options: TaskOptions, session: object) -> Any:
+    """Ray's remote function with these options; made once."""
+    if spec.exported is None or spec.exported.session is not session:
+        spec.exported = _Exports(spec, session)
+    exports: _Exports = spec.exported
+    return exports.with_options(options)
+
+
+class _Exports:
+    """One function in the forms that Ray knows it by."""
+
+    def __init__(self, spec: FunctionSpec, session: object) -> None:
+        self.session = session
+        self._spec = spec
+        self._function = Carried(dumps(spec.function, spec.name))
+        self._forms: dict[Any, Any] = {}
+        self._translated: dict[int, tuple[TaskOptions, Any]] = {}
+
+    def with_options(self, options: TaskOptions) -> Any:
+        # Options cannot be hashed, but those of a remote function stay the same object.
+        known = self._translated.get(id(options))
+        if known is not None:
+            return known[1]
+        translated = self._form(options).options(**task_options(options, self._spec.name))
+        if len(self._translated) >= _REMEMBERED:
+            self._translated.clear()
+        self._translated[id(options)] = (options, translated)
+        return translated
+
+    def _form(self, options: TaskOptions) -> Any:
+        key = (options.num_returns, options.max_calls)
+        if key not in self._forms:
+            task = _form(options.num_returns)(self._function, self._spec.name)
+            _name_like(task, self._spec.function, self._spec.name)
+            given = {} if options.max_calls is None else {"max_calls": options.max_calls}
+            self._forms[key] = ray.remote(**given)(task) if given else ray.remote(task)
+        return self._forms[key]
+
+
+def _name_like(task: Any, function: Any, name: str) -> None:
+    inner = getattr(function, "func", function)  # of a functools.partial
+    task.__name__ = name
+    task.__qualname__ = getattr(inner, "__qualname__", name)
+    task.__module__ = getattr(inner, "__module__", None) or task.__module__
+
+
+# -- in the worker -------------------------------------------------------------------------------
+# These closures travel by value, with the user's function in the place of its `Carried`.
+
+
+def _form(num_returns: int | str) -> Callable[[Any, str], Callable[..., Any]]:
+    if isinstance(num_returns, str):
+        return _streaming if num_returns == "streaming" else _dynamic
+    return _single if num_returns == 1 else _several(num_returns)
+
+
+def _single(function: Any, name: str) -> Callable[..., Any]:
+    def task(*args: Any, **kwargs: Any) -> Any:
+        current_engine()
+        try:
+            return carried(function(*args, **kwargs), "result")
+        except Exception as error:
+            raise sent(error, name) from None
+
+    return task
+
+
+def _several(count: int) -> Callable[[Any, str], Callable[..., Any]]:
+    def form(function: Any, name: str) -> Callable[..., Any]:
+        def task(*args: Any, **kwargs: Any) -> Any:
+            current_engine()
+            try:
+                return split(function(*args, **kwargs), count)
+            except Exception as error:
+                raise sent(error, name) from None
+
+        return task
+
+    return form
+
+
+def _streaming(function: Any, name: str) -> Callable[..., Any]:
+    def task(*args: Any, **kwargs: Any) -> Any:
+        current_engine()
+        try:
+            for item in items(function(*args, **kwargs), name):
+                yield carried(item, "item")
+        except Exception as error:
+            raise sent(error, name) from None
+
+    return task
+
+
+def _dynamic(function: Any, name: str) -> Callable[..., Any]:
+    def task(*args: Any, **kwargs: Any) -> Any:
+        current_engine()
+        try:
+            return collected(function(*args, **kwargs), name)
+        except Exception as error:
+            raise sent(error, name) from None
+
+    return task
+
+
+def collected(value: Any, name: str) -> Carried:
+    """References to all items, as one value; an error on the way is the last of them.
+
+    Ray's own num_returns="dynamic" is on its way out.
+    """
+    refs = []
+    try:
+        for item in items(value, name):
+            refs.append(current_engine().put(item))
+    except Exception as error:
+        engine: Any = current_engine()
+        refs.append(engine.put_error(sent(error, name), name))
+    return Carried(dumps(DynamicObjectRefGenerator(refs), "result"))
+
+
+def split(value: Any, count: int) -> list[Any] | None:
+    """A returned value as `count` values for Ray."""
+    if count == 0:
+        return None
+    if not hasattr(value, "__iter__"):
+        kind = type(value).__name__
+        raise TypeError(f"num_returns={count}, but the task returned one {kind}")
+    values = [carried(item, "result") for item in value]
+    if len(values) != count:
+        raise ValueError(f"num_returns={count}, but the task returned {len(values)} values")
+    return values
+
+
+def items(value: Any, name: str) -> Iterator[Any]:
+    if not hasattr(value, "__next__"):
+        kind = type(value).__name__
+        raise TypeError(f'num_returns="streaming" needs a generator; {name} returned {kind}')
+    iterator: Iterator[Any] = value
+    return iterator

@@ -1,0 +1,222 @@
+"""Actors: a Ray actor that hosts an object of the user's class.
+
+A host understands a few methods, each of which names the user's method as its first argument. The
+user's class stays as it is: no subclass of it is made, whatever it does with its metaclass.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import ray
+from ray.exceptions import AsyncioActorExit
+from ray.experimental import internal_kv
+
+from skate._serialization import dumps, loads
+from skate.engine import current_engine
+from skate.engine.base import ActorMeta, ActorOptions, ClassSpec
+from skate.engine.ray.carrying import Carried, carried
+from skate.engine.ray.errors import sent
+from skate.engine.ray.functions import collected, items, split
+
+_hosted: ActorMeta | None = None  # of the actor in this process: each has one of its own
+_PLAIN_REPR: Any = object.__repr__
+
+
+def hosted_meta() -> ActorMeta | None:
+    """What is known of the actor that runs in this process, if one does."""
+    return _hosted
+
+
+def is_cancelled() -> bool:
+    """Whether someone has cancelled the call that asks. Not known to Ray before 2.49."""
+    ask = getattr(ray.get_runtime_context(), "is_canceled", None)
+    try:
+        return bool(ask and ask())
+    except RuntimeError:
+        return False  # async actors are interrupted
+
+
+class _Host:
+    """What both kinds share. Subclasses are made per class of the user's."""
+
+    _cls: Any  # the user's class; a `Carried` of it before it travels
+    _meta: ActorMeta
+
+    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
+        global _hosted
+        current_engine()
+        _hosted = self._meta
+        try:
+            self._instance = self._cls(*args, **kwargs)
+        except Exception as error:
+            raise sent(error, f"{self._meta.class_name}.__init__") from None
+
+    def _invoke(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if method == "__ray_ready__":
+            return True
+        if method == "__ray_terminate__":
+            return ray.actor.exit_actor()
+        if method == "__ray_call__":
+            function, *rest = args
+            return function(self._instance, *rest, **kwargs)
+        return getattr(self._instance, method)(*args, **kwargs)
+
+    def _sent(self, error: Exception, method: str) -> BaseException:
+        if isinstance(error, AsyncioActorExit):
+            leaving: Exception = error
+            return leaving
+        return sent(error, f"{self._meta.class_name}.{method}", self._shown())
+
+    def _shown(self) -> str:
+        """What the user made `repr` say, for errors."""
+        if type(self._instance).__repr__ is _PLAIN_REPR:
+            return ""
+        try:
+            return repr(self._instance)
+        except Exception:
+            return ""
+
+
+class Host(_Host):
+    """The host of a class without async methods."""
+
+    def constructed(self) -> None:
+        """Answers when the constructor is done."""
+
+    def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return carried(self._invoke(method, args, kwargs), "result")
+        except Exception as error:
+            raise self._sent(error, method) from None
+
+    def several(self, method: str, count: int, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return split(self._invoke(method, args, kwargs), count)
+        except Exception as error:
+            raise self._sent(error, method) from None
+
+    def dynamic(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return collected(self._invoke(method, args, kwargs), method)
+        except Exception as error:
+            raise self._sent(error, method) from None
+
+    def stream(self, method: str, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        try:
+            for item in items(self._invoke(method, args, kwargs), method):
+                yield carried(item, "item")
+                if is_cancelled():  # Ray interrupts tasks, but not the methods of actors
+                    return
+        except Exception as error:
+            raise self._sent(error, method) from None
+
+
+class AsyncHost(_Host):
+    """The host of a class with async methods: all its methods run on one event loop."""
+
+    async def constructed(self) -> None:
+        """Answers when the constructor is done."""
+
+    async def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return carried(await self._awaited(method, args, kwargs), "result")
+        except Exception as error:
+            raise self._sent(error, method) from None
+
+    async def several(self, method: str, count: int, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return split(await self._awaited(method, args, kwargs), count)
+        except Exception as error:
+            raise self._sent(error, method) from None
+
+    async def dynamic(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            value = await self._awaited(method, args, kwargs)
+            if inspect.isasyncgen(value):
+                value = iter([item async for item in value])
+            return collected(value, method)
+        except Exception as error:
+            raise self._sent(error, method) from None
+
+    async def stream(self, method: str, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        try:
+            value = await self._awaited(method, args, kwargs)
+            if not inspect.isasyncgen(value):
+                for item in items(value, method):
+                    yield carried(item, "item")
+                return
+            async for item in value:
+                yield carried(item, "item")
+        except Exception as error:
+            raise self._sent(error, method) from None
+
+    async def _awaited(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        value = self._invoke(method, args, kwargs)
+        return await value if inspect.isawaitable(value) else value
+
+
+# -- classes for Ray -----------------------------------------------------------------------------
+
+
+def host_class(spec: ClassSpec, options: ActorOptions, session: object) -> Any:
+    """Ray's actor class that hosts the user's; made once per set of concurrency groups."""
+    if spec.exported is None or spec.exported[0] is not session:
+        spec.exported = (session, {})
+    groups = options.concurrency_groups
+    known = spec.exported[1]
+    key = tuple(sorted(groups.items()))
+    if key not in known:
+        cls = _make(spec)
+        known[key] = (
+            ray.remote(concurrency_groups=dict(groups))(cls) if groups else ray.remote(cls)
+        )
+    return known[key]
+
+
+def _make(spec: ClassSpec) -> type:
+    meta = spec.meta
+    body: dict[str, Any] = {"_cls": Carried(dumps(spec.cls, meta.class_name)), "_meta": meta}
+    body["__module__"] = meta.module
+    if spec.cls.__repr__ is not _PLAIN_REPR:
+        body["__repr__"] = _repr_of_instance
+    if hasattr(spec.cls, "__ray_shutdown__"):
+        body["__ray_shutdown__"] = _shutdown_of_instance
+    return type(meta.class_name, (AsyncHost if meta.is_async else Host,), body)
+
+
+def _repr_of_instance(host: _Host) -> str:
+    return host._shown() or host._meta.class_name
+
+
+def _shutdown_of_instance(host: _Host) -> None:
+    host._instance.__ray_shutdown__()
+
+
+# -- what handles know, for those who meet an actor by its name -----------------------------------
+
+
+def publish_meta(host: Any, meta: ActorMeta) -> None:
+    """Tell the cluster what methods the actors of a class have, before the first has a name."""
+    key = _key(host.__ray_metadata__.actor_creation_function_descriptor)
+    if not internal_kv._internal_kv_exists(key):
+        internal_kv._internal_kv_put(key, pickle.dumps(dumps(meta, "methods").packed()))
+
+
+def published_meta(handle: Any) -> ActorMeta:
+    """What `publish_meta` told. Raises ValueError for an actor that skate did not make."""
+    found = internal_kv._internal_kv_get(_key(handle._ray_actor_creation_function_descriptor))
+    if found is None:
+        raise ValueError(
+            f"{handle!r} was not made by skate, so that its methods are unknown here: use "
+            "ray.get_actor for it"
+        )
+    meta: ActorMeta = loads(pickle.loads(found))
+    return meta
+
+
+def _key(descriptor: Any) -> bytes:
+    return f"skate-actor:{descriptor.function_hash}".encode()

@@ -1,0 +1,118 @@
+"""skate's options under Ray's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skate.engine.base import ActorOptions, CallOptions, TaskOptions
+
+Given = dict[str, Any]
+
+
+def task_options(options: TaskOptions, name: str) -> Given:
+    """Keywords of Ray's `RemoteFunction.options`."""
+    given = _demands(options)
+    given["name"] = options.name or name
+    given["num_returns"] = _num_returns(options)
+    given["max_retries"] = options.max_retries
+    given["retry_exceptions"] = _retry_exceptions(options)
+    if options.backpressure is not None:
+        given["_generator_backpressure_num_objects"] = options.backpressure
+    return given
+
+
+def actor_options(options: ActorOptions) -> Given:
+    """Keywords of Ray's `ActorClass.options`."""
+    given = _demands(options)
+    given["max_restarts"] = options.max_restarts
+    given["max_task_retries"] = options.max_task_retries
+    given["max_pending_calls"] = options.max_pending_calls
+    optional = {
+        "max_concurrency": options.max_concurrency,
+        "name": options.name,
+        "namespace": options.namespace,
+        "get_if_exists": options.get_if_exists or None,
+        "lifetime": "detached" if options.detached else None,
+    }
+    return given | {name: value for name, value in optional.items() if value is not None}
+
+
+def call_options(options: CallOptions, name: str) -> Given:
+    """Keywords of Ray's `ActorMethod.options`."""
+    given: Given = {"num_returns": _num_returns(options), "name": options.name or name}
+    optional = {
+        "max_task_retries": options.max_task_retries,
+        "retry_exceptions": _retry_exceptions(options) or None,
+        "concurrency_group": options.concurrency_group,
+        "_generator_backpressure_num_objects": options.backpressure,
+    }
+    return given | {name: value for name, value in optional.items() if value is not None}
+
+
+def _demands(options: TaskOptions | ActorOptions) -> Given:
+    """Where it runs, and with what."""
+    given = {
+        "num_cpus": options.num_cpus,
+        "num_gpus": options.num_gpus,
+        "memory": options.memory,
+        "resources": dict(options.resources) if options.resources else None,
+        "runtime_env": dict(options.runtime_env) if options.runtime_env else None,
+        "scheduling_strategy": _strategy(options),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _num_returns(options: TaskOptions | CallOptions) -> int | str:
+    return 1 if options.num_returns == "dynamic" else options.num_returns
+
+
+def _retry_exceptions(options: TaskOptions | CallOptions) -> bool | list[type[BaseException]]:
+    wanted = options.retry_exceptions
+    return wanted if isinstance(wanted, bool) else list(wanted)
+
+
+# -- placement -----------------------------------------------------------------------------------
+
+
+def _strategy(options: TaskOptions | ActorOptions) -> Any:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    group = options.placement_group
+    if group is None:
+        return _spread(options.strategy)
+    if group is False or group.is_empty:
+        return PlacementGroupSchedulingStrategy(placement_group=None)
+    return PlacementGroupSchedulingStrategy(
+        placement_group=group._ref._entry.group,
+        placement_group_bundle_index=options.bundle_index,
+        placement_group_capture_child_tasks=options.capture_child_tasks,
+    )
+
+
+def _spread(strategy: Any) -> Any:
+    from ray.util import scheduling_strategies as theirs
+
+    if strategy is None or isinstance(strategy, str):
+        return strategy
+    if hasattr(strategy, "node_id"):
+        return theirs.NodeAffinitySchedulingStrategy(
+            strategy.node_id,
+            strategy.soft,
+            _spill_on_unavailable=strategy._spill_on_unavailable,
+            _fail_on_unavailable=strategy._fail_on_unavailable,
+        )
+    return theirs.NodeLabelSchedulingStrategy(
+        hard=_labels(strategy.hard), soft=_labels(strategy.soft)
+    )
+
+
+def _labels(expressions: Any) -> Mapping[str, Any]:
+    from ray.util import scheduling_strategies as theirs
+
+    found = {}
+    for expression in expressions:
+        operator = expression.operator
+        kind = getattr(theirs, type(operator).__name__)
+        found[expression.key] = kind(*getattr(operator, "values", ()))
+    return found

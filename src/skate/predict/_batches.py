@@ -1,0 +1,111 @@
+"""Batches in the forms that predictors take: arrays, dictionaries of arrays, frames and tables."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate._imports import try_import
+from skate.data._blocks import block_of_batch, numpy_of, pandas_of
+
+TENSOR_COLUMN = "__value__"  # the column of an array that came without names
+
+Batch = Any
+Arrays = Any  # an array, or a dictionary of arrays
+
+
+class BatchFormat(str, Enum):
+    """What a predictor is written for."""
+
+    PANDAS = "pandas"
+    ARROW = "arrow"
+    NUMPY = "numpy"
+
+
+def format_of(batch: Batch) -> BatchFormat:
+    """The form of a batch. Raises TypeError when it is none that predictors take."""
+    if isinstance(batch, (np.ndarray, dict)):
+        return BatchFormat.NUMPY
+    if isinstance(batch, pa.Table):
+        return BatchFormat.ARROW
+    if is_frame(batch):
+        return BatchFormat.PANDAS
+    raise TypeError(
+        "predict takes an array, a dictionary of arrays, a pandas DataFrame or a pyarrow Table; "
+        f"got a {type(batch).__name__}"
+    )
+
+
+def formats_by_type() -> dict[type, BatchFormat]:
+    """The same as a table."""
+    pandas = try_import("pandas", "data")
+    return {
+        np.ndarray: BatchFormat.NUMPY,
+        dict: BatchFormat.NUMPY,
+        pandas.DataFrame: BatchFormat.PANDAS,
+        pa.Table: BatchFormat.ARROW,
+    }
+
+
+def to_format(batch: Batch, wanted: BatchFormat) -> Batch:
+    """The same rows in another form."""
+    if wanted is BatchFormat.NUMPY:
+        return to_numpy(batch)
+    if wanted is BatchFormat.PANDAS:
+        return to_pandas(batch)
+    return batch if isinstance(batch, pa.Table) else block_of_batch(_columns(batch))
+
+
+def to_numpy(batch: Batch) -> Arrays:
+    """A dictionary of arrays; one array if it came without names."""
+    if isinstance(batch, np.ndarray):
+        return batch
+    if isinstance(batch, pa.Table):
+        columns: dict[Any, Any] = numpy_of(batch)
+    elif isinstance(batch, dict):
+        columns = {name: np.asarray(values) for name, values in batch.items()}
+    else:
+        columns = {name: _stacked(batch[name].to_numpy()) for name in batch.columns}
+    return columns[TENSOR_COLUMN] if list(columns) == [TENSOR_COLUMN] else columns
+
+
+def to_pandas(batch: Batch) -> Any:
+    """A DataFrame; arrays of more than one dimension as an array per cell."""
+    if is_frame(batch):
+        return batch
+    if isinstance(batch, pa.Table):
+        return pandas_of(batch)
+    pandas = try_import("pandas", "data")
+    cells = {
+        name: list(values) if np.ndim(values) > 1 else values
+        for name, values in _columns(batch).items()
+    }
+    return pandas.DataFrame(cells)
+
+
+def select(batch: Batch, columns: list[Any]) -> Batch:
+    """Some columns of a batch with names."""
+    if isinstance(batch, np.ndarray):
+        raise ValueError(f"an array has no columns by name; feature_columns={columns} were asked")
+    if isinstance(batch, dict):
+        return {name: batch[name] for name in columns}
+    return batch.select(columns) if isinstance(batch, pa.Table) else batch[columns]
+
+
+def _columns(batch: Batch) -> Any:
+    return {TENSOR_COLUMN: batch} if isinstance(batch, np.ndarray) else batch
+
+
+def _stacked(values: Any) -> Any:
+    """Cells that are arrays of one shape, as one array."""
+    if values.dtype != object or not len(values) or not isinstance(values[0], np.ndarray):
+        return values
+    same = len({np.shape(value) for value in values}) == 1
+    return np.stack(list(values)) if same else values
+
+
+def is_frame(batch: Batch) -> bool:
+    return hasattr(batch, "columns") and type(batch).__module__.partition(".")[0] == "pandas"

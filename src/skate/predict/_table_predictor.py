@@ -1,0 +1,60 @@
+"""Predictors whose models take tables of numbers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from skate._imports import try_import
+from skate._run.checkpoint import Checkpoint
+from skate.predict._batches import TENSOR_COLUMN, Batch
+from skate.predict.predictor import Predictor
+
+
+class TablePredictor(Predictor):
+    """The model answers the columns `feature_columns` (names, or numbers in an array), by default
+    all; its answers are the column `predictions`, or `predictions_0`, `predictions_1`, …"""
+
+    def __init__(self, model: Any, preprocessor: Any = None) -> None:
+        super().__init__(preprocessor)
+        self.model = model
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"{name}(model={type(self.model).__name__}, preprocessor={self._preprocessor!r})"
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> TablePredictor:
+        """The predictor for the model in a checkpoint."""
+        return cls(cls._load(checkpoint), preprocessor=checkpoint.get_preprocessor(), **kwargs)
+
+    @classmethod
+    @abstractmethod
+    def _load(cls, checkpoint: Checkpoint) -> Any:
+        """The model in a checkpoint."""
+
+    @abstractmethod
+    def _answers(self, table: Any, **kwargs: Any) -> Any:
+        """What the model says to a DataFrame, or to an array of rows."""
+
+    def predict(
+        self, data: Batch, feature_columns: list[Any] | None = None, **kwargs: Any
+    ) -> Batch:
+        """The predictions for a batch. `kwargs` go to the model."""
+        return super().predict(data, feature_columns=feature_columns, **kwargs)
+
+    def _predict_pandas(
+        self, data: Any, feature_columns: list[Any] | None = None, **kwargs: Any
+    ) -> Any:
+        pandas = try_import("pandas", "data")
+        if list(data.columns) == [TENSOR_COLUMN]:
+            table = np.stack(list(data[TENSOR_COLUMN]))
+            table = table if feature_columns is None else table[:, feature_columns]
+        else:
+            table = data if feature_columns is None else data[feature_columns]
+        frame = pandas.DataFrame(np.asarray(self._answers(table, **kwargs)))
+        several = frame.shape[1] > 1
+        frame.columns = [f"predictions_{n}" if several else "predictions" for n in frame.columns]
+        return frame

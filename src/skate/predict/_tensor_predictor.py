@@ -1,0 +1,53 @@
+"""Predictors whose models take and give tensors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from skate.predict._batches import Arrays, BatchFormat, is_frame, to_numpy, to_pandas
+from skate.predict.predictor import Predictor
+
+
+class TensorPredictor(Predictor):
+    """One column becomes one tensor, several become a dictionary of tensors. The model gives a
+    tensor, which is the column `predictions`, or a dictionary of tensors."""
+
+    @classmethod
+    def preferred_batch_format(cls) -> BatchFormat:
+        return BatchFormat.NUMPY
+
+    @abstractmethod
+    def call_model(self, inputs: Any) -> Any:
+        """The model's output for a tensor or a dictionary of tensors. Override it for models with
+        other inputs or outputs; a DataFrame is taken as it is."""
+
+    @abstractmethod
+    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
+        """Tensors, of one type or of a type by column."""
+
+    @abstractmethod
+    def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
+        """What the model gave, as an array."""
+
+    def _predict_numpy(self, data: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        if isinstance(data, dict) and len(data) == 1:
+            (data,) = data.values()
+        output = self.call_model(self._arrays_to_tensors(data, dtype), **kwargs)
+        if is_frame(output):
+            return output
+        if isinstance(output, dict):
+            return {name: self._tensor_to_array(tensor) for name, tensor in output.items()}
+        return {"predictions": self._tensor_to_array(output)}
+
+    def _predict_pandas(self, data: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        return to_pandas(self._predict_numpy(to_numpy(data), dtype, **kwargs))
+
+    def _wrong_output(self, output: Any, tensors: str) -> ValueError:
+        return ValueError(
+            f"the model gave a {type(output).__name__}, and predictions are {tensors} or a "
+            f"dictionary of them: derive from {type(self).__name__} and let call_model return "
+            "one of these, or a pandas.DataFrame as fallthrough"
+        )

@@ -1,0 +1,27 @@
+"""Predictions by LightGBM models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._imports import try_import
+from skate._run.checkpoint import Checkpoint
+from skate.predict._models import model_in
+from skate.predict._table_predictor import TablePredictor
+
+FILES = ("model.txt", "model")
+
+
+class LightGBMPredictor(TablePredictor):
+    """Predicts with a Booster."""
+
+    @classmethod
+    def _load(cls, checkpoint: Checkpoint) -> Any:
+        return model_in(checkpoint, FILES, _read)
+
+    def _answers(self, table: Any, **kwargs: Any) -> Any:
+        return self.model.predict(table, **kwargs)
+
+
+def _read(path: str) -> Any:
+    return try_import("lightgbm", "lightgbm").Booster(model_file=path)

@@ -1,0 +1,132 @@
+"""What a predictor is: a model that was loaded from a checkpoint and answers batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from skate._run.checkpoint import Checkpoint
+from skate.predict._batches import TENSOR_COLUMN, Batch, BatchFormat, format_of, to_format
+
+
+class PredictorNotSerializableException(RuntimeError):  # noqa: N818  # the name in Ray
+    """Predictors stay where they are; checkpoints travel."""
+
+
+class Predictor(ABC):
+    """Derived classes override `from_checkpoint`, and `_predict_pandas`, `_predict_numpy` or both.
+
+    `predict` gives batches through the preprocessor first, converts them to what the class is
+    written for, and the predictions to the form that the batch came in.
+    """
+
+    _preprocessor: Any = None
+
+    def __init__(self, preprocessor: Any = None) -> None:
+        self._preprocessor = preprocessor
+
+    @classmethod
+    @abstractmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Predictor:
+        """The predictor for the model in a checkpoint."""
+
+    @classmethod
+    def from_pandas_udf(cls, pandas_udf: Callable[..., Any]) -> Predictor:
+        """A predictor that is a function of DataFrames, without a model."""
+        return FunctionPredictor(pandas_udf)
+
+    def get_preprocessor(self) -> Any:
+        return self._preprocessor
+
+    def set_preprocessor(self, preprocessor: Any) -> None:
+        self._preprocessor = preprocessor
+
+    # -- formats ---------------------------------------------------------------------------------
+
+    @classmethod
+    def preferred_batch_format(cls) -> BatchFormat:
+        """Which form to use where a class is written for both."""
+        return BatchFormat.PANDAS
+
+    @classmethod
+    def _batch_format_to_use(cls) -> BatchFormat:
+        written_for = _formats_of(cls)
+        return cls.preferred_batch_format() if len(written_for) > 1 else written_for[0]
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict(self, data: Batch, **kwargs: Any) -> Batch:
+        """The predictions for a batch: an array or a dictionary of arrays gives a dictionary of
+        arrays, a DataFrame a DataFrame and a pyarrow Table a Table."""
+        came_as = format_of(data)
+        if self._preprocessor is not None:
+            data = preprocess(self._preprocessor, data)
+        written_for = _formats_of(type(self))
+        wanted = came_as if came_as in written_for else written_for[-1]
+        batch = to_format(data, wanted)
+        if wanted is BatchFormat.NUMPY:
+            predictions = self._predict_numpy(batch, **kwargs)
+        else:
+            predictions = self._predict_pandas(batch, **kwargs)
+        return to_format(predictions, came_as)
+
+    def _predict_pandas(self, data: Any, **kwargs: Any) -> Any:
+        """Predictions for a DataFrame, as a DataFrame."""
+        raise _not_written(type(self))
+
+    def _predict_numpy(self, data: Any, **kwargs: Any) -> Any:
+        """Predictions for an array or a dictionary of arrays, likewise."""
+        raise _not_written(type(self))
+
+    def __reduce__(self) -> NoReturn:
+        raise PredictorNotSerializableException(
+            f"a {type(self).__name__} cannot be sent to another process: send the checkpoint, and "
+            f"make the predictor there with {type(self).__name__}.from_checkpoint"
+        )
+
+
+class FunctionPredictor(Predictor):
+    """A function of DataFrames as a predictor."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> FunctionPredictor:
+        return cls(checkpoint.to_dict()["function"])
+
+    def _predict_pandas(self, data: Any, **kwargs: Any) -> Any:
+        return self.function(data, **kwargs)
+
+
+def preprocess(preprocessor: Any, data: Batch) -> Batch:
+    """A batch through a preprocessor. An array without names goes by the name `__value__`."""
+    from skate.data.preprocessor import Preprocessor
+
+    takes_names_only = getattr(type(preprocessor), "transform_batch", None) is (
+        Preprocessor.transform_batch
+    )
+    if isinstance(data, dict) or not hasattr(data, "dtype") or not takes_names_only:
+        return preprocessor.transform_batch(data)
+    columns = preprocessor.transform_batch({TENSOR_COLUMN: data})
+    return columns[TENSOR_COLUMN] if list(columns) == [TENSOR_COLUMN] else columns
+
+
+def _formats_of(cls: type[Predictor]) -> list[BatchFormat]:
+    """The forms that a class is written for; arrays last, so that they are what others become."""
+    found = []
+    if cls._predict_pandas is not Predictor._predict_pandas:
+        found.append(BatchFormat.PANDAS)
+    if cls._predict_numpy is not Predictor._predict_numpy:
+        found.append(BatchFormat.NUMPY)
+    if not found:
+        raise _not_written(cls)
+    return found
+
+
+def _not_written(cls: type[Predictor]) -> NotImplementedError:
+    return NotImplementedError(
+        f"{cls.__name__} must override at least one of _predict_pandas and _predict_numpy"
+    )

@@ -1,0 +1,46 @@
+"""Predictions by scikit-learn estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate.predict._models import model_in, unpickled
+from skate.predict._table_predictor import TablePredictor
+
+FILES = ("model.pkl", "model", "estimator.pkl")
+_THREADS = ("n_jobs", "thread_count")
+
+
+class SklearnPredictor(TablePredictor):
+    """Predicts with a fitted estimator."""
+
+    def __init__(self, estimator: Any, preprocessor: Any = None) -> None:
+        super().__init__(estimator, preprocessor)
+
+    @property
+    def estimator(self) -> Any:
+        return self.model
+
+    @classmethod
+    def _load(cls, checkpoint: Checkpoint) -> Any:
+        return model_in(checkpoint, FILES, unpickled)
+
+    def _answers(self, table: Any, num_estimator_cpus: int | None = 1, **kwargs: Any) -> Any:
+        """`num_estimator_cpus`: how many CPUs the estimator, and those inside, may use."""
+        if num_estimator_cpus:
+            set_threads(self.model, num_estimator_cpus)
+        return self.model.predict(table, **kwargs)
+
+
+def thread_parameters(estimator: Any) -> list[str]:
+    """The names of the parameters that say how many threads it, and those inside it, use."""
+    names = estimator.get_params(deep=True)
+    return [name for name in names if name.rpartition("__")[2] in _THREADS]
+
+
+def set_threads(estimator: Any, count: int) -> None:
+    """Let it, and those inside, use this many threads."""
+    wanted = dict.fromkeys(thread_parameters(estimator), count)
+    if wanted:
+        estimator.set_params(**wanted)

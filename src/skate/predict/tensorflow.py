@@ -1,0 +1,95 @@
+"""Predictions by Keras models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skate._imports import try_import
+from skate._run.checkpoint import Checkpoint
+from skate.predict._batches import Arrays, Batch
+from skate.predict._tensor_predictor import TensorPredictor
+
+
+class TensorflowPredictor(TensorPredictor):
+    """Predicts with a Keras model, or with what `model_definition` builds, which then gets
+    `model_weights` if there are any."""
+
+    def __init__(
+        self,
+        model: Any = None,
+        preprocessor: Any = None,
+        use_gpu: bool = False,
+        *,
+        model_definition: Callable[[], Any] | None = None,
+        model_weights: list[Any] | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        if (model is None) == (model_definition is None):
+            raise ValueError(
+                "TensorflowPredictor takes a model or a model_definition, one of them"
+            )
+        tf = try_import("tensorflow", "tensorflow")
+        if use_gpu and not tf.config.list_physical_devices("GPU"):
+            raise ValueError("use_gpu=True, and TensorFlow finds no GPU in this process")
+        self.use_gpu = use_gpu
+        with self._device():
+            self._model = model if model_definition is None else model_definition()
+            if model_weights is not None:
+                self._model.set_weights(model_weights)
+
+    def __repr__(self) -> str:
+        return (
+            f"TensorflowPredictor(model={getattr(self._model, 'name', self._model)!r}, "
+            f"preprocessor={self._preprocessor!r}, use_gpu={self.use_gpu})"
+        )
+
+    @property
+    def model(self) -> Any:
+        return self._model
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        checkpoint: Checkpoint,
+        model_definition: Callable[[], Any] | None = None,
+        use_gpu: bool = False,
+        **kwargs: Any,
+    ) -> TensorflowPredictor:
+        """`model_definition` builds the model, where the checkpoint has weights only."""
+        from skate.train.tensorflow import TensorflowCheckpoint
+
+        model = TensorflowCheckpoint.from_checkpoint(checkpoint).get_model(model_definition)
+        preprocessor = checkpoint.get_preprocessor()
+        return cls(model, preprocessor=preprocessor, use_gpu=use_gpu, **kwargs)
+
+    def predict(self, data: Batch, dtype: Any = None, **kwargs: Any) -> Batch:
+        """The predictions for a batch. `dtype`: of the tensors, one or a dictionary by column;
+        None keeps the types of the data."""
+        return super().predict(data, dtype=dtype, **kwargs)
+
+    def call_model(self, inputs: Any) -> Any:
+        with self._device():
+            return self._model(inputs)
+
+    def _device(self) -> Any:
+        import tensorflow as tf
+
+        return tf.device("GPU:0" if self.use_gpu else None)
+
+    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
+        from skate.data._tensorflow import tensors_of
+
+        if isinstance(numpy_arrays, dict):
+            return tensors_of(numpy_arrays, dtype)
+        return tensors_of({"data": numpy_arrays}, dtype)["data"]
+
+    def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
+        import tensorflow as tf
+
+        if not isinstance(tensor, (tf.Tensor, tf.RaggedTensor)):
+            raise self._wrong_output(tensor, "a tf.Tensor")
+        array: np.ndarray[Any, Any] = tensor.numpy()
+        return array

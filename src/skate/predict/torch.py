@@ -1,0 +1,72 @@
+"""Predictions by PyTorch models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skate._imports import try_import
+from skate._run.checkpoint import Checkpoint
+from skate.predict._batches import Arrays, Batch
+from skate.predict._tensor_predictor import TensorPredictor
+
+
+class TorchPredictor(TensorPredictor):
+    """Predicts with a `torch.nn.Module`, in evaluation mode and without gradients."""
+
+    def __init__(self, model: Any, preprocessor: Any = None, use_gpu: bool = False) -> None:
+        super().__init__(preprocessor)
+        torch = try_import("torch", "torch")
+        if use_gpu and not torch.cuda.is_available():
+            raise ValueError("use_gpu=True, and torch finds no GPU in this process")
+        self.use_gpu = use_gpu
+        self.device = torch.device("cuda" if use_gpu else "cpu")
+        self.model = model.to(self.device).eval()
+
+    def __repr__(self) -> str:
+        return (
+            f"TorchPredictor(model={type(self.model).__name__}, "
+            f"preprocessor={self._preprocessor!r}, use_gpu={self.use_gpu})"
+        )
+
+    @classmethod
+    def from_checkpoint(
+        cls, checkpoint: Checkpoint, model: Any = None, use_gpu: bool = False, **kwargs: Any
+    ) -> TorchPredictor:
+        """`model` gets the weights, where the checkpoint has weights only."""
+        from skate.train.torch import load_checkpoint
+
+        loaded, preprocessor = load_checkpoint(checkpoint, model)
+        return cls(loaded, preprocessor=preprocessor, use_gpu=use_gpu, **kwargs)
+
+    def predict(self, data: Batch, dtype: Any = None, **kwargs: Any) -> Batch:
+        """The predictions for a batch. `dtype`: of the tensors, one or a dictionary by column;
+        None keeps the types of the data."""
+        return super().predict(data, dtype=dtype, **kwargs)
+
+    def call_model(self, inputs: Any) -> Any:
+        import torch
+
+        with torch.no_grad():
+            return self.model(inputs)
+
+    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
+        from skate.data._batching import moved, tensor_of
+
+        if not isinstance(numpy_arrays, dict):
+            return moved(tensor_of(numpy_arrays, dtype, "data"), self.device, False)
+        by_name = dtype if isinstance(dtype, dict) else dict.fromkeys(numpy_arrays, dtype)
+        tensors = {
+            name: tensor_of(array, by_name.get(name), str(name))
+            for name, array in numpy_arrays.items()
+        }
+        return moved(tensors, self.device, False)
+
+    def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
+        import torch
+
+        if not isinstance(tensor, torch.Tensor):
+            raise self._wrong_output(tensor, "a torch.Tensor")
+        array: np.ndarray[Any, Any] = tensor.detach().cpu().numpy()
+        return array

@@ -1,0 +1,36 @@
+"""Predictions by XGBoost models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._imports import try_import
+from skate._run.checkpoint import Checkpoint
+from skate.predict._models import model_in
+from skate.predict._table_predictor import TablePredictor
+
+FILES = ("model.ubj", "model.json", "model")
+
+
+class XGBoostPredictor(TablePredictor):
+    """Predicts with a Booster."""
+
+    @classmethod
+    def _load(cls, checkpoint: Checkpoint) -> Any:
+        return model_in(checkpoint, FILES, _read)
+
+    def _answers(
+        self, table: Any, dmatrix_kwargs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> Any:
+        """`dmatrix_kwargs`: for the DMatrix that is made of the batch."""
+        xgboost = try_import("xgboost", "xgboost")
+        names = list(getattr(table, "columns", ()))
+        if names and not all(isinstance(name, str) for name in names):
+            table = table.to_numpy()  # numbers are positions, not names
+        return self.model.predict(xgboost.DMatrix(table, **(dmatrix_kwargs or {})), **kwargs)
+
+
+def _read(path: str) -> Any:
+    booster = try_import("xgboost", "xgboost").Booster()
+    booster.load_model(path)
+    return booster

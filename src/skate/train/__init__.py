@@ -1,0 +1,98 @@
+"""Distributed training: `TorchTrainer(loop, scaling_config=…).fit()`, and what loops call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._run.callbacks import UserCallback
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import (
+    CheckpointConfig,
+    FailureConfig,
+    LoggingConfig,
+    RunConfig,
+    ScalingConfig,
+    SyncConfig,
+)
+from skate._run.context import TrainContext
+from skate._run.reporting import CheckpointUploadMode
+from skate._run.result import Result
+from skate._run.session import (
+    get_checkpoint,
+    get_context,
+    get_dataset_shard,
+    load_checkpoint,
+    local_rank,
+    local_world_size,
+    node_rank,
+    report,
+    save_checkpoint,
+    world_rank,
+    world_size,
+)
+from skate.train._data import TRAIN_DATASET_KEY, DataConfig
+from skate.train._errors import ControllerError, TrainingFailedError, WorkerGroupError
+from skate.train._reported import (
+    CheckpointConsistencyMode,
+    ReportedCheckpoint,
+    ReportedCheckpointStatus,
+    get_all_reported_checkpoints,
+)
+from skate.train.backend import Backend, BackendConfig
+from skate.train.data_parallel_trainer import DataParallelTrainer
+
+__all__ = [
+    "TRAIN_DATASET_KEY",
+    "Backend",
+    "BackendConfig",
+    "Checkpoint",
+    "CheckpointConfig",
+    "CheckpointConsistencyMode",
+    "CheckpointUploadMode",
+    "ControllerError",
+    "DataConfig",
+    "DataParallelTrainer",
+    "FailureConfig",
+    "LoggingConfig",
+    "ReportedCheckpoint",
+    "ReportedCheckpointStatus",
+    "Result",
+    "RunConfig",
+    "ScalingConfig",
+    "SyncConfig",
+    "TrainContext",
+    "TrainingFailedError",
+    "UserCallback",
+    "WorkerGroupError",
+    "get_all_reported_checkpoints",
+    "get_checkpoint",
+    "get_context",
+    "get_dataset_shard",
+    "load_checkpoint",
+    "local_rank",
+    "local_world_size",
+    "node_rank",
+    "report",
+    "save_checkpoint",
+    "world_rank",
+    "world_size",
+]
+
+_LAZY = frozenset(
+    """torch tensorflow lightning huggingface sklearn xgboost lightgbm batch_predictor predictor
+    base_trainer trainer collective context session error constants""".split()
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return import_module(f"skate.train.{name}")
+    from skate._former import no_such_name
+
+    raise AttributeError(no_such_name("train", name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,34 @@
+"""Addresses at which workers can be reached by each other."""
+
+from __future__ import annotations
+
+import random
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skate.train._group import WorkerGroup
+
+# Below the ports that the system gives to outgoing connections: nobody takes one of these between
+# our choice and the moment when the user's loop listens there.
+_PORTS = range(20_000, 32_000)
+
+
+def free_addresses(group: WorkerGroup) -> list[str]:
+    """An address, as host:port, for each worker."""
+    addresses = group.execute(free_address)
+    while len(set(addresses)) < len(addresses):  # two have chosen the same port
+        addresses = group.execute(free_address)
+    return addresses
+
+
+def free_address() -> str:
+    """A free port of this machine."""
+    while True:
+        port = random.SystemRandom().choice(_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        return f"127.0.0.1:{port}"

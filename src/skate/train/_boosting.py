@@ -1,0 +1,174 @@
+"""What the trainers of gradient boosting libraries share: the spelling without a loop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
+from skate._run.session import get_checkpoint, get_dataset_shard
+from skate.train._data import TRAIN_DATASET_KEY, DataConfig
+from skate.train.backend import BackendConfig
+from skate.train.data_parallel_trainer import DataParallelTrainer
+
+DEFAULT_ROUNDS = 10
+
+Table = tuple[Any, Any]  # features and labels
+
+
+@dataclass
+class Settings:
+    """What stands in for a loop."""
+
+    label_column: str | None = None
+    params: dict[str, Any] | None = None
+    num_boost_round: int | None = None
+    dmatrix_params: dict[str, dict[str, Any]] | None = None
+    train_kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def check(self, datasets: dict[str, Any]) -> None:
+        if TRAIN_DATASET_KEY not in datasets:
+            raise ValueError(
+                f"without train_loop_per_worker, datasets needs {TRAIN_DATASET_KEY!r}; "
+                f"it has {sorted(datasets)}"
+            )
+        if not self.label_column:
+            raise ValueError(
+                "without train_loop_per_worker, label_column must name the column to predict; "
+                f"got {self.label_column!r}"
+            )
+        unknown = [name for name in self.dmatrix_params or () if name not in datasets]
+        if unknown:
+            raise KeyError(f"dmatrix_params has {unknown}; the datasets are {sorted(datasets)}")
+
+    def refuse(self) -> None:
+        """A loop was given."""
+        names = [name for name, value in asdict(self).items() if value and name != "train_kwargs"]
+        given = [*names, *self.train_kwargs]
+        if given:
+            raise ValueError(
+                f"{given} cannot be used with train_loop_per_worker, which calls the library's "
+                "train itself: give them to that, or leave train_loop_per_worker out"
+            )
+
+
+class BoostingLoop(ABC):
+    """A training loop made of settings."""
+
+    def __init__(
+        self, settings: Settings, names: list[str], checkpoints: CheckpointConfig
+    ) -> None:
+        self.settings = settings
+        self.names = sorted(names, key=lambda name: name != TRAIN_DATASET_KEY)
+        at_end = checkpoints.checkpoint_at_end
+        self.report_options = {
+            "frequency": checkpoints.checkpoint_frequency or 0,
+            "checkpoint_at_end": True if at_end is None else at_end,
+        }
+
+    def __call__(self, config: dict[str, Any]) -> None:
+        checkpoint = get_checkpoint()
+        before = None if checkpoint is None else self.model_in(checkpoint)
+        rounds = self.settings.num_boost_round or DEFAULT_ROUNDS
+        if before is not None:
+            rounds -= self.rounds_of(before)
+        if rounds > 0:
+            tables = {name: self._table(name) for name in self.names}
+            self.train(dict(config), tables, rounds, before)
+
+    def _table(self, name: str) -> Table:
+        frame = get_dataset_shard(name).materialize().to_pandas()
+        label = self.settings.label_column
+        if label not in frame:
+            raise ValueError(
+                f"the dataset {name!r} has no column {label!r}, the label_column; "
+                f"it has {list(frame.columns)}"
+            )
+        return frame.drop(columns=label), frame[label]
+
+    def table_options(self, name: str) -> dict[str, Any]:
+        """For the library's own kind of table."""
+        return (self.settings.dmatrix_params or {}).get(name, {})
+
+    def train_options(self, reporter: type[Any]) -> dict[str, Any]:
+        """For the library's `train`, with a callback that reports, if there is none yet."""
+        options = dict(self.settings.train_kwargs)
+        callbacks = list(options.get("callbacks") or ())
+        if not any(isinstance(callback, reporter) for callback in callbacks):
+            callbacks.append(reporter(**self.report_options))
+        return {**options, "callbacks": callbacks}
+
+    @abstractmethod
+    def model_in(self, checkpoint: Checkpoint) -> Any:
+        """The model to go on with."""
+
+    @abstractmethod
+    def rounds_of(self, model: Any) -> int:
+        """How many rounds a model has had."""
+
+    @abstractmethod
+    def train(
+        self, params: dict[str, Any], tables: dict[str, Table], rounds: int, before: Any
+    ) -> None:
+        """Boost; the first of the tables is the one to learn."""
+
+
+class BoostingTrainer(DataParallelTrainer):
+    """With `train_loop_per_worker`, a DataParallelTrainer. Without it, `datasets["train"]` is
+    shared out between the workers and boosted with `params` until there are `num_boost_round`
+    rounds, 10 by default; the other datasets are evaluated after each. `label_column` names what
+    is to be predicted, `dmatrix_params` has options for the library's tables by dataset, and
+    `train_kwargs` go to the library's `train`."""
+
+    _loop_class: type[BoostingLoop]
+
+    def __init__(
+        self,
+        train_loop_per_worker: Callable[..., Any] | None,
+        settings: Settings,
+        *,
+        train_loop_config: dict[str, Any] | None,
+        backend_config: BackendConfig,
+        scaling_config: ScalingConfig | dict[str, Any] | None,
+        run_config: RunConfig | dict[str, Any] | None,
+        datasets: dict[str, Any] | None,
+        dataset_config: Any,
+        preprocessor: Any,
+        resume_from_checkpoint: Checkpoint | None,
+        metadata: dict[str, Any] | None,
+    ) -> None:
+        run = as_config(RunConfig, run_config)
+        loop = train_loop_per_worker
+        if loop is None:
+            settings.check(datasets or {})
+            assert run.checkpoint_config is not None
+            loop = self._loop_class(settings, list(datasets or {}), run.checkpoint_config)
+            train_loop_config = settings.params
+            # Metrics of a whole dataset are exact; those of parts can only be averaged.
+            dataset_config = dataset_config or DataConfig([TRAIN_DATASET_KEY])
+        else:
+            settings.refuse()
+        super().__init__(
+            loop,
+            train_loop_config=train_loop_config,
+            backend_config=backend_config,
+            scaling_config=scaling_config,
+            run_config=run,
+            datasets=datasets,
+            dataset_config=dataset_config,
+            preprocessor=preprocessor,
+            resume_from_checkpoint=resume_from_checkpoint,
+            metadata=metadata,
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The library's parameters, where there is no loop of the user's."""
+        return self.train_loop_config or {}
+
+    @params.setter
+    def params(self, value: dict[str, Any]) -> None:
+        self.train_loop_config = value

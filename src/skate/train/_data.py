@@ -1,0 +1,116 @@
+"""The trainer's datasets, and each worker's part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+UNEVEN = ("repeat", "drop", "keep")
+TRAIN_DATASET_KEY = "train"
+
+
+class DataConfig:
+    """Which datasets are split between the workers; the others are given to each as a whole.
+
+    Parts are equally long, so that the workers stay in step. What does not divide evenly is filled
+    up by repeating rows (`uneven="repeat"`, as a DistributedSampler does), left out ("drop"), or
+    left where it falls ("keep"). `execution_options` are those of skate.data, for all datasets or
+    by name. `enable_shard_locality` is for clusters: here all data is near.
+    """
+
+    def __init__(
+        self,
+        datasets_to_split: str | list[str] = "all",
+        execution_options: Any = None,
+        enable_shard_locality: bool = True,
+        uneven: str = "repeat",
+    ) -> None:
+        if not isinstance(datasets_to_split, list) and datasets_to_split != "all":
+            raise TypeError(
+                f"datasets_to_split is 'all' or a list of names; got {datasets_to_split!r}"
+            )
+        if uneven not in UNEVEN:
+            raise ValueError(f"uneven is one of {UNEVEN}; got {uneven!r}")
+        self._datasets_to_split = datasets_to_split
+        self._execution_options = execution_options
+        self._enable_shard_locality = enable_shard_locality
+        self._uneven = uneven
+
+    def configure(
+        self,
+        datasets: dict[str, Any],
+        world_size: int,
+        worker_handles: list[Any] | None = None,
+        worker_node_ids: list[Any] | None = None,
+        **info: Any,
+    ) -> list[dict[str, Any]]:
+        """The datasets of each worker, by rank. Override it to share them out differently."""
+        from skate.data.iterator import split_iterators
+
+        shares: list[dict[str, Any]] = [{} for _ in range(world_size)]
+        for name, dataset in datasets.items():
+            whole = self._datasets_to_split != "all" and name not in self._datasets_to_split
+            if whole:
+                parts = [dataset.iterator() for _ in range(world_size)]
+            else:
+                parts = list(split_iterators(dataset, world_size, self._uneven))
+            for share, part in zip(shares, parts, strict=True):
+                share[name] = part
+        return shares
+
+    @staticmethod
+    def default_ingest_options() -> Any:
+        """Options that suit training."""
+        from skate.data import ExecutionOptions
+
+        return ExecutionOptions()
+
+
+def as_data_config(given: Any) -> DataConfig:
+    """A DataConfig, or the older dict of settings per dataset, of which `split` counts."""
+    if given is None:
+        return DataConfig()
+    if isinstance(given, DataConfig):
+        return given
+    if isinstance(given, Mapping):
+        return DataConfig([name for name, setting in given.items() if _is_split(setting)])
+    raise TypeError(f"dataset_config is a DataConfig; got {type(given).__name__}: {given!r}")
+
+
+def _is_split(setting: Any) -> bool:
+    if isinstance(setting, Mapping):
+        return bool(setting.get("split"))
+    return bool(getattr(setting, "split", False))
+
+
+def checked_datasets(given: Any) -> dict[str, Any]:
+    """By name; functions that make a dataset are called."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"datasets is a dict of datasets by name; got {type(given).__name__}")
+    from skate.data._iterating import Iterating
+
+    made = {name: ds() if callable(ds) else ds for name, ds in given.items()}
+    for name, dataset in made.items():
+        if not isinstance(dataset, Iterating):
+            raise ValueError(
+                f"datasets[{name!r}] is not a Dataset but a {type(dataset).__name__}; "
+                "make one with skate.data.from_items, from_pandas, read_parquet, …"
+            )
+    return made
+
+
+def preprocessed(datasets: dict[str, Any], preprocessor: Any) -> dict[str, Any]:
+    """All datasets transformed by a preprocessor that is fitted, once, to the "train" one."""
+    if preprocessor is None or not datasets:
+        return datasets
+    status = preprocessor.fit_status()
+    if status == status.NOT_FITTED:
+        if TRAIN_DATASET_KEY not in datasets:
+            raise KeyError(
+                f"the preprocessor is fitted to the dataset {TRAIN_DATASET_KEY!r}; "
+                f"there are {sorted(datasets)}"
+            )
+        preprocessor.fit(datasets[TRAIN_DATASET_KEY])
+    return {name: preprocessor.transform(dataset) for name, dataset in datasets.items()}

@@ -1,0 +1,132 @@
+"""The workers of a run: actors in one placement group, started, asked and ended together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import skate
+from skate._run.config import ScalingConfig
+from skate.train._worker import TrainWorker
+from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+# A report, a ping and a call of a back end may overlap.
+CONCURRENT_CALLS = 4
+
+
+class WorkerGroup:
+    """What back ends see of the workers."""
+
+    def __init__(self, scaling: ScalingConfig, runtime_env: Any = None) -> None:
+        skate.init(ignore_reinit_error=True)
+        self._resources = resources_per_worker(scaling)
+        count = number_of_workers(scaling, self._resources)
+        bundles = [dict(self._resources) for _ in range(count)]
+        head = scaling._trainer_resources_not_none
+        self._reservation = _reserve([*bundles, *([head] if head else [])], scaling)
+        self.workers = self._start(count, runtime_env)
+
+    def _start(self, count: int, runtime_env: Any) -> list[Any]:
+        rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}
+        actor: Any = skate.remote(TrainWorker)
+        options = {
+            "num_cpus": self._resources.get("CPU", 0),
+            "num_gpus": self._resources.get("GPU", 0),
+            "memory": self._resources.get("memory"),
+            "resources": rest or None,
+            "max_concurrency": CONCURRENT_CALLS,
+            "runtime_env": runtime_env or None,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return [
+            actor.options(
+                scheduling_strategy=PlacementGroupSchedulingStrategy(self._reservation, number),
+                **given,
+            ).remote()
+            for number in range(count)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    def get_resources_per_worker(self) -> dict[str, float]:
+        return dict(self._resources)
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def execute_async(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a function in each worker; references to the results, by rank."""
+        return [worker.execute.remote(func, *args, **kwargs) for worker in self.workers]
+
+    def execute(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a function in each worker; the results, by rank."""
+        return list(skate.get(self.execute_async(func, *args, **kwargs)))
+
+    def execute_single_async(
+        self, worker_index: int, func: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call a function in one worker; a reference to the result."""
+        return self.workers[worker_index].execute.remote(func, *args, **kwargs)
+
+    def execute_single(
+        self, worker_index: int, func: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call a function in one worker; the result."""
+        return skate.get(self.execute_single_async(worker_index, func, *args, **kwargs))
+
+    # -- start and end --------------------------------------------------------------------------
+
+    def check_processes(self) -> None:
+        """Several workers in one process could not tell each other apart."""
+        if len(self) < 2:
+            return
+        processes = skate.get([worker.process.remote() for worker in self.workers])
+        if os.getpid() in processes:
+            raise ValueError(
+                f"{len(self)} workers need a process each, but skate runs in this process alone "
+                '(engine="inline"); use num_workers=0 or 1 there'
+            )
+
+    def shutdown(self) -> None:
+        """End all workers at once."""
+        for worker in self.workers:
+            skate.kill(worker)
+        if self._reservation is not None:
+            remove_placement_group(self._reservation)
+
+
+def resources_per_worker(scaling: ScalingConfig) -> dict[str, float]:
+    """What each worker reserves. By default a CPU each; on a machine with fewer CPUs than workers
+    they share what there is."""
+    wanted = scaling._resources_per_worker_not_none
+    if scaling.resources_per_worker is not None or "CPU" not in wanted:
+        return wanted
+    cpus = skate.cluster_resources().get("CPU", 0.0)
+    if cpus and scaling.min_workers > cpus:
+        return {**wanted, "CPU": int(100 * cpus / scaling.min_workers) / 100}
+    return wanted
+
+
+def number_of_workers(scaling: ScalingConfig, resources: dict[str, float]) -> int:
+    """All that were asked for; of a range, as many as there is room for."""
+    if not scaling.elasticity_enabled:
+        return scaling.max_workers
+    there = skate.cluster_resources()
+    room = [int(there.get(name, 0.0) / amount) for name, amount in resources.items()]
+    return max(scaling.min_workers, min([scaling.max_workers, *room]))
+
+
+def _reserve(bundles: Sequence[dict[str, float]], scaling: ScalingConfig) -> PlacementGroup:
+    group = placement_group(
+        list(bundles),
+        strategy=scaling.placement_strategy,
+        bundle_label_selector=scaling.label_selector,  # type: ignore[arg-type]
+    )
+    try:
+        skate.get(group._ref)
+    except BaseException:
+        remove_placement_group(group)
+        raise
+    return group

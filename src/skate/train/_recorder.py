@@ -1,0 +1,241 @@
+"""The run's books: what was reported goes to its folder, to loggers and callbacks."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from skate._run.callbacks import CallbackList
+from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
+from skate._run.checkpoints import CheckpointManager
+from skate._run.config import RunConfig
+from skate._run.loggers import default_loggers
+from skate._run.reporting import Metrics, ResultClock
+from skate._run.result import (
+    CHECKPOINTS_FILE,
+    ERROR_FILE,
+    RESULT_FILE,
+    Result,
+    recorded_checkpoints,
+)
+from skate._run.storage import Storage
+from skate.train._worker import Event
+
+TRAINER_FILE = "trainer.pkl"
+
+
+@dataclass
+class Run:
+    """A training run as callbacks see it: as the only trial of an experiment."""
+
+    trial_id: str
+    name: str
+    config: dict[str, Any]
+    storage: Storage
+    run_config: RunConfig
+    last_result: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    status: str = "RUNNING"
+
+    @property
+    def local_path(self) -> str:
+        return self.storage.local_path
+
+    logdir = local_dir = local_path
+
+    @property
+    def path(self) -> str:
+        return self.storage.path
+
+    @property
+    def evaluated_params(self) -> dict[str, Any]:
+        return self.config
+
+    @property
+    def experiment_dir_name(self) -> str:
+        return self.name
+
+    trainable_name = property(lambda self: self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Recorder:
+    """Takes up where the folder left off, if there was a run in it."""
+
+    def __init__(
+        self,
+        name: str,
+        run_config: RunConfig,
+        config: Mapping[str, Any],
+        preprocessor: Any = None,
+        loggers: Sequence[Any] | None = None,
+    ) -> None:
+        self.storage = Storage(run_config.storage_path, name, run_config.storage_filesystem)
+        self.run = Run(secrets.token_hex(4), name, dict(config), self.storage, run_config)
+        self.manager = CheckpointManager(run_config.checkpoint_config)
+        self.preprocessor = preprocessor
+        self.callbacks = CallbackList(
+            [*(default_loggers() if loggers is None else loggers), *(run_config.callbacks or [])]
+        )
+        self.clock = ResultClock(self.run.trial_id, config)
+        self.next_checkpoint = 0
+        self.positions: list[dict[str, int]] | None = None  # of each rank, at the last checkpoint
+        self._take_up()
+        self.callbacks.call("setup", stop=run_config.stop, num_samples=1, total_num_samples=1)
+        self.callbacks.call("on_trial_start", self.clock.iteration, [self.run], self.run)
+
+    def _take_up(self) -> None:
+        self.storage.delete_drafts()
+        self.storage.delete(ERROR_FILE)
+        history = self.storage.lines(RESULT_FILE)
+        if history:
+            self.run.last_result = history[-1]
+            self.clock.iteration = history[-1].get("training_iteration", len(history))
+            self.clock.seconds = history[-1].get("time_total_s", 0.0)
+        for checkpoint, metrics in recorded_checkpoints(self.storage, history):
+            self.manager.register(checkpoint, metrics)
+        records = self.storage.lines(CHECKPOINTS_FILE)
+        self.positions = records[-1].get("positions") if records else None
+        names = [row["checkpoint_dir_name"] for row in records]
+        names += [row.get("checkpoint_dir_name") or "" for row in history[-1:]]
+        numbers = [int(name[-6:]) for name in names if name[-6:].isdigit()]
+        self.next_checkpoint = max(numbers, default=-1) + 1
+        self.roll_back()
+
+    # -- while it runs --------------------------------------------------------------------------
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The last one that is complete and recorded."""
+        latest = self.manager.latest
+        return latest.checkpoint if latest is not None else None
+
+    def record(self, events: Sequence[Event]) -> None:
+        """All ranks have reported: rank 0's metrics count, and the checkpoint of any."""
+        first = events[0]
+        name = next((e.checkpoint_name for e in events if e.checkpoint_name), None)
+        result = None if first.metrics is None else self.clock.fill(first.metrics)
+        checkpoint = None if name is None else self._completed(name, events)
+        if result is not None:
+            self._record_result(result, name)
+        if name is not None and checkpoint is not None:
+            self._record_checkpoint(name, checkpoint, result, [e.positions for e in events])
+        reported = [dict(event.metrics or {}) for event in events]
+        self.callbacks.call(
+            "after_report", run_context=self.run, metrics=reported, checkpoint=checkpoint
+        )
+
+    def _completed(self, name: str, events: Sequence[Event]) -> Checkpoint:
+        """All ranks have written their parts: put the checkpoint into place."""
+        for event in events:
+            if event.checkpoint is not None:
+                return event.checkpoint
+        draft = self.storage.draft(name)
+        if self.preprocessor is not None and not draft.exists(PREPROCESSOR_FILE):
+            draft.write(PREPROCESSOR_FILE, cloudpickle.dumps(self.preprocessor))
+        kind = next(event.checkpoint_class for event in events if event.checkpoint_name)
+        return kind.from_checkpoint(self.storage.finish(name))
+
+    def _record_checkpoint(
+        self,
+        name: str,
+        checkpoint: Checkpoint,
+        result: dict[str, Any] | None,
+        positions: list[dict[str, int]],
+    ) -> None:
+        notes: dict[str, Any] = {"checkpoint_dir_name": name}
+        if result is not None:
+            notes["training_iteration"] = result.get("training_iteration")
+        if any(positions):
+            notes["positions"] = positions
+        self.storage.append(CHECKPOINTS_FILE, notes)
+        self.positions = positions
+        self.next_checkpoint += 1
+        self.run.checkpoint = checkpoint
+        for dismissed in self.manager.register(checkpoint, result or {}):
+            folder, _, inside = dismissed.path.rpartition("/")
+            if folder == self.storage.path:
+                self.storage.delete(inside)
+        here = (self.clock.iteration, [self.run], self.run)
+        self.callbacks.call("on_checkpoint", *here, checkpoint)
+        self.callbacks.call("on_trial_save", *here)
+
+    def _record_result(self, result: dict[str, Any], name: str | None) -> None:
+        """The line of the result says which checkpoint came with it: it is recorded with that.
+        Without one, it may belong to a checkpoint that was saved just before."""
+        latest = self.manager.latest
+        if name is None and latest is not None and not latest.metrics:
+            name = latest.checkpoint.path.rpartition("/")[2]
+            self.manager.add_metrics(result)
+        if name is not None:
+            result["checkpoint_dir_name"] = name
+        self.run.last_result = result
+        self.callbacks.call("on_trial_result", self.clock.iteration, [self.run], self.run, result)
+        if not self.storage.is_local:
+            self.storage.sync()
+
+    def roll_back(self) -> None:
+        """Workers begin again from the last checkpoint: so does the count of iterations."""
+        latest = self.manager.latest
+        iteration = latest.metrics.get("training_iteration") if latest is not None else None
+        if iteration is not None:
+            self.clock.iteration = iteration
+        elif latest is None:
+            self.clock.iteration = 0
+        self.storage.delete_drafts()
+        self.clock.restart()
+
+    def failed(self, failures: dict[int, BaseException], again: bool) -> None:
+        self.callbacks.call("after_exception", run_context=self.run, worker_exceptions=failures)
+        if again:
+            self.callbacks.call("on_trial_recover", self.clock.iteration, [self.run], self.run)
+
+    def should_stop(self) -> bool:
+        """Whether the last result meets what `RunConfig.stop` asks for."""
+        stop, result = self.run.run_config.stop, self.run.last_result
+        if stop is None or not result:
+            return False
+        if isinstance(stop, Mapping):
+            return any(name in result and result[name] >= limit for name, limit in stop.items())
+        return bool(stop(self.run.trial_id, result))
+
+    # -- at the end -----------------------------------------------------------------------------
+
+    def close(self, error: BaseException | None = None, value: Any = None) -> Result:
+        """Tell everybody that it is over; the result."""
+        self.run.status = "TERMINATED" if error is None else "ERROR"
+        if error is not None:
+            self.storage.write(ERROR_FILE, _pickled(error))
+        hook = "on_trial_complete" if error is None else "on_trial_error"
+        self.callbacks.call(hook, self.clock.iteration, [self.run], self.run)
+        self.callbacks.call("on_experiment_end", [self.run])
+        self.storage.close()
+        return Result(
+            metrics=Metrics(self.run.last_result) if self.run.last_result else None,
+            checkpoint=self.checkpoint,
+            error=error,
+            path=self.storage.path,
+            best_checkpoints=[(c, Metrics(m)) for c, m in self.manager.best_checkpoints],
+            _storage_filesystem=None if self.storage.is_local else self.storage.filesystem,
+            return_value=value,
+        )
+
+
+def _pickled(error: BaseException) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(error)
+    except Exception:
+        data = cloudpickle.dumps(RuntimeError(str(error)))
+    return data
+
+
+def new_name(kind: str) -> str:
+    """A name for a run that was given none."""
+    return f"{kind}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{secrets.token_hex(3)}"

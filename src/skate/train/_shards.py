@@ -1,0 +1,95 @@
+"""A worker's part of a dataset, which knows how far it was read.
+
+A checkpoint that is reported in the middle of an epoch remembers the rows that were read until
+then; workers that begin again from it go on behind them in their first epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from skate.data._blocks import Block
+from skate.data._iterating import Epochs
+from skate.data.iterator import DataIterator
+
+
+class Shard(DataIterator):
+    """What `get_dataset_shard` gives. `position` is the number of rows that the loop has taken of
+    the epoch it is in; between two epochs it is 0."""
+
+    def __init__(self, part: DataIterator, skip: int = 0) -> None:
+        self._part = part
+        self._skip = skip
+        self.position = 0
+
+    def _blocks(self) -> Iterator[Block]:
+        skip, self._skip = self._skip, 0
+        for block in self._part._blocks():
+            if skip >= block.num_rows:
+                skip -= block.num_rows
+            else:
+                yield block.slice(skip) if skip else block
+                skip = 0
+
+    def iter_rows(self) -> Iterable[Any]:
+        return self._counting(super().iter_rows(), 1)
+
+    def iter_batches(self, **options: Any) -> Iterable[Any]:
+        return self._counting(super().iter_batches(**options), _rows_each(options))
+
+    def iter_torch_batches(self, **options: Any) -> Iterable[Any]:
+        return self._counting(super().iter_torch_batches(**options), _rows_each(options))
+
+    def _counting(self, epochs: Iterable[Any], rows_each: int | None) -> Iterable[Any]:
+        if rows_each is None:
+            return epochs
+        return Epochs(lambda: self._counted(epochs, rows_each))
+
+    def _counted(self, items: Iterable[Any], rows_each: int) -> Iterator[Any]:
+        self.position = self._skip
+        try:
+            for item in items:
+                self.position += rows_each
+                yield item
+        finally:  # the epoch is over, or the loop has had enough of it
+            self.position = 0
+
+    def schema(self) -> Any:
+        return self._part.schema()
+
+    def stats(self) -> str:
+        return self._part.stats()
+
+    def world_size(self) -> int:
+        """How many parts there are."""
+        return int(getattr(self._part, "world_size", lambda: 1)())
+
+    def __repr__(self) -> str:
+        return repr(self._part)
+
+
+def _rows_each(options: dict[str, Any]) -> int | None:
+    """Rows per batch; None where the rows that were read are not the first ones of the epoch."""
+    if options.get("local_shuffle_buffer_size"):
+        return None
+    size: int | None = options.get("batch_size", 256)
+    return size
+
+
+def going_on(
+    shares: list[dict[str, Any]], before: list[dict[str, int]] | None
+) -> list[dict[str, Any]]:
+    """The datasets of all workers, from where they were. Another number of workers shares the rows
+    out differently: then an epoch begins anew."""
+    if before is None or len(before) != len(shares):
+        before = [{} for _ in shares]
+    return [
+        {name: _shard(part, place.get(name, 0)) for name, part in share.items()}
+        for share, place in zip(shares, before, strict=True)
+    ]
+
+
+def _shard(part: Any, skip: int) -> Any:
+    """Whatever else a DataConfig of the user's own has given is left alone."""
+    return Shard(part, skip) if isinstance(part, DataIterator) else part

@@ -1,0 +1,93 @@
+"""A trainer as a trial of tuning: its reports become those of the trial."""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
+from skate._run.reporting import Report
+from skate._run.session import Session, current
+from skate.train._recorder import Recorder
+from skate.train._worker import Event
+
+if TYPE_CHECKING:
+    from skate.train.base_trainer import BaseTrainer
+
+CHANGEABLE = ("train_loop_config", "scaling_config", "datasets", "params", "run_config")
+
+
+class TrainerTrial:
+    """A function of a trial's configuration. The trial itself needs no resources beside those of
+    its workers (`resources`)."""
+
+    resources = {"CPU": 0}  # noqa: RUF012 - the workers reserve theirs when they start
+
+    def __init__(self, trainer: BaseTrainer) -> None:
+        self.trainer = trainer
+        self.__name__ = type(trainer).__name__
+
+    def __call__(self, config: dict[str, Any]) -> None:
+        outer = current("a trainer's trial")
+        trainer = changed(self.trainer, config)
+        trainer.starting_checkpoint = trainer.resume_from_checkpoint = (
+            outer.get_checkpoint() or trainer.resume_from_checkpoint
+        )
+        with tempfile.TemporaryDirectory(prefix="workers-", dir=_inside(outer)) as folder:
+            trainer.run_config = replace(
+                trainer.run_config,
+                name="run", storage_path=folder, storage_filesystem=None, local_dir=None,
+                callbacks=None, stop=None, verbose=0, failure_config=FailureConfig(),
+                checkpoint_config=CheckpointConfig(num_to_keep=1),
+            )  # fmt: skip
+            trainer._recorder_class = ForwardingRecorder
+            trainer.fit()
+
+
+def _inside(session: Session) -> str | None:
+    """The trial's own folder, if that is on this machine: what a crash leaves goes with it."""
+    place = session.whereabouts.trial_dir
+    return place if place and os.path.isdir(place) else None
+
+
+def changed(trainer: BaseTrainer, config: dict[str, Any]) -> BaseTrainer:
+    """A copy of the trainer with what the trial's configuration says."""
+    fresh = copy.copy(trainer)
+    unknown = [name for name in config if name not in CHANGEABLE]
+    if unknown:
+        raise ValueError(
+            f"a trainer has no {unknown} to tune; it has {CHANGEABLE}, as in "
+            '{"train_loop_config": {"lr": tune.uniform(0, 1)}}'
+        )
+    for name, value in config.items():
+        before = getattr(fresh, name, None)
+        if isinstance(value, dict) and isinstance(before, dict):
+            value = {**before, **value}
+        elif isinstance(value, dict) and before is not None:
+            value = replace(before, **value)
+        setattr(fresh, name, value)
+    return fresh
+
+
+class ForwardingRecorder(Recorder):
+    """Hands what is reported to the trial, which keeps the books."""
+
+    def __init__(
+        self, name: str, run_config: RunConfig, config: Any, preprocessor: Any = None
+    ) -> None:
+        super().__init__(name, run_config, config, preprocessor, loggers=[])
+        self._trial: Session = current("a trainer's trial")
+
+    def record(self, events: Sequence[Event]) -> None:
+        first = events[0]
+        before = self.next_checkpoint
+        super().record(events)
+        checkpoint: Checkpoint | None = None
+        if self.next_checkpoint > before:
+            checkpoint = self.checkpoint
+        self._trial.report(Report(first.metrics, checkpoint))

@@ -1,0 +1,123 @@
+"""What people see of a run: a live table on a terminal, lines elsewhere if asked for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from skate._imports import is_installed
+from skate._run.reporting import AUTOMATIC
+from skate._run.values import flatten, plain
+
+FIRST_WORD_AFTER = 10.0  # seconds of standing still
+AGAIN_AFTER = 60.0
+
+
+class View:
+    """`verbose`: 0 is silent, 1 is live on a terminal, 2 also writes a line per report elsewhere.
+
+    A run that stands still is worth a line for everybody but those who asked for silence.
+    """
+
+    def __init__(self, verbose: int | None, name: str) -> None:
+        self._verbose = 1 if verbose is None else int(verbose)
+        self._name = name
+        self._live = self._start_live()
+        self._restarts = 0
+        self._checkpoints = 0
+        self._started = time.monotonic()
+        self._next_word = FIRST_WORD_AFTER
+        self._result: dict[str, Any] = {}
+        self._last_checkpoint: Any = None
+
+    def _start_live(self) -> Any:
+        if not self._verbose or not sys.stderr.isatty() or not is_installed("rich"):
+            return None
+        from rich.console import Console
+        from rich.live import Live
+
+        live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+        live.start()
+        return live
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def reported(self, run: Any) -> None:
+        self._result = run.last_result
+        if run.checkpoint is not self._last_checkpoint:
+            self._last_checkpoint = run.checkpoint
+            self._checkpoints += 1
+        self._next_word = FIRST_WORD_AFTER
+        if self._live is not None:
+            self._draw("training")
+        elif self._verbose >= 2:
+            self._say(f"{self._numbers()}  {self._facts()}")
+
+    def waiting(self, missing: list[int], found: dict[int, Any], seconds: float) -> None:
+        """Nothing has come for a while. That some ranks are here and others are not is worth a
+        word; that all compute is not."""
+        state = f"waiting for {_ranks(missing)}" if found else "training"
+        if self._live is not None:
+            self._draw(state)
+        elif self._verbose and found and seconds >= self._next_word:
+            self._next_word = seconds + AGAIN_AFTER
+            self._say(
+                f"{_ranks(sorted(found))} reported {seconds:.0f} s ago and is waiting for "
+                f"{_ranks(missing)}; all workers must call report equally often"
+            )
+
+    def restarting(self, number: int, failures: dict[int, BaseException]) -> None:
+        self._restarts = number
+        if self._live is not None:
+            self._draw("restarting")
+        elif self._verbose:
+            who = ", ".join(f"rank {r}: {type(e).__name__}" for r, e in sorted(failures.items()))
+            where = "its last checkpoint" if self._last_checkpoint is not None else "the beginning"
+            self._say(f"failed ({who}); restart {number}, from {where}")
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    # -- how it looks ---------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        print(f"{self._name}: {text}", file=sys.stderr, flush=True)
+
+    def _draw(self, state: str) -> None:
+        from rich.table import Table
+
+        table = Table(title=self._name, show_header=False, title_justify="left")
+        for name, value in [("state", state), *self._rows()]:
+            table.add_row(name, value)
+        self._live.update(table, refresh=True)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [(name, _number(value)) for name, value in _own(self._result)]
+        rows.append(("iteration", str(self._result.get("training_iteration", 0))))
+        rows.append(("time", f"{time.monotonic() - self._started:.0f} s"))
+        rows.append(("checkpoints", str(self._checkpoints)))
+        return [*rows, ("restarts", str(self._restarts))]
+
+    def _numbers(self) -> str:
+        return "  ".join(f"{name} {_number(value)}" for name, value in _own(self._result))
+
+    def _facts(self) -> str:
+        iteration = self._result.get("training_iteration", 0)
+        seconds = time.monotonic() - self._started
+        return f"(iteration {iteration}, {seconds:.1f} s, {self._checkpoints} checkpoints)"
+
+
+def _own(result: dict[str, Any]) -> list[tuple[str, Any]]:
+    shown = {name: value for name, value in result.items() if name not in AUTOMATIC}
+    pairs = ((name, plain(value)) for name, value in flatten(shown))
+    return [(name, value) for name, value in pairs if isinstance(value, (int, float, str))]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

@@ -1,0 +1,215 @@
+"""A worker: an actor that runs the loop in a thread and meets the others at each report.
+
+    driver                                  worker
+      next_event(None) ──────────────────►    waits for the loop …
+                                              loop: report(metrics, checkpoint)
+                       ◄──── REPORTED ────    (its part of the checkpoint is written)
+      all ranks are here: checkpoint complete, recorded
+      next_event(answer) ────────────────►    report returns; waits for the loop …
+                       ◄──── FINISHED ────    the loop's return value
+
+The loop's exception is raised by `next_event`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import queue
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import cloudpickle
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoints import CHECKPOINT_NAME
+from skate._run.context import Whereabouts
+from skate._run.reporting import CheckpointUploadMode, Report
+from skate._run.session import Session, activated
+from skate._run.storage import Storage, write_into
+
+REPORTED, FINISHED, MEETING = "reported", "finished", "meeting"
+
+
+@dataclass
+class Job:
+    """What all workers of a group are given."""
+
+    loop: bytes  # the user's function and its configuration, pickled once
+    whereabouts: Whereabouts
+    storage: Storage
+    checkpoint: Checkpoint | None
+    next_checkpoint: int
+    train_func_context: Any
+
+
+@dataclass
+class Event:
+    """What a worker's loop has come to."""
+
+    kind: str
+    metrics: dict[str, Any] | None = None
+    checkpoint_name: str | None = None
+    checkpoint: Checkpoint | None = None  # one that is not copied into the run's folder
+    checkpoint_class: type[Checkpoint] = Checkpoint
+    positions: dict[str, int] = field(default_factory=dict)  # rows read, by dataset
+    value: Any = None
+
+
+@dataclass
+class Answer:
+    """All ranks have reported, and what they reported is recorded."""
+
+    next_checkpoint: int
+    checkpoint: Checkpoint | None
+    value: Any = None  # of a meeting: what rank 0 brought
+
+
+@dataclass
+class Mailbox:
+    """Between the loop's thread and the calls from outside."""
+
+    events: queue.SimpleQueue[Event | BaseException] = field(default_factory=queue.SimpleQueue)
+    answers: queue.SimpleQueue[Answer] = field(default_factory=queue.SimpleQueue)
+
+
+class WorkerSession(Session):
+    """Reports go through the mailbox; each waits for the rest of the group."""
+
+    def __init__(self, job: Job, datasets: dict[str, Any], mailbox: Mailbox) -> None:
+        super().__init__(job.whereabouts, job.checkpoint, datasets)
+        self._storage = job.storage
+        self._next = job.next_checkpoint
+        self._mailbox = mailbox
+
+    def report(self, report: Report) -> None:
+        check_metrics(report.metrics)
+        event = Event(REPORTED, report.metrics)
+        if report.checkpoint is not None:
+            event = replace(event, **self._hand_over(report, report.checkpoint))
+        if self.datasets:
+            event.positions = positions_of(self.datasets)
+        self._mailbox.events.put(event)
+        answer = self._mailbox.answers.get()
+        self._next = answer.next_checkpoint
+        self.latest_checkpoint = answer.checkpoint
+
+    def meet(self, value: Any = None) -> Any:
+        """Wait for all ranks; what rank 0 brought."""
+        brought = value if self.whereabouts.world_rank == 0 else None
+        self._mailbox.events.put(Event(MEETING, value=brought))
+        return self._mailbox.answers.get().value
+
+    def _hand_over(self, report: Report, checkpoint: Checkpoint) -> dict[str, Any]:
+        """Write this rank's part of a checkpoint. Folders of all ranks are put together; of a
+        dict, which is the same on all ranks, that of rank 0 is enough."""
+        name = report.directory_name or CHECKPOINT_NAME.format(self._next)
+        if report.upload_mode is CheckpointUploadMode.NO_UPLOAD:
+            return {"checkpoint_name": name, "checkpoint": checkpoint}
+        if report.upload_fn is not None:
+            moved = report.upload_fn(checkpoint, name)
+            return {"checkpoint_name": name, "checkpoint": moved}
+        if checkpoint._folder is None and self.whereabouts.world_rank:
+            return {}
+        write_into(self._storage.draft(name), checkpoint)
+        if report.delete_local and checkpoint._folder is not None:
+            shutil.rmtree(checkpoint.path, ignore_errors=True)
+        return {"checkpoint_name": name, "checkpoint_class": type(checkpoint)}
+
+
+class TrainWorker:
+    """The actor. Calls come from several threads at once; the loop has its own."""
+
+    def __init__(self) -> None:
+        self._mailbox = Mailbox()
+        self._session: WorkerSession | None = None
+        self._context: Any = None
+
+    def process(self) -> int:
+        """Which process this is."""
+        return os.getpid()
+
+    def ping(self) -> None:
+        """An answer means that the process is alive and well."""
+
+    def execute(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function here, for a back end."""
+        if self._session is None:
+            return function(*args, **kwargs)
+        with activated(self._session):
+            return function(*args, **kwargs)
+
+    def prepare(self, job: Job, datasets: dict[str, Any]) -> None:
+        """Have a session, in which back ends can look around before the loop begins."""
+        self._session = WorkerSession(job, datasets, self._mailbox)
+        self._context = job.train_func_context
+        self._loop = job.loop
+
+    def start(self) -> None:
+        """Begin the loop."""
+        threading.Thread(target=self._run, name="skate-train", daemon=True).start()
+
+    def _run(self) -> None:
+        assert self._session is not None
+        try:
+            with activated(self._session), self._context():
+                value = call_loop(*cloudpickle.loads(self._loop))
+            first = self._session.whereabouts.world_rank == 0
+            self._mailbox.events.put(Event(FINISHED, value=portable(value) if first else None))
+        except BaseException as error:
+            self._mailbox.events.put(error)
+
+    def next_event(self, answer: Answer | None) -> Event:
+        """Answer the last report, and wait for the next."""
+        if answer is not None:
+            self._mailbox.answers.put(answer)
+        event = self._mailbox.events.get()
+        if isinstance(event, BaseException):
+            raise event
+        return event
+
+
+def takes_config(loop: Callable[..., Any]) -> bool:
+    """Whether a loop has a parameter for its configuration. Raises if it has more than that."""
+    if not callable(loop):
+        raise ValueError(f"train_loop_per_worker is a function; got {type(loop).__name__}")
+    parameters = inspect.signature(loop).parameters.values()
+    places = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
+    needed = [p.name for p in places if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    if len(needed) > 1:
+        raise ValueError(
+            f"train_loop_per_worker takes no argument, or one: its configuration; got {needed}. "
+            "Put what it needs into train_loop_config"
+        )
+    return bool(places)
+
+
+def call_loop(loop: Callable[..., Any], config: dict[str, Any]) -> Any:
+    return loop(config) if takes_config(loop) else loop()
+
+
+def check_metrics(metrics: dict[str, Any] | None) -> None:
+    """Tensors with more than one value are models, not metrics."""
+    for name, value in (metrics or {}).items():
+        if type(value).__module__.partition(".")[0] == "torch" and getattr(value, "ndim", False):
+            raise ValueError(
+                f"the metric {name!r} is a tensor of shape {tuple(value.shape)}: report numbers, "
+                "and put tensors into a checkpoint"
+            )
+
+
+def portable(value: Any) -> Any:
+    """What a loop returned, if it can travel: many return a model without meaning to."""
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return None
+    return value
+
+
+def positions_of(datasets: dict[str, Any]) -> dict[str, int]:
+    """How far each of a worker's datasets was read, of those that were read in part."""
+    return {name: ds.position for name, ds in datasets.items() if getattr(ds, "position", 0)}

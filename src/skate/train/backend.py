@@ -1,0 +1,50 @@
+"""How the workers of a group find each other: the base for one's own.
+
+class MyConfig(BackendConfig):
+    backend_cls = MyBackend
+
+class MyBackend(Backend):
+    def on_start(self, worker_group, backend_config):
+        worker_group.execute(connect, backend_config)
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.train._group import WorkerGroup
+
+
+class BackendConfig:
+    """Settings of a back end, and which one it is."""
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        return Backend
+
+    @property
+    def train_func_context(self) -> Any:
+        """A context manager, made anew in each worker, in which the loop runs."""
+        return nullcontext
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings, as far as they can be shown."""
+        return {}
+
+
+class Backend:
+    """Hooks, called in the program that trains; `worker_group.execute` reaches the workers."""
+
+    share_cuda_visible_devices: bool = False
+    """Whether each worker sees the GPUs of all workers on its machine."""
+
+    def on_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
+        """The workers are there."""
+
+    def on_training_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
+        """The loop is about to begin, and `train.get_context()` works in the workers."""
+
+    def on_shutdown(self, worker_group: WorkerGroup, backend_config: Any) -> None:
+        """The loop has ended in all workers."""

@@ -1,0 +1,94 @@
+"""What all trainers have in common."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import RunConfig, ScalingConfig, as_config
+from skate._run.result import Result
+from skate.train._data import checked_datasets, preprocessed
+from skate.train._errors import TrainingFailedError
+from skate.train._recorder import Recorder
+
+__all__ = ["BaseTrainer", "TrainingFailedError"]
+
+
+class BaseTrainer:
+    """The base for trainers of one's own: override `training_loop`, which runs in a worker process
+    and calls `train.report`. `setup` and `preprocess_datasets` are called there before it."""
+
+    _recorder_class: Any = Recorder
+
+    def __init__(
+        self,
+        *,
+        scaling_config: ScalingConfig | dict[str, Any] | None = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        datasets: dict[str, Any] | None = None,
+        preprocessor: Any = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        if resume_from_checkpoint is not None and not isinstance(
+            resume_from_checkpoint, Checkpoint
+        ):
+            raise ValueError(
+                "resume_from_checkpoint is a Checkpoint; got "
+                f"{type(resume_from_checkpoint).__name__}: {resume_from_checkpoint!r}"
+            )
+        self.scaling_config = as_config(ScalingConfig, scaling_config)
+        self.run_config = as_config(RunConfig, run_config)
+        self.datasets = {} if datasets is None else datasets
+        self.preprocessor = preprocessor
+        self.resume_from_checkpoint = resume_from_checkpoint
+        self.starting_checkpoint = resume_from_checkpoint
+        self.metadata = metadata or {}
+
+    def setup(self) -> None:
+        """Before anything else in the worker."""
+
+    def preprocess_datasets(self) -> None:
+        """Transform the datasets with the preprocessor."""
+        self.datasets = preprocessed(checked_datasets(self.datasets), self.preprocessor)
+
+    def training_loop(self) -> None:
+        """The training itself."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how to train")
+
+    def fit(self) -> Result:
+        """Train; returns when it is done. Raises TrainingFailedError if it fails."""
+        from skate.train.data_parallel_trainer import DataParallelTrainer
+
+        resources = self.scaling_config.trainer_resources
+        alone = DataParallelTrainer(
+            copy.copy(self)._in_worker,
+            scaling_config=ScalingConfig(
+                num_workers=0 if self.scaling_config.num_workers == 0 else 1,
+                use_gpu=bool((resources or {}).get("GPU")),
+                resources_per_worker=resources,
+            ),
+            run_config=self.run_config,
+            resume_from_checkpoint=self.resume_from_checkpoint,
+            metadata=self.metadata,
+        )
+        alone._recorder_class = self._recorder_class
+        return alone.fit()
+
+    def _in_worker(self) -> None:
+        self.setup()
+        self.preprocess_datasets()
+        self.training_loop()
+
+    def as_trainable(self) -> Any:
+        """A function for the tuner: it trains with a trial's configuration, whose parts
+        (`train_loop_config`, `scaling_config`, …) take the place of the trainer's own."""
+        from skate.train._trial import TrainerTrial
+
+        return TrainerTrial(self)
+
+    def __repr__(self) -> str:
+        shown = {"scaling_config": self.scaling_config, "run_config": self.run_config}
+        given = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        return f"<{type(self).__name__} {given}>"

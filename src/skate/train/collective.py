@@ -1,0 +1,24 @@
+"""What all workers of a training loop do together, without a back end of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._run.session import current
+
+
+def barrier() -> None:
+    """Wait until all workers have called this."""
+    _session("barrier()").meet()
+
+
+def broadcast_from_rank_zero(data: Any) -> Any:
+    """What rank 0 gives, on all workers. It must be possible to pickle it."""
+    return _session("broadcast_from_rank_zero()").meet(data)
+
+
+def _session(caller: str) -> Any:
+    session = current(f"train.collective.{caller}")
+    if not hasattr(session, "meet"):
+        raise RuntimeError(f"train.collective.{caller} is for training loops, not for trials")
+    return session

@@ -1,0 +1,5 @@
+"""Errors of training."""
+
+from skate._run.session import SessionMisuseError
+
+__all__ = ["SessionMisuseError"]

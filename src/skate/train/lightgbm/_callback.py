@@ -1,0 +1,56 @@
+"""LightGBM reports to the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import lightgbm
+
+from skate._run.boosting import BoostingReports, Metrics, Wanted
+from skate._run.checkpoint import Checkpoint
+
+MODEL_FILE = "model.txt"
+
+
+class TrainReportCallback:
+    """For `lightgbm.train(…, callbacks=[TrainReportCallback()])`: reports the metrics of each
+    iteration, as "validation-l2", and the model every `frequency` iterations and at the end."""
+
+    CHECKPOINT_NAME = MODEL_FILE
+    order = 20  # behind those that record the metrics
+
+    def __init__(
+        self,
+        metrics: Wanted = None,
+        filename: str = MODEL_FILE,
+        frequency: int = 0,
+        checkpoint_at_end: bool = True,
+        results_postprocessing_fn: Callable[[Metrics], Metrics] | None = None,
+    ) -> None:
+        self._reports = BoostingReports(
+            metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn
+        )
+
+    def __call__(self, env: Any) -> None:
+        last = env.iteration == env.end_iteration - 1
+        handle = self._reports.last_iteration if last else self._reports.iteration
+        handle(env.iteration, env.model, _metrics(env.evaluation_result_list or ()))
+
+    @classmethod
+    def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> lightgbm.Booster:
+        """The model in a checkpoint that this callback reported."""
+        with checkpoint.as_directory() as folder:
+            return lightgbm.Booster(model_file=os.path.join(folder, filename))
+
+
+def _metrics(results: Any) -> Metrics:
+    """By name; those of cross-validation have a mean and a standard deviation."""
+    found: Metrics = {}
+    for data, metric, value, *rest in results:
+        if len(rest) > 1:
+            found[f"{data}-{metric}-mean"], found[f"{data}-{metric}-stdv"] = value, rest[1]
+        else:
+            found[f"{data}-{metric}"] = value
+    return found

@@ -1,0 +1,111 @@
+"""Training a LightGBM model on several workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import lightgbm
+import numpy as np
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import RunConfig, ScalingConfig
+from skate.train._boosting import BoostingLoop, BoostingTrainer, Settings, Table
+from skate.train.lightgbm._callback import TrainReportCallback
+from skate.train.lightgbm._config import LightGBMConfig, get_network_params
+from skate.train.lightgbm._frames import normalize_pandas_for_lightgbm
+from skate.train.lightgbm.lightgbm_checkpoint import LightGBMCheckpoint
+
+
+class LightGBMLoop(BoostingLoop):
+    def model_in(self, checkpoint: Checkpoint) -> Any:
+        return LightGBMTrainer.get_model(checkpoint)
+
+    def rounds_of(self, model: Any) -> int:
+        return int(model.current_iteration())
+
+    def train(
+        self, params: dict[str, Any], tables: dict[str, Table], rounds: int, before: Any
+    ) -> None:
+        sets = {name: self._set(name, *table) for name, table in tables.items()}
+        together = {"tree_learner": "data_parallel", "pre_partition": True}
+        params = {"verbosity": -1, **together, **params}
+        _set_verbosity(params["verbosity"])
+        lightgbm.train(
+            {**params, **get_network_params()},
+            next(iter(sets.values())),
+            num_boost_round=rounds,
+            valid_sets=list(sets.values()),
+            valid_names=list(sets),
+            init_model=before,
+            **self.train_options(TrainReportCallback),
+        )
+
+    def _set(self, name: str, features: Any, labels: Any) -> lightgbm.Dataset:
+        frame = normalize_pandas_for_lightgbm(features)
+        return lightgbm.Dataset(frame, label=labels, **self.table_options(name))
+
+
+def _set_verbosity(verbosity: int) -> None:
+    """LightGBM looks at it when it makes a table, but speaks of its connections before that."""
+    lightgbm.Dataset(np.zeros((1, 1)), params={"verbosity": verbosity}).construct()
+
+
+class LightGBMTrainer(BoostingTrainer):
+    """Trains with LightGBM, whose workers build one model of all their data together.
+
+    def loop(config):
+        frame = train.get_dataset_shard("train").materialize().to_pandas()
+        table = lightgbm.Dataset(frame.drop(columns="y"), label=frame["y"])
+        params = {**config, "tree_learner": "data_parallel", "pre_partition": True,
+                  **train.lightgbm.get_network_params()}
+        lightgbm.train(params, table, valid_sets=[table], callbacks=[TrainReportCallback()])
+
+    LightGBMTrainer(loop, datasets={"train": ds},
+                    scaling_config=ScalingConfig(num_workers=2)).fit()
+
+    or, without a loop:
+
+    LightGBMTrainer(params={"objective": "l2"}, label_column="y", datasets={"train": ds}).fit()
+    """
+
+    __doc__ = f"{__doc__}\n{BoostingTrainer.__doc__}"
+    _loop_class = LightGBMLoop
+
+    def __init__(
+        self,
+        train_loop_per_worker: Callable[..., Any] | None = None,
+        *,
+        train_loop_config: dict[str, Any] | None = None,
+        lightgbm_config: LightGBMConfig | None = None,
+        scaling_config: ScalingConfig | dict[str, Any] | None = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        datasets: dict[str, Any] | None = None,
+        dataset_config: Any = None,
+        preprocessor: Any = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+        metadata: dict[str, Any] | None = None,
+        label_column: str | None = None,
+        params: dict[str, Any] | None = None,
+        num_boost_round: int | None = None,
+        dmatrix_params: dict[str, dict[str, Any]] | None = None,
+        **train_kwargs: Any,
+    ) -> None:
+        super().__init__(
+            train_loop_per_worker,
+            Settings(label_column, params, num_boost_round, dmatrix_params, train_kwargs),
+            train_loop_config=train_loop_config,
+            backend_config=lightgbm_config or LightGBMConfig(),
+            scaling_config=scaling_config,
+            run_config=run_config,
+            datasets=datasets,
+            dataset_config=dataset_config,
+            preprocessor=preprocessor,
+            resume_from_checkpoint=resume_from_checkpoint,
+            metadata=metadata,
+        )
+
+    @classmethod
+    def get_model(cls, checkpoint: Checkpoint) -> lightgbm.Booster:
+        """The model in a checkpoint of this trainer."""
+        return LightGBMCheckpoint.from_checkpoint(checkpoint).get_model()

@@ -1,0 +1,18 @@
+"""Scores of a fitted estimator."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+def scores(estimator: Any, features: Any, labels: Any, scoring: Any) -> dict[str, Any]:
+    """By name, as `cross_validate` names them: `test_score`, or `test_…` for each of several."""
+    from sklearn.metrics import check_scoring
+
+    began = time.perf_counter()
+    scorer = scoring if callable(scoring) else check_scoring(estimator, scoring)
+    found = scorer(estimator, features, labels)
+    named = found if isinstance(found, dict) else {"score": found}
+    took = {"score_time": time.perf_counter() - began}
+    return {**took, **{f"test_{name}": value for name, value in named.items()}}

@@ -1,0 +1,44 @@
+"""Training with PyTorch."""
+
+from typing import Any
+
+from skate._imports import try_import
+
+try_import("torch", "torch")
+
+from skate.train.torch._config import TorchConfig  # noqa: E402
+from skate.train.torch._devices import get_device, get_devices  # noqa: E402
+from skate.train.torch._loaders import prepare_data_loader  # noqa: E402
+from skate.train.torch._models import (  # noqa: E402
+    accelerate,
+    backward,
+    enable_reproducibility,
+    prepare_model,
+    prepare_optimizer,
+)
+from skate.train.torch.torch_checkpoint import TorchCheckpoint, load_checkpoint  # noqa: E402
+from skate.train.torch.torch_trainer import TorchTrainer  # noqa: E402
+
+__all__ = [
+    "TorchCheckpoint",
+    "TorchConfig",
+    "TorchPredictor",
+    "TorchTrainer",
+    "accelerate",
+    "backward",
+    "enable_reproducibility",
+    "get_device",
+    "get_devices",
+    "load_checkpoint",
+    "prepare_data_loader",
+    "prepare_model",
+    "prepare_optimizer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TorchPredictor":
+        from skate.predict import TorchPredictor
+
+        return TorchPredictor
+    raise AttributeError(f"module 'skate.train.torch' has no attribute {name!r}")

@@ -1,0 +1,111 @@
+"""How PyTorch workers find each other: a process group, over loopback or a file."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from skate.train._group import WorkerGroup
+from skate.train.backend import Backend, BackendConfig
+
+INIT_METHODS = ("env", "tcp")
+
+
+@dataclass
+class TorchConfig(BackendConfig):
+    """`backend`: "gloo" or "nccl" (None: nccl where there are GPUs), or as torch.distributed takes
+    it. `init_method`: "env" or "tcp". `timeout_s` ends a collective operation that is stuck."""
+
+    backend: str | None = None
+    init_method: str = "env"
+    timeout_s: int = 1800
+
+    def __post_init__(self) -> None:
+        if self.init_method not in INIT_METHODS:
+            raise ValueError(f"init_method is one of {INIT_METHODS}; got {self.init_method!r}")
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        return TorchBackend
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "backend": self.backend,
+            "init_method": self.init_method,
+            "timeout_s": self.timeout_s,
+        }
+
+
+class TorchBackend(Backend):
+    """`torch.distributed` in each worker, as torchrun would have set it up."""
+
+    share_cuda_visible_devices = True
+
+    def on_start(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
+        gpus = worker_group.get_resources_per_worker().get("GPU", 0)
+        backend = backend_config.backend or ("nccl" if gpus else "gloo")
+        size = len(worker_group)
+        import skate
+
+        port = worker_group.execute_single(0, _free_port)
+        skate.get(
+            [
+                worker_group.execute_single_async(
+                    rank, _connect, backend, backend_config, rank, size, port
+                )
+                for rank in range(size)
+            ]
+        )
+
+    def on_training_start(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
+        worker_group.execute(_name_device)
+
+    def on_shutdown(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
+        worker_group.execute(_disconnect)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _connect(backend: str, config: TorchConfig, rank: int, size: int, port: int) -> None:
+    import torch.distributed as dist
+
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(size),
+        LOCAL_WORLD_SIZE=str(size),
+        NODE_RANK="0",
+    )
+    if "gloo" in backend:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group(
+        backend,
+        init_method="env://" if config.init_method == "env" else f"tcp://127.0.0.1:{port}",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=config.timeout_s),
+    )
+
+
+def _name_device() -> None:
+    """For Hugging Face's accelerate, which would choose by itself."""
+    from skate.train.torch._devices import get_device
+
+    os.environ["ACCELERATE_TORCH_DEVICE"] = str(get_device())
+
+
+def _disconnect() -> None:
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()

@@ -1,0 +1,159 @@
+"""Data loaders, shared out between the workers."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import (
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+)
+
+from skate._run.session import current
+from skate.train.torch._devices import get_device, moved
+from skate.train.torch._models import acceleration
+
+
+def prepare_data_loader(
+    data_loader: DataLoader[Any],
+    add_dist_sampler: bool = True,
+    move_to_device: bool = True,
+    auto_transfer: bool = True,
+) -> DataLoader[Any]:
+    """The loader of this worker's part of the data, which brings batches to its device.
+
+    With several workers a DistributedSampler takes the place of the sampler, shuffling if that
+    did; each `iter()` is a new epoch of it, unless the loop calls `set_epoch` itself. On a GPU,
+    `auto_transfer` copies the next batch while this one is used.
+    """
+    session = current("train.torch.prepare_data_loader()")
+    size, rank = session.whereabouts.world_size, session.whereabouts.world_rank
+    if add_dist_sampler and size > 1 and _can_be_split(data_loader):
+        data_loader = _split(data_loader, size, rank)
+    if not move_to_device:
+        return data_loader
+    return PreparedDataLoader(data_loader, get_device(), auto_transfer)
+
+
+def _can_be_split(loader: DataLoader[Any]) -> bool:
+    own = isinstance(loader.sampler, DistributedSampler)
+    return not own and not isinstance(loader.dataset, IterableDataset)
+
+
+def _split(loader: DataLoader[Any], size: int, rank: int) -> DataLoader[Any]:
+    if (
+        loader.batch_size is None
+        or type(loader.batch_sampler) is not torch.utils.data.BatchSampler
+    ):
+        raise ValueError(
+            "this data loader makes its batches with a sampler of its own "
+            f"({type(loader.batch_sampler).__name__}), which cannot be split between workers; "
+            "give prepare_data_loader add_dist_sampler=False and split it yourself"
+        )
+    if not isinstance(loader.sampler, (SequentialSampler, RandomSampler)) and rank == 0:
+        warnings.warn(
+            f"a DistributedSampler takes the place of {type(loader.sampler).__name__}; "
+            "add_dist_sampler=False keeps yours",
+            stacklevel=3,
+        )
+    seed = acceleration("prepare_data_loader").seed
+    sampler: Any = DistributedSampler(
+        loader.dataset,
+        num_replicas=size,
+        rank=rank,
+        shuffle=not isinstance(loader.sampler, SequentialSampler),
+        seed=seed or 0,
+    )
+    options: dict[str, Any] = {
+        name: getattr(loader, name)
+        for name in ("batch_size", "num_workers", "collate_fn", "pin_memory", "drop_last",
+                     "timeout", "persistent_workers", "prefetch_factor",
+                     "multiprocessing_context", "worker_init_fn", "generator")
+    }  # fmt: skip
+    if seed is not None:
+        options["worker_init_fn"] = SeededWorker(loader.worker_init_fn)
+        options["generator"] = torch.Generator().manual_seed(seed)
+    return DataLoader(loader.dataset, sampler=sampler, **options)
+
+
+class SeededWorker:
+    """Seeds what a data loader's process uses besides torch."""
+
+    def __init__(self, then: Callable[[int], None] | None) -> None:
+        self._then = then
+
+    def __call__(self, number: int) -> None:
+        import numpy as np
+
+        seed = torch.initial_seed() % 2**32
+        np.random.seed(seed)
+        random.seed(seed)
+        if self._then is not None:
+            self._then(number)
+
+
+class PreparedDataLoader(DataLoader[Any]):
+    """The loader it was made from, whose batches arrive on a device."""
+
+    def __init__(self, loader: DataLoader[Any], device: torch.device, ahead: bool) -> None:
+        self.__dict__.update(loader.__dict__)
+        self._loader = loader
+        self.device = device
+        self._stream: Any = None
+        if ahead and device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._epochs = 0
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Any:
+        self._begin_epoch()
+        if self.device.type == "cpu":
+            return iter(self._loader)
+        return self._moved()
+
+    def _begin_epoch(self) -> None:
+        """Another order in each epoch, as a loader that shuffles has it; a loop that counts by
+        itself is left alone."""
+        sampler = self._loader.sampler
+        if isinstance(sampler, DistributedSampler):
+            if sampler.epoch == self._epochs - 1:
+                sampler.set_epoch(self._epochs)
+            self._epochs = sampler.epoch + 1
+
+    def _moved(self) -> Iterator[Any]:
+        waiting: list[Any] = []
+        for batch in self._loader:
+            with torch.cuda.stream(self._stream):
+                waiting.append(moved(batch, self.device, non_blocking=self._stream is not None))
+            if len(waiting) > 1:
+                yield self._arrived(waiting.pop(0))
+        yield from map(self._arrived, waiting)
+
+    def _arrived(self, batch: Any) -> Any:
+        if self._stream is not None:
+            current_stream = torch.cuda.current_stream(self.device)
+            current_stream.wait_stream(self._stream)
+            _record(batch, current_stream)
+        return batch
+
+
+def _record(value: Any, stream: Any) -> None:
+    """Memory that another stream has filled must not be reused before this one has read it."""
+    if isinstance(value, torch.Tensor):
+        if value.is_cuda:
+            value.record_stream(stream)
+    elif isinstance(value, dict):
+        for inner in value.values():
+            _record(inner, stream)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _record(inner, stream)

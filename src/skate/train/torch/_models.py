@@ -1,0 +1,159 @@
+"""Models and optimizers, prepared for several workers and for mixed precision."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from skate._run.session import current
+from skate.train.torch._devices import get_device
+
+STRATEGIES = ("ddp", "fsdp", None)
+
+
+@dataclass
+class Acceleration:
+    """What a worker's loop has switched on."""
+
+    amp: bool = False
+    scaler: Any = None
+    seed: int | None = None
+
+
+def acceleration(caller: str) -> Acceleration:
+    """That of the current session."""
+    session = current(f"train.torch.{caller}()")
+    found: Acceleration = session.__dict__.setdefault("acceleration", Acceleration())
+    return found
+
+
+def prepare_model(
+    model: torch.nn.Module,
+    move_to_device: bool | torch.device = True,
+    parallel_strategy: str | None = "ddp",
+    parallel_strategy_kwargs: dict[str, Any] | None = None,
+    *,
+    wrap_ddp: bool = True,
+    ddp_kwargs: dict[str, Any] | None = None,
+) -> torch.nn.Module:
+    """The model on this worker's device, with its gradients averaged over all workers ("ddp") or
+    its parameters spread over them ("fsdp"). `wrap_ddp` and `ddp_kwargs` are older spellings."""
+    session = current("train.torch.prepare_model()")
+    if parallel_strategy not in STRATEGIES:
+        raise ValueError(f"parallel_strategy is one of {STRATEGIES}; got {parallel_strategy!r}")
+    device = move_to_device if isinstance(move_to_device, torch.device) else get_device()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if move_to_device:
+        model = model.to(device)
+    if acceleration("prepare_model").amp:
+        model = _in_mixed_precision(model, device)
+    options = {**(ddp_kwargs or {}), **(parallel_strategy_kwargs or {})}
+    if session.whereabouts.world_size == 1 or parallel_strategy is None or not wrap_ddp:
+        return model
+    if parallel_strategy == "fsdp":
+        from torch.distributed.fsdp import FullyShardedDataParallel
+
+        if device.type == "cpu":
+            options = {"device_id": device, **options}
+        return FullyShardedDataParallel(model, **options)
+    if device.type == "cuda":
+        options = {"device_ids": [device], "output_device": device, **options}
+    return torch.nn.parallel.DistributedDataParallel(model, **options)
+
+
+def _in_mixed_precision(model: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+    """Its forward runs under autocast; a copy, as in a checkpoint, is what it was before."""
+    original = type(model)
+
+    class InMixedPrecision(original):  # type: ignore[misc, valid-type]
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            with torch.autocast(device.type):
+                return super().forward(*args, **kwargs)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            twin = original.__new__(original)
+            twin.__dict__ = self.__dict__
+            return _itself, (twin,)
+
+    InMixedPrecision.__name__, InMixedPrecision.__qualname__ = original.__name__, original.__name__
+    model.__class__ = InMixedPrecision
+    return model
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def accelerate(amp: bool = False) -> None:
+    """Train in mixed precision with `amp=True`. To be called first in the loop."""
+    session = current("train.torch.accelerate()")
+    if "acceleration" in session.__dict__:
+        raise RuntimeError(
+            "train.torch.accelerate() is to be called once, and before prepare_model, "
+            "prepare_data_loader and prepare_optimizer"
+        )
+    found = acceleration("accelerate")
+    found.amp = amp
+    if amp:
+        found.scaler = torch.amp.GradScaler(get_device().type)
+
+
+def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer, whose steps undo the scaling of mixed precision."""
+    return ScaledOptimizer(optimizer, acceleration("prepare_optimizer").scaler)
+
+
+def backward(tensor: torch.Tensor) -> None:
+    """`tensor.backward()`, scaled for mixed precision."""
+    scaler = acceleration("backward").scaler
+    (tensor if scaler is None else scaler.scale(tensor)).backward()
+
+
+class ScaledOptimizer(torch.optim.Optimizer):
+    """The same optimizer, all but its steps."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, scaler: Any) -> None:
+        self.__dict__.update(optimizer.__dict__)
+        self.optimizer = optimizer
+        self.scaler = scaler
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        self.optimizer.add_param_group(param_group)
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        self.optimizer.load_state_dict(state_dict)
+        self.__dict__.update(state=self.optimizer.state, param_groups=self.optimizer.param_groups)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.optimizer.state_dict()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.optimizer.zero_grad(set_to_none)
+
+    def step(self, closure: Any = None) -> Any:
+        if self.scaler is None:
+            return self.optimizer.step(closure)
+        if closure is not None:
+            raise ValueError("an optimizer with a closure cannot be used in mixed precision")
+        done = self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return done
+
+
+def enable_reproducibility(seed: int = 0) -> None:
+    """The same numbers in every run: seeds torch, NumPy, random and the workers of data loaders,
+    and keeps to deterministic algorithms."""
+    acceleration("enable_reproducibility").seed = seed
+    import numpy as np
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"

@@ -1,0 +1,54 @@
+"""XGBoost reports to the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import xgboost
+
+from skate._run.boosting import BoostingReports, Metrics, Wanted
+from skate._run.checkpoint import Checkpoint
+
+MODEL_FILE = "model.ubj"
+
+
+class TrainReportCallback(xgboost.callback.TrainingCallback):
+    """For `xgboost.train(…, callbacks=[TrainReportCallback()])`: reports the metrics of each
+    iteration, as "validation-rmse", and the model every `frequency` iterations and at the end."""
+
+    CHECKPOINT_NAME = MODEL_FILE
+
+    def __init__(
+        self,
+        metrics: Wanted = None,
+        filename: str = MODEL_FILE,
+        frequency: int = 0,
+        checkpoint_at_end: bool = True,
+        results_postprocessing_fn: Callable[[Metrics], Metrics] | None = None,
+    ) -> None:
+        self._reports = BoostingReports(
+            metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn
+        )
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        found = {
+            f"{data}-{metric}": values[-1]
+            for data, metrics in evals_log.items()
+            for metric, values in metrics.items()
+        }
+        self._reports.iteration(epoch, model, found)
+        return False
+
+    def after_training(self, model: Any) -> Any:
+        self._reports.end(model.num_boosted_rounds() - 1, model)
+        return model
+
+    @classmethod
+    def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> xgboost.Booster:
+        """The model in a checkpoint that this callback reported."""
+        booster = xgboost.Booster()
+        with checkpoint.as_directory() as folder:
+            booster.load_model(os.path.join(folder, filename))
+        return booster

@@ -1,0 +1,80 @@
+"""How XGBoost workers find each other: a tracker, in the process of rank 0."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any
+
+from skate.train._group import WorkerGroup
+from skate.train.backend import Backend, BackendConfig
+
+COMMUNICATORS = ("rabit",)
+
+
+@dataclass
+class XGBoostConfig(BackendConfig):
+    """`xgboost_communicator`: how the workers talk to each other; there is one way, "rabit"."""
+
+    xgboost_communicator: str = "rabit"
+
+    def __post_init__(self) -> None:
+        if self.xgboost_communicator not in COMMUNICATORS:
+            raise ValueError(
+                f"xgboost_communicator is one of {COMMUNICATORS}; "
+                f"got {self.xgboost_communicator!r}"
+            )
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        return XGBoostBackend
+
+    @property
+    def train_func_context(self) -> Any:
+        return connected
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"xgboost_communicator": self.xgboost_communicator}
+
+
+class XGBoostBackend(Backend):
+    """Inside the loop of each worker XGBoost is connected to that of the others."""
+
+    def on_start(self, worker_group: WorkerGroup, backend_config: XGBoostConfig) -> None:
+        size = len(worker_group)
+        if size < 2:
+            return
+        arguments = worker_group.execute_single(0, _start_tracker, size)
+        for rank in range(size):
+            worker_group.execute_single(rank, _remember, arguments, rank)
+
+
+_arguments: dict[str, Any] = {}
+_trackers: list[Any] = []
+
+
+def _start_tracker(size: int) -> dict[str, Any]:
+    """In the process of rank 0, so that the tracker ends with the group."""
+    from xgboost.tracker import RabitTracker
+
+    tracker = RabitTracker(n_workers=size, host_ip="127.0.0.1", sortby="task")
+    tracker.start()
+    Thread(target=tracker.wait_for, name="skate-xgboost-tracker", daemon=True).start()
+    _trackers.append(tracker)
+    return dict(tracker.worker_args())
+
+
+def _remember(arguments: dict[str, Any], rank: int) -> None:
+    # The tracker gives out ranks in the order of these names.
+    _arguments.update(arguments, dmlc_task_id=f"{rank:08}")
+
+
+def connected() -> AbstractContextManager[Any]:
+    """In which a worker's loop runs."""
+    if not _arguments:
+        return nullcontext()
+    from xgboost.collective import CommunicatorContext
+
+    context: AbstractContextManager[Any] = CommunicatorContext(**_arguments)
+    return context

@@ -1,0 +1,96 @@
+"""Training an XGBoost model on several workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import xgboost
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import RunConfig, ScalingConfig
+from skate.train._boosting import BoostingLoop, BoostingTrainer, Settings, Table
+from skate.train.xgboost._callback import TrainReportCallback
+from skate.train.xgboost._config import XGBoostConfig
+from skate.train.xgboost.xgboost_checkpoint import XGBoostCheckpoint
+
+
+class XGBoostLoop(BoostingLoop):
+    def model_in(self, checkpoint: Checkpoint) -> Any:
+        return XGBoostTrainer.get_model(checkpoint)
+
+    def rounds_of(self, model: Any) -> int:
+        return int(model.num_boosted_rounds())
+
+    def train(
+        self, params: dict[str, Any], tables: dict[str, Table], rounds: int, before: Any
+    ) -> None:
+        matrices = {
+            name: xgboost.DMatrix(features, label=labels, **self.table_options(name))
+            for name, (features, labels) in tables.items()
+        }
+        xgboost.train(
+            params,
+            next(iter(matrices.values())),
+            num_boost_round=rounds,
+            evals=[(matrix, name) for name, matrix in matrices.items()],
+            xgb_model=before,
+            **{"verbose_eval": False, **self.train_options(TrainReportCallback)},
+        )
+
+
+class XGBoostTrainer(BoostingTrainer):
+    """Trains with XGBoost, whose workers build one model of all their data together.
+
+    def loop(config):
+        frame = train.get_dataset_shard("train").materialize().to_pandas()
+        table = xgboost.DMatrix(frame.drop(columns="y"), label=frame["y"])
+        xgboost.train(config, table, evals=[(table, "train")], callbacks=[TrainReportCallback()])
+
+    XGBoostTrainer(loop, datasets={"train": ds}, scaling_config=ScalingConfig(num_workers=2)).fit()
+
+    or, without a loop:
+
+    XGBoostTrainer(params={"eta": 0.1}, label_column="y", datasets={"train": ds}).fit()
+    """
+
+    __doc__ = f"{__doc__}\n{BoostingTrainer.__doc__}"
+    _loop_class = XGBoostLoop
+
+    def __init__(
+        self,
+        train_loop_per_worker: Callable[..., Any] | None = None,
+        *,
+        train_loop_config: dict[str, Any] | None = None,
+        xgboost_config: XGBoostConfig | None = None,
+        scaling_config: ScalingConfig | dict[str, Any] | None = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        datasets: dict[str, Any] | None = None,
+        dataset_config: Any = None,
+        preprocessor: Any = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+        metadata: dict[str, Any] | None = None,
+        label_column: str | None = None,
+        params: dict[str, Any] | None = None,
+        num_boost_round: int | None = None,
+        dmatrix_params: dict[str, dict[str, Any]] | None = None,
+        **train_kwargs: Any,
+    ) -> None:
+        super().__init__(
+            train_loop_per_worker,
+            Settings(label_column, params, num_boost_round, dmatrix_params, train_kwargs),
+            train_loop_config=train_loop_config,
+            backend_config=xgboost_config or XGBoostConfig(),
+            scaling_config=scaling_config,
+            run_config=run_config,
+            datasets=datasets,
+            dataset_config=dataset_config,
+            preprocessor=preprocessor,
+            resume_from_checkpoint=resume_from_checkpoint,
+            metadata=metadata,
+        )
+
+    @classmethod
+    def get_model(cls, checkpoint: Checkpoint) -> xgboost.Booster:
+        """The model in a checkpoint of this trainer."""
+        return XGBoostCheckpoint.from_checkpoint(checkpoint).get_model()

@@ -1,0 +1,72 @@
+"""The table of trials on a terminal, redrawn in its place: sorted, with the time left."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate._imports import is_installed
+from skate.tune.progress_reporter import TuneReporterBase, headline
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+
+class LiveReporter(TuneReporterBase):
+    """Used by itself when the output is a terminal and rich is installed."""
+
+    def __init__(self) -> None:
+        super().__init__(max_report_frequency=0, sort_by_metric=True)
+        self._live: Any = None
+        self._drawn = 0.0
+
+    @staticmethod
+    def usable() -> bool:
+        """Whether somebody would see it."""
+        import sys
+
+        return sys.stdout.isatty() and is_installed("rich")
+
+    def should_report(self, trials: list[Trial], done: bool = False) -> bool:
+        return done or time.monotonic() - self._drawn > 0.25
+
+    def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
+        from rich.live import Live
+
+        self._drawn = time.monotonic()
+        if self._live is None:
+            self._live = Live(auto_refresh=False)
+            self._live.start()
+        self._live.update(self._drawing(trials), refresh=True)
+        if done:
+            self._live.stop()
+            self._live = None
+
+    def _drawing(self, trials: list[Trial]) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table()
+        columns = self._columns(trials)
+        for header in ("Trial name", "status", *(header for _, header, _ in columns)):
+            table.add_column(header)
+        for trial in self._chosen(trials):
+            cells = (_cell(get(trial)) for _, _, get in columns)
+            table.add_row(str(trial), trial.status, *cells)
+        best = self._best_line(trials)
+        head = f"{headline(trials, self._total_samples)}{self._time_left(trials)}"
+        return Group(Text(head), table, *([Text(best)] if best else []))
+
+    def _time_left(self, trials: list[Trial]) -> str:
+        """From how long the finished trials took."""
+        total = self._total_samples or len(trials)
+        done = sum(trial.is_finished() for trial in trials)
+        passed = time.time() - self._start_time
+        if not done or done >= total:
+            return f", {passed:.0f} s"
+        return f", {passed:.0f} s, about {passed / done * (total - done):.0f} s left"
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,47 @@
+"""Tables of plain text: numbers to the right, their points below each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def text_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table with a frame."""
+    columns = [_column(name, [row[i] for row in rows]) for i, name in enumerate(headers)]
+    frame = "+".join("-" * (len(column[0]) + 2) for column in columns)
+    ruler = "+".join("-" * (len(column[0]) + 2) for column in columns).replace("+", "+")
+    lines = [f"| {' | '.join(cells)} |" for cells in zip(*columns, strict=True)]
+    return "\n".join([f"+{frame}+", lines[0], f"|{ruler}|", *lines[1:], f"+{frame}+"])
+
+
+def _column(name: str, values: list[Any]) -> list[str]:
+    """The header and the cells, all of the same width."""
+    known = [value for value in values if value is not None and value != ""]
+    numeric = bool(known) and all(_is_number(value) for value in known)
+    cells = [_cell(value, numeric) for value in values]
+    if numeric:
+        decimals = max((_decimals(cell) for cell in cells), default=-1)
+        cells = [cell + " " * (decimals - _decimals(cell)) for cell in cells]
+    width = max([len(name) + 2, *map(len, cells)])
+    if numeric:
+        return [name.rjust(width), *(cell.rjust(width) for cell in cells)]
+    return [name.ljust(width), *(cell.ljust(width) for cell in cells)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _cell(value: Any, numeric: bool) -> str:
+    if value is None:
+        return ""
+    return format(value, "g") if numeric and isinstance(value, float) else str(value)
+
+
+def _decimals(cell: str) -> int:
+    """How many characters are behind the point; -1 for whole numbers."""
+    place = cell.rfind(".")
+    if place < 0:
+        place = cell.lower().rfind("e")
+    return len(cell) - place - 1 if place >= 0 else -1

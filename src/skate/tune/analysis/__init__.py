@@ -1,0 +1,5 @@
+"""What a search has found."""
+
+from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+
+__all__ = ["ExperimentAnalysis"]

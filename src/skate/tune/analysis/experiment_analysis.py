@@ -1,0 +1,275 @@
+"""All trials of an experiment, from memory or from its folder: the best, tables, checkpoints."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from skate._imports import try_import
+from skate._run.storage import Storage
+from skate._run.values import flatten, lookup
+from skate.tune.experiment._states import STATE_FILE, trials_of
+from skate.tune.result import CONFIG_PREFIX, EXPR_RESULT_FILE, TRAINING_ITERATION
+from skate.tune.utils.util import flatten_dict
+
+if TYPE_CHECKING:
+    from skate._run.checkpoint import Checkpoint
+    from skate.tune.experiment.trial import Trial
+
+SCOPES = ("all", "last", "avg", "last-5-avg", "last-10-avg")
+
+
+class ExperimentAnalysis:
+    """`experiment_checkpoint_path` is the experiment's folder, also of one that still runs.
+
+    `default_metric` and `default_mode` are used where none are given.
+    """
+
+    def __init__(
+        self,
+        experiment_checkpoint_path: Any,
+        *,
+        storage_filesystem: Any = None,
+        trials: list[Trial] | None = None,
+        default_metric: str | None = None,
+        default_mode: str | None = None,
+    ) -> None:
+        from skate.tune.result import DEFAULT_METRIC
+
+        if default_mode not in (None, "min", "max"):
+            raise ValueError(f"default_mode takes 'min' or 'max'; got {default_mode!r}")
+        if default_metric is None and default_mode:
+            default_metric = DEFAULT_METRIC
+        self.default_metric = default_metric
+        self.default_mode = default_mode
+        self._storage = _storage_at(experiment_checkpoint_path, storage_filesystem)
+        if trials is None and not self._storage.exists(STATE_FILE):
+            raise ValueError(
+                f"there is no experiment at {self._storage.path!r}: its folder, "
+                f"storage_path/name, has a file {STATE_FILE}"
+            )
+        self.trials = trials_of(self._storage, stub=True) if trials is None else trials
+        self._dataframes: dict[str, Any] | None = None
+
+    @property
+    def experiment_path(self) -> str:
+        """The experiment's folder."""
+        return self._storage.path
+
+    @property
+    def _fs(self) -> Any:
+        return self._storage.filesystem
+
+    # -- the best ----------------------------------------------------------------------------
+
+    def get_best_trial(
+        self,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,
+    ) -> Trial | None:
+        """The trial with the best value of a metric; None if none has one.
+
+        `scope` says which value of a trial counts: its last, the best of all ("all"), the mean
+        ("avg") or that of the last few ("last-5-avg", "last-10-avg").
+        """
+        if len(self.trials) == 1:
+            return self.trials[0]
+        metric, mode = self._metric(metric), self._mode(mode)
+        if scope not in SCOPES:
+            raise ValueError(f"scope takes one of {SCOPES}; got {scope!r}")
+        scored = [
+            (trial.metric_analysis[metric][mode if scope == "all" else scope], trial)
+            for trial in self.trials
+            if metric in trial.metric_analysis
+        ]
+        if filter_nan_and_inf:
+            scored = [pair for pair in scored if math.isfinite(pair[0])]
+        choose = max if mode == "max" else min
+        return choose(scored, key=lambda pair: pair[0])[1] if scored else None
+
+    def get_best_config(
+        self, metric: str | None = None, mode: str | None = None, scope: str = "last"
+    ) -> dict[str, Any] | None:
+        """The configuration of the best trial."""
+        trial = self.get_best_trial(metric, mode, scope)
+        return trial.config if trial else None
+
+    def get_best_logdir(
+        self, metric: str | None = None, mode: str | None = None, scope: str = "last"
+    ) -> str | None:
+        """The folder of the best trial."""
+        trial = self.get_best_trial(metric, mode, scope)
+        return trial.path if trial else None
+
+    def get_best_checkpoint(
+        self, trial: Trial, metric: str | None = None, mode: str | None = None
+    ) -> Checkpoint | None:
+        """The checkpoint of a trial with the best value of a metric; None if there is none."""
+        metric = metric or self.default_metric or TRAINING_ITERATION
+        mode = self._mode(mode)
+        scored = [
+            (value, checkpoint)
+            for checkpoint, metrics in trial.get_best_checkpoints()
+            if (value := lookup(metrics, metric)) is not None and not math.isnan(value)
+        ]
+        choose = max if mode == "max" else min
+        return choose(scored, key=lambda pair: pair[0])[1] if scored else None
+
+    def get_last_checkpoint(
+        self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
+    ) -> Checkpoint | None:
+        """The last checkpoint of a trial, or of the best one."""
+        trial = trial or self.get_best_trial(metric, mode)
+        return self.get_best_checkpoint(trial, TRAINING_ITERATION, "max") if trial else None
+
+    @property
+    def best_trial(self) -> Trial:
+        """By the default metric and mode."""
+        self._check_defaults("best_trial")
+        found = self.get_best_trial()
+        if found is None:
+            raise ValueError(f"no trial has reported {self.default_metric!r}")
+        return found
+
+    @property
+    def best_config(self) -> dict[str, Any]:
+        """The configuration of the best trial."""
+        self._check_defaults("best_config")
+        return self.best_trial.config
+
+    @property
+    def best_checkpoint(self) -> Checkpoint | None:
+        """The best checkpoint of the best trial."""
+        self._check_defaults("best_checkpoint")
+        return self.get_best_checkpoint(self.best_trial)
+
+    @property
+    def best_logdir(self) -> str:
+        """The folder of the best trial."""
+        self._check_defaults("best_logdir")
+        return self.best_trial.path
+
+    @property
+    def best_result(self) -> dict[str, Any]:
+        """The last result of the best trial."""
+        self._check_defaults("best_result")
+        return self.best_trial.last_result
+
+    @property
+    def best_dataframe(self) -> Any:
+        """All results of the best trial."""
+        self._check_defaults("best_dataframe")
+        return self.trial_dataframes[self.best_trial.trial_id]
+
+    @property
+    def best_result_df(self) -> Any:
+        """The last result of the best trial as a table."""
+        pandas = try_import("pandas", "data")
+        return pandas.DataFrame.from_records([flatten_dict(self.best_result)], index="trial_id")
+
+    # -- all ---------------------------------------------------------------------------------
+
+    @property
+    def results(self) -> dict[str, dict[str, Any]]:
+        """The last result of each trial, by its id."""
+        return {trial.trial_id: trial.last_result for trial in self.trials}
+
+    @property
+    def results_df(self) -> Any:
+        """The last result of each trial as a table."""
+        pandas = try_import("pandas", "data")
+        rows = [flatten_dict(trial.last_result) for trial in self.trials if trial.last_result]
+        return pandas.DataFrame.from_records(rows, index="trial_id" if rows else None)
+
+    @property
+    def trial_dataframes(self) -> dict[str, Any]:
+        """All results of each trial as a table, by its id."""
+        if self._dataframes is None:
+            self._dataframes = {trial.trial_id: self._frame(trial) for trial in self.trials}
+        return self._dataframes
+
+    def _frame(self, trial: Trial) -> Any:
+        pandas = try_import("pandas", "data")
+        return pandas.DataFrame([dict(flatten(row)) for row in _history(trial)])
+
+    def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
+        """The configuration of each trial, by its id; with `prefix` flat, as "config/lr"."""
+        return {
+            trial.trial_id: flatten_dict({CONFIG_PREFIX: trial.config}) if prefix else trial.config
+            for trial in self.trials
+        }
+
+    def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
+        """One row per trial: its last result, or the one with the best value of a metric, and
+        its configuration."""
+        pandas = try_import("pandas", "data")
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode takes 'min' or 'max'; got {mode!r}")
+        if mode and not metric:
+            raise ValueError("with a `mode`, dataframe() needs a `metric`")
+        rows = [row for trial in self.trials if (row := self._row(trial, metric, mode))]
+        return pandas.DataFrame(rows)
+
+    def _row(self, trial: Trial, metric: str | None, mode: str | None) -> dict[str, Any]:
+        result = trial.last_result
+        if metric and mode:
+            choose = max if mode == "max" else min
+            scored = [row for row in _history(trial) if lookup(row, metric) is not None]
+            result = choose(scored, key=lambda row: lookup(row, metric)) if scored else {}
+        if not result:
+            return {}
+        flat = flatten_dict({k: v for k, v in result.items() if k != CONFIG_PREFIX})
+        config = flatten_dict({CONFIG_PREFIX: trial.config})
+        return {**flat, **config, "logdir": trial.trial_id}
+
+    def stats(self) -> dict[str, Any]:
+        """How many trials there are, by status."""
+        from collections import Counter
+
+        return dict(Counter(trial.status for trial in self.trials))
+
+    # -- defaults ----------------------------------------------------------------------------
+
+    def _metric(self, metric: str | None) -> str:
+        metric = metric or self.default_metric
+        if metric is None:
+            raise ValueError("which metric? Give one here, or to tune.run() or TuneConfig")
+        return metric
+
+    def _mode(self, mode: str | None) -> str:
+        mode = mode or self.default_mode
+        if mode is None:
+            raise ValueError("which mode? Give 'min' or 'max' here, or to tune.run()")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode takes 'min' or 'max'; got {mode!r}")
+        return mode
+
+    def _check_defaults(self, name: str) -> None:
+        if not self.default_metric or not self.default_mode:
+            raise ValueError(
+                f"`{name}` needs the metric and mode of the search: give both to tune.run() or "
+                f"TuneConfig, or use get_best_trial(metric, mode)"
+            )
+
+
+Analysis = ExperimentAnalysis  # its name until Ray 2.0
+
+
+def _storage_at(path: Any, filesystem: Any) -> Storage:
+    if isinstance(path, Storage):
+        return path
+    text = os.fspath(path)
+    if text.endswith(STATE_FILE):
+        text = text[: -len(STATE_FILE)].rstrip("/")
+    return Storage.at(text, filesystem)
+
+
+def _history(trial: Trial) -> list[dict[str, Any]]:
+    """All results of a trial; of one that was repeated after a failure, the later."""
+    by_iteration: dict[Any, dict[str, Any]] = {}
+    for number, row in enumerate(trial.storage.lines(EXPR_RESULT_FILE)):
+        by_iteration[row.get(TRAINING_ITERATION, -number - 1)] = row
+    return list(by_iteration.values())

@@ -1,0 +1,274 @@
+"""From arguments to a finished experiment."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import skate
+from skate._run.loggers import default_loggers
+from skate._run.loggers.base import LoggerCallback
+from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+from skate.tune.error import TuneError
+from skate.tune.execution.controller import TuneController
+from skate.tune.execution.pool import Pool
+from skate.tune.execution.programs import is_class
+from skate.tune.execution.resume import take_up
+from skate.tune.execution.runner import Runner
+from skate.tune.execution.snapshots import Snapshots
+from skate.tune.execution.state import StateLog
+from skate.tune.experiment.experiment import Experiment
+from skate.tune.experiment.trial import Trial
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from skate.tune.search.basic_variant import BasicVariantGenerator
+from skate.tune.search.concurrency_limiter import ConcurrencyLimiter
+from skate.tune.search.search_algorithm import SearchAlgorithm
+from skate.tune.search.search_generator import SearchGenerator
+from skate.tune.search.searcher import Searcher
+from skate.tune.search.variant_generator import has_unresolved_values
+from skate.tune.stopper._criteria import DictStopper
+from skate.tune.stopper.stopper import CombinedStopper
+from skate.tune.stopper.timeout import TimeoutStopper
+from skate.tune.tune_config import ResumeConfig
+
+logger = logging.getLogger(__name__)
+
+_FLUSH_EVERY = 0.5  # seconds between writes of results, where they come fast
+
+
+@dataclass
+class Settings:
+    """How an experiment is run."""
+
+    metric: str | None = None
+    mode: str | None = None
+    search_alg: Any = None
+    scheduler: Any = None
+    callbacks: list[Any] = field(default_factory=list)
+    progress_reporter: Any = None
+    verbose: int | None = None
+    max_concurrent: int = 0
+    fail_fast: bool | str = False
+    reuse_actors: bool | None = None
+    chdir: bool = False
+    resume: ResumeConfig | None = None
+
+
+def execute(experiments: list[Experiment], settings: Settings) -> ExperimentAnalysis:
+    """Run experiments that share a folder; what they came to."""
+    first = experiments[0]
+    if not skate.is_initialized():
+        skate.init()
+    search_alg = make_search(settings)
+    scheduler = make_scheduler(settings.scheduler)
+    _hand_over_properties(search_alg, scheduler, settings, first)
+    log = StateLog(first.storage)
+    callbacks = _callbacks(settings)
+    controller = TuneController(
+        search_alg=search_alg,
+        scheduler=scheduler,
+        stopper=first.stopper,
+        callbacks=callbacks,
+        log=log,
+        total_resources=skate.cluster_resources(),
+        max_concurrent=settings.max_concurrent,
+        fail_fast=settings.fail_fast,
+        saves_on_demand=is_class(first.trainable),
+        metric=settings.metric,
+    )
+    search_alg.add_configurations(experiments)
+    if settings.resume is not None:
+        take_up(first, controller, search_alg, settings.resume, log)
+    log.run(trainable=first.run_identifier, metric=settings.metric, mode=settings.mode)
+    _setup(callbacks, first, search_alg)
+    reporting = _Reporting(settings, controller, search_alg)
+    snapshots = Snapshots(first.storage, search_alg)
+    runner = Runner(
+        controller,
+        Pool(first.trainable, skate.cluster_resources(), settings.reuse_actors is not False),
+        waits_always=not _nobody_decides(scheduler, first.stopper),
+        reuse_instances=bool(settings.reuse_actors) and is_class(first.trainable),
+        chdir=settings.chdir,
+        on_tick=[snapshots.save_if_due, reporting.tick],
+    )
+    interrupted = False
+    try:
+        runner.run()
+    except KeyboardInterrupt:
+        interrupted = True
+        logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", first.path)
+    finally:
+        snapshots.save()
+        log.flush()
+        controller.end_experiment()
+        reporting.finish()
+        first.storage.close()
+    analysis = ExperimentAnalysis(
+        first.storage,
+        trials=controller.get_trials(),
+        default_metric=settings.metric,
+        default_mode=settings.mode,
+    )
+    analysis.interrupted = interrupted  # type: ignore[attr-defined]
+    return analysis
+
+
+def _nobody_decides(scheduler: TrialScheduler, stopper: Any) -> bool:
+    """Whether results can be looked at after the trial has gone on."""
+    stoppers = stopper._stoppers if isinstance(stopper, CombinedStopper) else [stopper]
+    harmless = (DictStopper, TimeoutStopper, type(None))
+    return type(scheduler) is FIFOScheduler and all(isinstance(s, harmless) for s in stoppers)
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def make_search(settings: Settings) -> SearchAlgorithm:
+    """The source of trials for what a user may write."""
+    found: Any = settings.search_alg
+    most = settings.max_concurrent
+    if found is None:
+        found = BasicVariantGenerator(max_concurrent=most)
+    if isinstance(found, str):
+        from skate.tune.search import create_searcher
+
+        found = create_searcher(found, metric=settings.metric, mode=settings.mode)
+    if isinstance(found, Searcher):
+        found = SearchGenerator(_limited(found, most))
+    if not isinstance(found, SearchAlgorithm):
+        raise TypeError(f"search_alg takes a Searcher, a SearchAlgorithm or a name; got {found!r}")
+    if isinstance(found, BasicVariantGenerator) and most:
+        if found.max_concurrent not in (0, most):
+            raise ValueError(
+                f"max_concurrent_trials is {most}, but the search_alg has "
+                f"max_concurrent={found.max_concurrent}: give one of them"
+            )
+        found.max_concurrent = most
+    algorithm: SearchAlgorithm = found
+    return algorithm
+
+
+def _limited(searcher: Searcher, most: int) -> Searcher:
+    if not most:
+        return searcher
+    if isinstance(searcher, ConcurrencyLimiter):
+        raise ValueError(
+            f"max_concurrent_trials is {most}, but the search_alg is a ConcurrencyLimiter "
+            f"already: give one of them"
+        )
+    return ConcurrencyLimiter(searcher, max_concurrent=most)
+
+
+def make_scheduler(given: Any) -> TrialScheduler:
+    """The scheduler for what a user may write."""
+    if given is None:
+        return FIFOScheduler()
+    if isinstance(given, str):
+        from skate.tune.schedulers import create_scheduler
+
+        return create_scheduler(given)
+    if not isinstance(given, TrialScheduler):
+        raise TypeError(f"scheduler takes a TrialScheduler or a name; got {given!r}")
+    return given
+
+
+def _hand_over_properties(
+    search_alg: SearchAlgorithm, scheduler: TrialScheduler, settings: Settings, first: Experiment
+) -> None:
+    metric, mode = settings.metric, settings.mode
+    config, spec = first.spec["config"], first.public_spec
+    taken = search_alg.set_search_properties(metric, mode, config, **spec)
+    if not taken and has_unresolved_values(config):
+        raise ValueError(
+            f"the search space has domains ({config}), but the search_alg was made with a space "
+            f"of its own: give one of them"
+        )
+    if not scheduler.set_search_properties(metric, mode, **spec):
+        raise ValueError(
+            f"metric={metric!r} and mode={mode!r} are given, but the scheduler was made with a "
+            f"metric or mode of its own: give them in one place"
+        )
+
+
+def _callbacks(settings: Settings) -> list[Any]:
+    """The user's, and those loggers that every experiment has."""
+    given = list(settings.callbacks or [])
+    for callback in given:
+        if isinstance(callback, type):
+            raise ValueError(f"callbacks takes instances, not classes; got {callback!r}")
+    kinds = [type(callback) for callback in given]
+    missing = [one for one in default_loggers(_FLUSH_EVERY) if type(one) not in kinds]
+    # loggers first, so that what they wrote is there for the others
+    own = [callback for callback in given if isinstance(callback, LoggerCallback)]
+    rest = [callback for callback in given if not isinstance(callback, LoggerCallback)]
+    return [*missing, *own, *rest]
+
+
+def _setup(callbacks: list[Any], experiment: Experiment, search_alg: SearchAlgorithm) -> None:
+    for callback in callbacks:
+        callback.setup(
+            stop=experiment.spec["stop"],
+            num_samples=experiment.spec["num_samples"],
+            total_num_samples=search_alg.total_samples,
+            config=experiment.spec["config"],
+            experiment_name=experiment.name,
+        )
+
+
+class _Reporting:
+    """Calls the reporter when it is time."""
+
+    def __init__(
+        self, settings: Settings, controller: TuneController, search_alg: SearchAlgorithm
+    ) -> None:
+        self._controller = controller
+        self._reporter = _reporter(settings)
+        if self._reporter is not None:
+            self._reporter.setup(
+                start_time=time.time(),
+                total_samples=search_alg.total_samples,
+                metric=settings.metric,
+                mode=settings.mode,
+            )
+
+    def tick(self) -> None:
+        self._report(done=False)
+
+    def finish(self) -> None:
+        self._report(done=True)
+
+    def _report(self, done: bool) -> None:
+        reporter = self._reporter
+        if reporter is not None and reporter.should_report(self._controller._in_order, done=done):
+            reporter.report(self._controller.get_trials(), done)
+
+
+def _reporter(settings: Settings) -> Any:
+    """The user's one; else a live view, if somebody can see it."""
+    if settings.verbose == 0:
+        return None
+    if settings.progress_reporter is not None:
+        return settings.progress_reporter
+    from skate.tune._live import LiveReporter
+
+    if LiveReporter.usable():
+        return LiveReporter()
+    if settings.verbose is not None and settings.verbose >= 2:
+        from skate.tune.progress_reporter import CLIReporter
+
+        return CLIReporter()
+    return None
+
+
+def raise_if_failed(analysis: ExperimentAnalysis) -> None:
+    """An error that names the trials that failed."""
+    if getattr(analysis, "interrupted", False):
+        return
+    failed = [trial for trial in analysis.trials if trial.status == Trial.ERROR]
+    if failed:
+        reason = failed[0].get_error()
+        raise TuneError(
+            f"Trials did not complete: {failed}. The first failed with: {reason}"
+        ) from reason

@@ -1,0 +1,114 @@
+"""The resources of a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Bundle = dict[str, float]
+
+
+class PlacementGroupFactory:
+    """Bundles of resources: the first is for the trial itself, the others are for what it starts.
+
+    An empty first bundle means that the trial itself needs nothing.
+    """
+
+    def __init__(self, bundles: Any, strategy: str = "PACK", *args: Any, **kwargs: Any) -> None:
+        if not isinstance(bundles, list) or not bundles:
+            raise ValueError(f"bundles takes a list of at least one bundle; got {bundles!r}")
+        self._head_bundle_is_empty = not any(bundles[0].values())
+        kept = [{k: float(v) for k, v in bundle.items() if v} for bundle in bundles]
+        self._bundles = kept[1:] if self._head_bundle_is_empty else kept
+        if not self._bundles and not self._head_bundle_is_empty:
+            raise ValueError(f"at least one bundle must ask for something; got {bundles!r}")
+        if any(not bundle for bundle in self._bundles):
+            raise ValueError(f"only the first bundle may be empty; got {bundles!r}")
+        self._strategy = strategy
+        self._args = args
+        self._kwargs = kwargs
+
+    @property
+    def bundles(self) -> list[Bundle]:
+        """All bundles that ask for something."""
+        return self._bundles
+
+    @property
+    def head_bundle_is_empty(self) -> bool:
+        """Whether the trial itself needs nothing."""
+        return self._head_bundle_is_empty
+
+    @property
+    def head_cpus(self) -> float:
+        """The CPUs of the trial itself."""
+        return self.head_bundle.get("CPU", 0.0)
+
+    @property
+    def head_bundle(self) -> Bundle:
+        """What the trial itself needs."""
+        return {} if self._head_bundle_is_empty or not self._bundles else self._bundles[0]
+
+    @property
+    def strategy(self) -> str:
+        """How the bundles are to be placed."""
+        return self._strategy
+
+    @property
+    def required_resources(self) -> Bundle:
+        """All bundles together."""
+        total: Bundle = {}
+        for bundle in self._bundles:
+            for name, amount in bundle.items():
+                total[name] = total.get(name, 0.0) + amount
+        return total
+
+    def to_placement_group(self) -> Any:
+        """Reserve the resources now."""
+        from skate.util.placement_group import placement_group
+
+        return placement_group(self._bundles, self._strategy, *self._args, **self._kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlacementGroupFactory) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> Any:
+        bundles = tuple(tuple(sorted(bundle.items())) for bundle in self._bundles)
+        return bundles, self._strategy, self._head_bundle_is_empty
+
+    def __repr__(self) -> str:
+        return f"PlacementGroupFactory({self._bundles!r}, strategy={self._strategy!r})"
+
+
+def resource_dict_to_pg_factory(spec: Mapping[str, Any] | None = None) -> PlacementGroupFactory:
+    """One bundle of `{"cpu": 1, "gpu": 0.5, "memory": …, "custom_resources": {…}}`."""
+    wanted = dict(spec or {"cpu": 1})
+    extra = {name: wanted.pop(name, 0) for name in ("extra_cpu", "extra_gpu")}
+    bundle: Bundle = dict(wanted.pop("custom_resources", None) or {})
+    for name, amount in wanted.items():
+        bundle[name.upper() if name in ("cpu", "gpu") else name] = amount
+    more = {"CPU": extra["extra_cpu"], "GPU": extra["extra_gpu"]}
+    bundles = [bundle, *([more] if any(more.values()) else [])]
+    return (
+        PlacementGroupFactory(bundles)
+        if any(bundle.values())
+        else PlacementGroupFactory([{}, *bundles[1:]])
+    )
+
+
+def as_resources(wanted: Any) -> PlacementGroupFactory:
+    """What a user may write, as bundles; nothing means one CPU."""
+    if wanted is None:
+        return PlacementGroupFactory([{"CPU": 1}])
+    if isinstance(wanted, PlacementGroupFactory):
+        return wanted
+    if isinstance(wanted, Mapping):
+        return resource_dict_to_pg_factory(wanted)
+    if hasattr(wanted, "as_placement_group_factory"):
+        found: PlacementGroupFactory = wanted.as_placement_group_factory()
+        return found
+    raise TypeError(
+        f"resources are a dictionary, a PlacementGroupFactory or a ScalingConfig; got {wanted!r}"
+    )

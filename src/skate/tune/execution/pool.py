@@ -1,0 +1,139 @@
+"""The processes that run trials: as many as fit, used again by the next trial."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import skate
+from skate.tune.execution.worker import new_worker
+
+if TYPE_CHECKING:
+    from skate.tune.execution.placement_groups import PlacementGroupFactory
+    from skate.tune.experiment.trial import Trial
+
+_CLOSING = 5.0  # seconds for the last instances to clean up
+
+
+class Worker:
+    """A process, the resources it holds, and the trial it runs."""
+
+    def __init__(self, actor: Any, resources: PlacementGroupFactory, group: Any) -> None:
+        self.actor = actor
+        self.resources = resources
+        self.group = group
+        self.trial: Trial | None = None
+
+
+class Pool:
+    """Gives workers to trials within the resources of the machine."""
+
+    def __init__(self, trainable: Any, total: dict[str, float], reuse: bool) -> None:
+        self._trainable = trainable
+        self._trainable_ref: Any = None
+        # what a trainer's workers need they ask for themselves when they start
+        self._only_counted = hasattr(trainable, "trainer")
+        self._total = total
+        self._reuse = reuse
+        self._idle: list[Worker] = []
+        self._busy: list[Worker] = []
+
+    def take(self, trial: Trial) -> Worker | None:
+        """A worker for the trial; None if its resources are not free."""
+        wanted = trial.placement_group_factory
+        worker = next((one for one in self._idle if one.resources == wanted), None)
+        if worker is not None:
+            self._idle.remove(worker)
+        else:
+            while not self._fits(wanted):
+                if not self._idle:
+                    return None
+                self._end(self._idle.pop())
+            worker = self._start(wanted)
+        worker.trial = trial
+        self._busy.append(worker)
+        return worker
+
+    def _fits(self, wanted: PlacementGroupFactory) -> bool:
+        used: dict[str, float] = {}
+        for worker in [*self._idle, *self._busy]:
+            for name, amount in worker.resources.required_resources.items():
+                used[name] = used.get(name, 0.0) + amount
+        return all(
+            used.get(name, 0.0) + amount <= self._total.get(name, 0.0) + 1e-6 or name == "memory"
+            for name, amount in wanted.required_resources.items()
+        )
+
+    def _start(self, resources: PlacementGroupFactory) -> Worker:
+        if self._trainable_ref is None:
+            self._trainable_ref = skate.put(self._trainable)
+        group = None
+        options = _options(resources.head_bundle)
+        if len(resources.bundles) > 1 and not self._only_counted:
+            group = resources.to_placement_group()
+            options["scheduling_strategy"] = _in_group(group, resources)
+        return Worker(new_worker(self._trainable_ref, options), resources, group)
+
+    def worker_of(self, trial: Trial) -> Worker | None:
+        """Who runs the trial."""
+        return next((worker for worker in self._busy if worker.trial is trial), None)
+
+    def give_back(self, worker: Worker) -> None:
+        """Its trial is over; the worker may be used again."""
+        worker.trial = None
+        self._busy.remove(worker)
+        if self._reuse:
+            self._idle.append(worker)
+        else:
+            self._close([worker])
+
+    def drop(self, worker: Worker) -> None:
+        """It is dead, stuck, or not to be used again."""
+        worker.trial = None
+        if worker in self._busy:
+            self._busy.remove(worker)
+        self._end(worker)
+
+    def close(self) -> None:
+        """End all of them."""
+        self._close(self._idle)
+        for worker in self._busy:
+            self._end(worker)
+        self._idle, self._busy = [], []
+
+    def _close(self, workers: list[Worker]) -> None:
+        closing = [worker.actor.close.remote() for worker in workers]
+        if closing:
+            skate.wait(closing, num_returns=len(closing), timeout=_CLOSING)
+        for worker in workers:
+            self._end(worker)
+
+    def _end(self, worker: Worker) -> None:
+        skate.kill(worker.actor)
+        if worker.group is not None:
+            from skate.util.placement_group import remove_placement_group
+
+            remove_placement_group(worker.group)
+
+
+def _options(bundle: dict[str, float]) -> dict[str, Any]:
+    """The options of an actor with these resources."""
+    rest = dict(bundle)
+    options: dict[str, Any] = {
+        "num_cpus": rest.pop("CPU", 0),
+        "num_gpus": rest.pop("GPU", 0),
+    }
+    if memory := rest.pop("memory", 0):
+        options["memory"] = memory
+    if rest:
+        options["resources"] = rest
+    return options
+
+
+def _in_group(group: Any, resources: PlacementGroupFactory) -> Any:
+    from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    return PlacementGroupSchedulingStrategy(
+        group,
+        placement_group_bundle_index=-1 if resources.head_bundle_is_empty else 0,
+        placement_group_capture_child_tasks=True,
+    )

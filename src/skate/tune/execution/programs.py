@@ -1,0 +1,104 @@
+"""What a trial's thread does: call a function, or step a class."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.session import activated, report
+from skate.tune.execution.channel import HALT, HALT_AND_SAVE, SAVE, Channel, Halted
+from skate.tune.execution.criteria import reached
+from skate.tune.execution.session import Outbox, Task, TrialSession
+from skate.tune.result import DONE, SHOULD_CHECKPOINT, TRIAL_INFO
+from skate.tune.trainable._calls import arguments_for, metrics_of
+from skate.tune.trainable.trainable import Trainable
+
+
+def is_class(trainable: Any) -> bool:
+    """Whether it is stepped, not called."""
+    return inspect.isclass(trainable) and issubclass(trainable, Trainable)
+
+
+def run_function(function: Any, task: Task, channel: Channel) -> None:
+    """Call it; what it returns or yields is reported too."""
+    session = TrialSession(task, channel)
+    args, kwargs = arguments_for(function, copy_of(task.config), task.checkpoint, report)
+    with activated(session):
+        returned = function(*args, **kwargs)
+        if inspect.isgenerator(returned):
+            for item in returned:
+                report(metrics_of(item) or {})
+            returned = None
+        last = metrics_of(returned)
+        if last is not None:
+            report(last)
+        session.finish()
+
+
+class ClassProgram:
+    """Step an instance until it is done or halted."""
+
+    def __init__(self, cls: type[Trainable], task: Task, channel: Channel, old: Any) -> None:
+        self._task = task
+        self._outbox = Outbox(task, channel)
+        config = {**copy_of(task.config), TRIAL_INFO: task.whereabouts}
+        reused = task.reuse_instance and old is not None and old.reset(config, task.storage)
+        if old is not None and not reused:
+            old.stop()
+        config[TRIAL_INFO] = task.whereabouts
+        self.instance: Any = old if reused else cls(config, task.storage)
+
+    def run(self) -> None:
+        if self._task.checkpoint is not None:
+            self.instance.restore(self._task.checkpoint)
+        done = False
+        while not done:
+            result = self.instance.train()
+            done = bool(result.get(DONE)) or reached(self._task.criteria, result)
+            name = self._save() if self._is_due(result, done) else None
+            if name is not None:
+                result["checkpoint_dir_name"] = name
+            self._obey(self._outbox.result(result, name), name)
+        self._export()
+
+    def _is_due(self, result: dict[str, Any], done: bool) -> bool:
+        every = self._task.checkpoint_frequency
+        if every and self.instance.iteration % every == 0:
+            return True
+        return bool(result.get(SHOULD_CHECKPOINT)) or (done and self._task.checkpoint_at_end)
+
+    def _save(self) -> str:
+        """A checkpoint in the trial's folder; its name."""
+        name = self._outbox.new_name()
+        storage = self._task.storage
+        if storage.is_local:
+            storage.delete(name)
+            self.instance.save(storage.draft(name).path)
+            storage.finish(name)
+        else:
+            storage.persist(Checkpoint(self.instance.save()), name)
+        return name
+
+    def _obey(self, verdict: str, saved: str | None) -> None:
+        while verdict == SAVE:
+            saved = saved or self._save()
+            verdict = self._outbox.saved(saved, wait=True)
+        if verdict == HALT_AND_SAVE and saved is None:
+            self._outbox.saved(self._save(), wait=False)
+        if verdict in (HALT, HALT_AND_SAVE):
+            self._export()
+            raise Halted(0)
+
+    def _export(self) -> None:
+        if self._task.export_formats:
+            self.instance.export_model(list(self._task.export_formats))
+
+
+def copy_of(config: dict[str, Any]) -> dict[str, Any]:
+    """A trial may change its configuration; what cannot be copied is shared."""
+    try:
+        return copy.deepcopy(config)
+    except Exception:
+        return dict(config)

@@ -1,0 +1,100 @@
+"""Take up an experiment where another program left it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from skate.tune.experiment._states import trials_of
+from skate.tune.experiment.trial import Trial
+from skate.tune.search.basic_variant import BasicVariantGenerator
+from skate.tune.search.search_generator import SearchGenerator
+from skate.tune.tune_config import ResumeConfig
+
+if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
+    from skate.tune.execution.state import StateLog
+    from skate.tune.experiment.experiment import Experiment
+    from skate.tune.search.search_algorithm import SearchAlgorithm
+
+logger = logging.getLogger(__name__)
+
+_Type = ResumeConfig.ResumeType
+
+
+def take_up(
+    experiment: Experiment,
+    controller: TuneController,
+    search_alg: SearchAlgorithm,
+    resume: ResumeConfig,
+    log: StateLog,
+) -> None:
+    """Add the trials that were made before; those that are to run again wait for it."""
+    trials = trials_of(experiment.storage, checkpoint_config=experiment.checkpoint_config)
+    _restore_search(search_alg, experiment, trials)
+    for trial in trials:
+        _equip(trial, experiment)
+        _prepare(trial, resume, log)
+        controller.add_trial(trial)
+
+
+def _equip(trial: Trial, experiment: Experiment) -> None:
+    options = experiment.trial_options(trial.config)
+    trial.placement_group_factory = options["placement_group_factory"]
+    trial.stopping_criterion = options["stopping_criterion"]
+    trial.max_failures = options["max_failures"]
+    trial.log_to_file = options["log_to_file"]
+    trial.export_formats = options["export_formats"] or []
+    trial.storage.delete_drafts()
+
+
+def _prepare(trial: Trial, resume: ResumeConfig, log: StateLog) -> None:
+    wanted = {
+        Trial.TERMINATED: resume.finished,
+        Trial.ERROR: resume.errored,
+    }.get(trial.status, resume.unfinished)
+    if wanted is _Type.SKIP:
+        if not trial.is_finished():
+            trial.status = Trial.TERMINATED
+        return
+    if wanted is _Type.RESTART:
+        trial.forget_checkpoints()
+        log.reset(trial)
+    trial.status = Trial.PENDING
+    trial.error = None
+    trial.num_failures_after_restore = 0
+
+
+def _restore_search(
+    search_alg: SearchAlgorithm, experiment: Experiment, trials: list[Trial]
+) -> None:
+    if isinstance(search_alg, BasicVariantGenerator):
+        if trials:
+            prefix = trials[0].trial_id.rpartition("_")[0]
+            search_alg.set_state({"made": len(trials), "uuid_prefix": f"{prefix}_"})
+        return
+    folder = experiment.storage.local_path
+    if search_alg.has_checkpoint(folder):
+        search_alg.restore_from_dir(folder)
+    if isinstance(search_alg, SearchGenerator):
+        known = search_alg._counter
+        _teach(search_alg, trials[:known], trials[known:])
+        search_alg._counter = len(trials)
+        search_alg._finished = False
+
+
+def _teach(search_alg: SearchGenerator, known: list[Trial], unknown: list[Trial]) -> None:
+    """What came of the trials after the searcher's state was saved."""
+    for trial in known:
+        if trial.is_finished():
+            search_alg.on_trial_complete(
+                trial.trial_id, result=trial.last_result, error=trial.status == Trial.ERROR
+            )
+    metric: Any = search_alg.metric
+    for trial in unknown:
+        value = trial.last_result.get(metric) if isinstance(metric, str) else None
+        if trial.status == Trial.TERMINATED and value is not None:
+            try:
+                search_alg.searcher.add_evaluated_point(dict(trial.config), value)
+            except (NotImplementedError, KeyError, TypeError, ValueError) as error:
+                logger.debug("the searcher cannot learn from %s: %r", trial, error)

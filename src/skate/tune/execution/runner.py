@@ -1,0 +1,178 @@
+"""Carries out what the controller decides: starts trials, waits for what they send, answers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import skate
+from skate._run.context import Whereabouts
+from skate.tune.execution.channel import GO_ON, HALT, SAVE
+from skate.tune.execution.session import Task
+from skate.tune.execution.worker import ENDED, STUCK
+
+if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
+    from skate.tune.execution.pool import Pool, Worker
+    from skate.tune.experiment.trial import Trial
+
+_PATIENCE = 1.0  # seconds between looks at the clock while nothing comes
+_NOTHING_TO_DO = 0.01
+
+
+class Runner:
+    """One call per busy worker is under way at any time; its answer is the next event."""
+
+    def __init__(
+        self,
+        controller: TuneController,
+        pool: Pool,
+        *,
+        waits_always: bool,
+        reuse_instances: bool = False,
+        chdir: bool = False,
+        on_tick: Sequence[Callable[[], None]] = (),
+    ) -> None:
+        self._controller = controller
+        self._pool = pool
+        self._waits_always = waits_always
+        self._reuse_instances = reuse_instances
+        self._chdir = chdir
+        self._on_tick = on_tick
+        self._calls: dict[Any, Worker] = {}
+        self._halting: set[str] = set()
+        controller.port = self
+
+    def run(self) -> None:
+        """Until the experiment is finished."""
+        try:
+            while not self._controller.is_finished or self._calls:
+                self._step()
+        finally:
+            self._pool.close()
+
+    def _step(self) -> None:
+        self._controller.check_stopper()
+        for trial in self._controller.trials_to_halt():
+            self._halting.add(trial.trial_id)
+        started = self._start_trials()
+        if self._calls:
+            ready, _ = skate.wait(list(self._calls), num_returns=1, timeout=_PATIENCE)
+            for ref in ready:
+                self._handle(ref, self._calls.pop(ref))
+        elif not started and not self._controller.is_finished:
+            time.sleep(_NOTHING_TO_DO)  # a searcher has nothing to suggest right now
+        self._controller.on_step()
+        for call in self._on_tick:
+            call()
+
+    # -- starting ----------------------------------------------------------------------------
+
+    def _start_trials(self) -> bool:
+        started = False
+        while (trial := self._controller.next_trial_to_start()) is not None:
+            worker = self._pool.take(trial)
+            if worker is None:
+                break
+            self._controller.start(trial)
+            self._call(worker, worker.actor.begin.remote(self._task(trial)))
+            started = True
+        return started
+
+    def _task(self, trial: Trial) -> Task:
+        kept = trial.latest_checkpoint_result
+        metrics = kept.metrics if kept else {}
+        trial.init_local_path()
+        return Task(
+            trial_id=trial.trial_id,
+            config=trial.config,
+            whereabouts=Whereabouts(
+                experiment_name=trial.experiment_dir_name,
+                trial_name=str(trial),
+                trial_id=trial.trial_id,
+                trial_dir=trial.local_path,
+                trial_resources=trial.placement_group_factory,
+                storage=trial.storage,
+            ),
+            storage=trial.storage,
+            criteria=trial.stopping_criterion,
+            checkpoint=kept.checkpoint if kept else None,
+            iteration=metrics.get("training_iteration", 0),
+            seconds=metrics.get("time_total_s", 0.0) or 0.0,
+            next_checkpoint=trial.next_checkpoint,
+            waits_always=self._waits_always,
+            checkpoint_frequency=trial.checkpoint_freq,
+            checkpoint_at_end=trial.checkpoint_at_end,
+            log_files=trial.log_to_file or None,
+            working_directory=os.path.abspath(trial.local_path) if self._chdir else None,
+            export_formats=tuple(trial.export_formats),
+            reuse_instance=self._reuse_instances,
+        )
+
+    def _call(self, worker: Worker, ref: Any) -> None:
+        self._calls[ref] = worker
+
+    # -- what trials send --------------------------------------------------------------------
+
+    def _handle(self, ref: Any, worker: Worker) -> None:
+        trial = worker.trial
+        assert trial is not None
+        try:
+            items = skate.get(ref)
+        except Exception as error:
+            self._on_error(worker, trial, error)
+            return
+        verdict = GO_ON
+        for item in items:
+            if item[0] in (ENDED, STUCK):
+                self._release(worker, trial, usable=item[0] == ENDED)
+                return
+            if verdict == GO_ON:
+                verdict = self._on_item(trial, item)
+        if verdict == GO_ON and trial.trial_id in self._halting:
+            verdict = HALT
+        self._call(worker, worker.actor.exchange.remote(verdict))
+
+    def _on_item(self, trial: Trial, item: tuple[Any, ...]) -> str:
+        kind = item[0]
+        if kind == "began":
+            self._controller.on_began(trial, item[1])
+        elif kind == "saved":
+            self._controller.on_saved(trial, item[1])
+        elif not trial.is_finished():
+            return self._controller.on_result(trial, item[1], item[2])
+        return GO_ON
+
+    def _release(self, worker: Worker, trial: Trial, usable: bool) -> None:
+        self._halting.discard(trial.trial_id)
+        if usable:
+            self._pool.give_back(worker)
+        else:
+            self._pool.drop(worker)
+        self._controller.on_released(trial)
+
+    def _on_error(self, worker: Worker, trial: Trial, error: Exception) -> None:
+        """What the trial raised leaves its process usable; else the process is gone."""
+        self._halting.discard(trial.trial_id)
+        if isinstance(error, skate.exceptions.TaskError):
+            self._pool.give_back(worker)
+        else:
+            self._pool.drop(worker)
+        self._controller.on_failure(trial, error)
+
+    # -- what schedulers ask for -------------------------------------------------------------
+
+    def save(self, trial: Trial) -> str | None:
+        """Have a trial that waits for its verdict save; it goes on waiting."""
+        worker = self._pool.worker_of(trial)
+        if worker is None:
+            return None
+        while True:
+            for item in skate.get(worker.actor.exchange.remote(SAVE)):
+                if item[0] == "saved":
+                    name: str | None = item[1]
+                    return name
+                if item[0] == ENDED:
+                    return None

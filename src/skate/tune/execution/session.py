@@ -1,0 +1,230 @@
+"""A trial's side of `tune.report` and its relatives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoints import CHECKPOINT_NAME
+from skate._run.context import Whereabouts
+from skate._run.reporting import CheckpointUploadMode, Report, ResultClock
+from skate._run.session import Session, current
+from skate._run.storage import Storage
+from skate.tune.execution.channel import HALT, HALT_AND_SAVE, Channel, Halted
+from skate.tune.execution.criteria import reached
+
+
+@dataclass
+class Task:
+    """Everything that a worker needs to run a trial."""
+
+    trial_id: str
+    config: dict[str, Any]
+    whereabouts: Whereabouts
+    storage: Storage
+    criteria: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    iteration: int = 0
+    seconds: float = 0.0
+    next_checkpoint: int = 0
+    waits_always: bool = True
+    checkpoint_frequency: int = 0
+    checkpoint_at_end: bool = False
+    log_files: tuple[str, str] | None = None
+    working_directory: str | None = None
+    export_formats: tuple[str, ...] = ()
+    reuse_instance: bool = False
+
+
+class Outbox:
+    """Results and checkpoints on their way to the driver; who has to wait waits here."""
+
+    def __init__(self, task: Task, channel: Channel) -> None:
+        self.task = task
+        self._channel = channel
+        self._next = task.next_checkpoint
+
+    def result(self, metrics: dict[str, Any], checkpoint: str | None) -> str:
+        wait = (
+            self.task.waits_always
+            or checkpoint is not None
+            or bool(metrics.get("done"))
+            or reached(self.task.criteria, metrics)
+        )
+        return self._channel.send(("result", metrics, checkpoint), wait)
+
+    def saved(self, checkpoint: str | None, wait: bool) -> str:
+        return self._channel.send(("saved", checkpoint), wait)
+
+    def new_name(self) -> str:
+        """The name of the next checkpoint's folder."""
+        name = CHECKPOINT_NAME.format(self._next)
+        self._next += 1
+        return name
+
+    def persist(self, checkpoint: Checkpoint) -> str:
+        """Copy a checkpoint into the trial's folder; its place in there."""
+        name = self.new_name()
+        self.task.storage.persist(checkpoint, name)
+        path = checkpoint.value
+        is_file = isinstance(path, str) and os.path.isfile(path)
+        return f"{name}/{os.path.basename(path)}" if is_file else name
+
+    def place(self, name: str) -> Checkpoint:
+        return self.task.storage.checkpoint(name)
+
+
+class TrialSession(Session):
+    """What `report`, `get_checkpoint` and `get_context` talk to in a function."""
+
+    def __init__(self, task: Task, channel: Channel) -> None:
+        super().__init__(task.whereabouts, task.checkpoint)
+        self.outbox = Outbox(task, channel)
+        self._clock = ResultClock(task.trial_id, task.config, task.iteration, task.seconds)
+        self._draft: tuple[str, str] | None = None  # the name of a checkpoint, its folder
+        self._saved: str | None = None  # what was given to save_checkpoint since
+
+    def report(self, report: Report) -> None:
+        if report.upload_mode is not CheckpointUploadMode.SYNC or report.upload_fn is not None:
+            raise ValueError(
+                "in a trial, checkpoints are copied into its folder before report returns; the "
+                "options of uploading are for trainers"
+            )
+        if report.checkpoint is not None:
+            name: str | None = self.outbox.persist(report.checkpoint)
+        else:
+            name = self._finished_draft()
+        if name is not None:
+            self.latest_checkpoint = self.outbox.place(name)
+        if report.metrics is None:
+            self._obey(self.outbox.saved(name, wait=True))
+            return
+        metrics = self._clock.fill(report.metrics)
+        if name is not None:
+            metrics["checkpoint_dir_name"] = name.partition("/")[0]
+        self._obey(self.outbox.result(metrics, name))
+
+    def finish(self) -> None:
+        """The function has returned: a checkpoint without a report counts as well."""
+        name = self._finished_draft()
+        if name is not None:
+            self.outbox.saved(name, wait=True)
+
+    def _obey(self, verdict: str) -> None:
+        while verdict == "save":  # a function has saved what it has saved
+            verdict = self.outbox.saved(None, wait=True)
+        if verdict in (HALT, HALT_AND_SAVE):
+            raise Halted(0)
+
+    # -- the older way to save ---------------------------------------------------------------
+
+    def make_checkpoint_dir(self) -> str:
+        """A new folder, for files that the next report brings along."""
+        name = self.outbox.new_name()
+        storage = self.outbox.task.storage
+        if storage.is_local:
+            folder = storage.draft(name).path
+            os.makedirs(folder, exist_ok=True)
+        else:
+            folder = tempfile.mkdtemp(prefix="checkpoint_")
+        self._draft = (name, folder)
+        return folder
+
+    def keep(self, path: str) -> None:
+        """This file or folder is the checkpoint of the next report."""
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"save_checkpoint was given {path!r}, which does not exist")
+        self._saved = os.path.abspath(path)
+
+    def _finished_draft(self) -> str | None:
+        saved, self._saved = self._saved, None
+        if saved is None:
+            return None
+        draft, self._draft = self._draft, None
+        if draft is None or not _inside(saved, draft[1]):
+            return self.outbox.persist(Checkpoint(saved))
+        name, folder = draft
+        storage = self.outbox.task.storage
+        if storage.is_local:
+            storage.finish(name)
+        else:
+            storage.persist(Checkpoint(folder), name)
+        inner = os.path.relpath(saved, folder)
+        return name if inner == "." else f"{name}/{inner}"
+
+
+def _inside(path: str, folder: str) -> bool:
+    return os.path.commonpath([path, os.path.abspath(folder)]) == os.path.abspath(folder)
+
+
+# -- what users call ------------------------------------------------------------------------------
+
+
+def _session(caller: str) -> TrialSession:
+    session = current(caller)
+    if not isinstance(session, TrialSession):
+        raise RuntimeError(f"{caller} is for trials of tuning; in training use report()")
+    return session
+
+
+def make_checkpoint_dir(step: Any = None) -> str:
+    """A new folder to write a checkpoint into, before `save_checkpoint`.
+
+    Checkpoints are numbered by themselves, so `step` need not be given.
+    """
+    return _session("tune.make_checkpoint_dir()").make_checkpoint_dir()
+
+
+def save_checkpoint(path: Any = None, **values: Any) -> None:
+    """The file or folder is the checkpoint that belongs to the next `tune.report`.
+
+    Or values by name: `save_checkpoint(epoch=3, model=weights)`.
+    """
+    if path is None:
+        current("tune.save_checkpoint()").save_checkpoint(Checkpoint.from_dict(values))
+    else:
+        _session("tune.save_checkpoint()").keep(os.fspath(path))
+
+
+@contextlib.contextmanager
+def checkpoint_dir(step: Any = None) -> Iterator[str]:
+    """A new folder, whose content is the checkpoint that belongs to the next `tune.report`.
+
+    Checkpoints are numbered by themselves, so `step` need not be given.
+    """
+    session = _session("tune.checkpoint_dir()")
+    folder = session.make_checkpoint_dir()
+    yield folder
+    session.keep(folder)
+
+
+def get_trial_dir() -> str:
+    """The trial's folder."""
+    return current("tune.get_trial_dir()").whereabouts.trial_dir
+
+
+def get_trial_id() -> str:
+    """The trial's id."""
+    return current("tune.get_trial_id()").whereabouts.trial_id
+
+
+def get_trial_name() -> str:
+    """The trial's name."""
+    return current("tune.get_trial_name()").whereabouts.trial_name
+
+
+def get_trial_resources() -> Any:
+    """The trial's resources."""
+    return current("tune.get_trial_resources()").whereabouts.trial_resources
+
+
+def is_session_enabled() -> bool:
+    """Whether this is a trial."""
+    from skate._run.session import in_session
+
+    return in_session()

@@ -1,0 +1,154 @@
+"""The process that runs trials, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+import skate
+from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, Channel, Halted
+from skate.tune.execution.programs import ClassProgram, is_class, run_function
+from skate.tune.execution.session import Task
+
+ENDED = "ended"
+STUCK = "stuck"
+
+_LONGEST_CALL = 1.0  # seconds without a result, after which the driver gets a word in
+_GRACE = 5.0  # seconds for a halted trial to come to its end
+
+
+class TrialWorker:
+    """One trial at a time, in a thread of its own. `begin` and `exchange` return the trial's
+    items; ("ended",) is the last of them. What the trial raised is raised by the call after."""
+
+    def __init__(self, trainable: Any) -> None:
+        self._trainable = trainable
+        self._thread: threading.Thread | None = None
+        self._channel = Channel()
+        self._over = False
+        self._error: BaseException | None = None
+        self._instance: Any = None
+
+    def begin(self, task: Task) -> list[Any]:
+        """Start a trial; its first items."""
+        self._channel = Channel()
+        self._over = False
+        self._error = None
+        self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
+        self._thread.start()
+        return [("began", os.getpid()), *self._take(_LONGEST_CALL)]
+
+    def exchange(self, verdict: str) -> list[Any]:
+        """Give the trial its verdict; what comes next from it."""
+        self._channel.answer(verdict)
+        if verdict not in (HALT, HALT_AND_SAVE):
+            return self._take(_LONGEST_CALL)
+        items = []
+        while not self._over:
+            more = self._channel.take(_GRACE, lambda: self._over)
+            if not more and not self._over:
+                return [(STUCK,)]
+            items += more
+            self._channel.answer(HALT)
+        self._error = None  # what it raises on its way out is nobody's concern
+        return [*items, *self._take(0)]
+
+    def close(self) -> None:
+        """The last instance of a class ends."""
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            instance.stop()
+
+    def _take(self, seconds: float) -> list[Any]:
+        items = self._channel.take(seconds, lambda: self._over)
+        if not items and self._over:
+            if self._error is not None:
+                raise self._error
+            return [(ENDED,)]
+        if self._over and self._error is None:
+            items.append((ENDED,))
+        return items
+
+    # -- in the trial's thread ---------------------------------------------------------------
+
+    def _run(self, task: Task) -> None:
+        try:
+            with _surroundings(task):
+                self._run_program(task)
+        except Halted:
+            pass
+        except SystemExit as exit:
+            if exit.code not in (None, 0):
+                self._error = RuntimeError(f"the trial called sys.exit({exit.code!r})")
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._over = True
+            self._channel.wake()
+
+    def _run_program(self, task: Task) -> None:
+        if is_class(self._trainable):
+            self._run_class(task)
+        else:
+            run_function(self._trainable, task, self._channel)
+
+    def _run_class(self, task: Task) -> None:
+        old, self._instance = self._instance, None
+        program = ClassProgram(self._trainable, task, self._channel, old)
+        try:
+            program.run()
+        finally:
+            if task.reuse_instance:
+                self._instance = program.instance
+            else:
+                program.instance.stop()
+
+
+@contextlib.contextmanager
+def _surroundings(task: Task) -> Iterator[None]:
+    """The working directory and the log files that were asked for."""
+    with contextlib.ExitStack() as stack:
+        if task.working_directory is not None:
+            os.makedirs(task.working_directory, exist_ok=True)
+            stack.callback(os.chdir, os.getcwd())
+            os.chdir(task.working_directory)
+        if task.log_files is not None:
+            folder = task.storage.local_path
+            paths = [os.path.join(folder, name) for name in task.log_files]
+            out, err = (stack.enter_context(open(path, "a")) for path in paths)
+            stack.enter_context(contextlib.redirect_stdout(_Tee(sys.stdout, out)))
+            stack.enter_context(contextlib.redirect_stderr(_Tee(sys.stderr, err)))
+        yield
+
+
+class _Tee:
+    """Writes to two streams; for the rest it is the first."""
+
+    def __init__(self, first: TextIO, second: TextIO) -> None:
+        self._first = first
+        self._second = second
+
+    def write(self, text: str) -> int:
+        self._second.write(text)
+        self._second.flush()
+        return self._first.write(text)
+
+    def flush(self) -> None:
+        self._first.flush()
+        self._second.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._first, name)
+
+
+def new_worker(trainable_ref: Any, options: dict[str, Any]) -> Any:
+    """Start a process for trials."""
+    actor: Any = skate.remote(TrialWorker)
+    return actor.options(**options).remote(trainable_ref)
+
+
+__all__ = ["ENDED", "GO_ON", "STUCK", "TrialWorker", "new_worker"]

@@ -1,0 +1,116 @@
+"""The course of each metric of a trial, in constant space."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from skate._run.values import flatten, plain
+
+_LONGEST = 10
+_SKIPPED = frozenset(("config", "trial_id", "date", "hostname", "node_ip", "done"))
+
+
+class Course:
+    """One metric: extremes, mean, and the last ten values."""
+
+    __slots__ = ("_recent", "count", "last", "maximum", "minimum", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.minimum = float("inf")
+        self.maximum = float("-inf")
+        self.last: float = float("nan")
+        self._recent: deque[float] = deque(maxlen=_LONGEST)
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+        if value < self.minimum:
+            self.minimum = value
+        if value > self.maximum:
+            self.maximum = value
+        self.last = value
+        self._recent.append(value)
+
+    def summary(self) -> dict[str, float]:
+        """By the names of the scopes of `get_best_trial`."""
+        recent = list(self._recent)
+        nan = float("nan")
+        if recent and self.minimum > self.maximum:  # nothing but NaN
+            return dict.fromkeys(SCOPES, nan)
+        return {
+            "max": self.maximum,
+            "min": self.minimum,
+            "avg": self.total / self.count,
+            "last": self.last,
+            "last-5-avg": sum(recent[-5:]) / len(recent[-5:]),
+            "last-10-avg": sum(recent) / len(recent),
+        }
+
+    def state(self) -> list[Any]:
+        """For the state file."""
+        return [self.count, self.total, self.minimum, self.maximum, *self._recent]
+
+    @classmethod
+    def of(cls, state: list[Any]) -> Course:
+        """From the state file."""
+        course = cls()
+        course.count, course.total, course.minimum, course.maximum, *recent = state
+        course._recent.extend(recent)
+        course.last = recent[-1] if recent else float("nan")
+        return course
+
+
+SCOPES = ("max", "min", "avg", "last", "last-5-avg", "last-10-avg")
+
+
+class Courses(Mapping[str, dict[str, float]]):
+    """`courses["loss"]["min"]` for all metrics of a trial."""
+
+    def __init__(self) -> None:
+        self._courses: dict[str, Course] = {}
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        for name, value in result.items():
+            if name in _SKIPPED:
+                continue
+            kind = type(value)
+            if kind is float or kind is int:
+                self._one(name, value)
+            elif isinstance(value, Mapping):
+                for inner, leaf in flatten(value, f"{name}/"):
+                    self._add_plain(inner, leaf)
+            elif kind is not str and kind is not bool:
+                self._add_plain(name, value)
+
+    def _add_plain(self, name: str, value: Any) -> None:
+        number = plain(value)
+        if isinstance(number, (int, float)) and not isinstance(number, bool):
+            self._one(name, number)
+
+    def _one(self, name: str, value: float) -> None:
+        course = self._courses.get(name)
+        if course is None:
+            course = self._courses[name] = Course()
+        course.add(value)
+
+    def __getitem__(self, name: str) -> dict[str, float]:
+        return self._courses[name].summary()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._courses)
+
+    def __len__(self) -> int:
+        return len(self._courses)
+
+    def state(self) -> dict[str, list[Any]]:
+        return {name: course.state() for name, course in self._courses.items()}
+
+    @classmethod
+    def of(cls, state: Mapping[str, list[Any]]) -> Courses:
+        courses = cls()
+        courses._courses = {name: Course.of(saved) for name, saved in state.items()}
+        return courses

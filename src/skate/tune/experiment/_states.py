@@ -1,0 +1,112 @@
+"""The state of an experiment: lines that are only ever added, so that a cut at any byte loses the
+last line at most.
+
+    {"kind": "run", …}                      a program began, or took up, the experiment
+    {"kind": "trial", "trial_id": …}        a trial was made: its configuration and its folder
+    {"kind": "config", …}                   it goes on with another configuration
+    {"kind": "checkpoint", "name": …}       a checkpoint of it is complete
+    {"kind": "progress", "status": …}       it began, paused or ended, and with what results
+
+All folders are named relative to the experiment's, so that it can be moved.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoints import Kept
+
+if TYPE_CHECKING:
+    from skate._run.storage import Storage
+    from skate.tune.experiment.trial import Trial
+
+STATE_FILE = "experiment_state.jsonl"
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether JSON brings it back exactly."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return True
+    if kind is dict:
+        return all(type(k) is str and is_plain(v) for k, v in value.items())
+    return kind is list and all(is_plain(item) for item in value)
+
+
+def packed(value: Any) -> dict[str, Any]:
+    """As JSON if that brings it back, else pickled; what cannot be pickled as text."""
+    if is_plain(value):
+        return {"json": value}
+    try:
+        return {"pickle": base64.b64encode(cloudpickle.dumps(value)).decode()}
+    except Exception:
+        return {"json": {str(key): repr(inner) for key, inner in dict(value).items()}}
+
+
+def unpacked(value: Mapping[str, Any]) -> Any:
+    """The way back of `packed`."""
+    if "json" in value:
+        return value["json"]
+    return cloudpickle.loads(base64.b64decode(value["pickle"]))
+
+
+def checkpoint_record(trial: Trial, checkpoint: Checkpoint, metrics: Any) -> dict[str, Any]:
+    """A checkpoint in the trial's folder, by its place in there."""
+    inside = checkpoint.path[len(trial.path) :].lstrip("/")
+    return {"trial_id": trial.trial_id, "name": inside, "metrics": packed(dict(metrics))}
+
+
+def read_states(storage: Storage) -> Iterator[dict[str, Any]]:
+    """All complete lines; one that is damaged is passed over."""
+    if not storage.exists(STATE_FILE):
+        return
+    data = storage.read(STATE_FILE)
+    for line in data[: data.rfind(b"\n") + 1].splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and "kind" in record:
+            yield record
+
+
+def trials_of(storage: Storage, **kwargs: Any) -> list[Trial]:
+    """All trials of an experiment, as far as they had come."""
+    from skate.tune.experiment.trial import Trial
+
+    trials: dict[str, Trial] = {}
+    for record in read_states(storage):
+        kind = record["kind"]
+        if kind == "trial":
+            trials[record["trial_id"]] = Trial.from_record(record, storage, **kwargs)
+        elif kind != "run" and record["trial_id"] in trials:
+            _apply(trials[record["trial_id"]], kind, record)
+    return list(trials.values())
+
+
+def _apply(trial: Trial, kind: str, record: Mapping[str, Any]) -> None:
+    if kind == "config":
+        trial.config = unpacked(record["config"])
+        trial.experiment_tag = record["tag"]
+    elif kind == "progress":
+        trial.take_progress(record)
+    elif kind == "checkpoint":
+        _take_checkpoint(trial, record)
+    elif kind == "reset":
+        trial.forget_checkpoints()
+
+
+def _take_checkpoint(trial: Trial, record: Mapping[str, Any]) -> None:
+    name = record["name"]
+    folder = name.partition("/")[0]
+    trial.next_checkpoint = max(trial.next_checkpoint, int(folder.rpartition("_")[2]) + 1)
+    if trial.storage.exists(folder):
+        place = trial.storage.checkpoint(name)
+        trial.on_checkpoint(Kept(place, unpacked(record["metrics"])))

@@ -1,0 +1,283 @@
+"""An experiment: what is run, on which space, where, and with which limits."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from skate._run.config import CheckpointConfig, SyncConfig, as_config, default_storage_path
+from skate._run.storage import Storage
+from skate.tune.error import TuneError
+from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
+from skate.tune.experiment.trial import Trial
+from skate.tune.registry import get_trainable_cls, is_registered, register_trainable
+from skate.tune.stopper._criteria import DictStopper, as_stopper
+from skate.tune.stopper.stopper import Stopper
+
+
+class Experiment:
+    """`run` is a function, a Trainable, a trainer, or the name of a registered one."""
+
+    PUBLIC_KEYS = frozenset(("stop", "num_samples", "time_budget_s"))
+
+    checkpoint_config: CheckpointConfig
+    run_identifier: str
+
+    def __init__(
+        self,
+        name: str | None,
+        run: Any,
+        *,
+        stop: Any = None,
+        time_budget_s: Any = None,
+        config: dict[str, Any] | None = None,
+        resources_per_trial: Any = None,
+        num_samples: int = 1,
+        storage_path: Any = None,
+        storage_filesystem: Any = None,
+        sync_config: SyncConfig | None = None,
+        checkpoint_config: Any = None,
+        trial_name_creator: Callable[[Trial], str] | None = None,
+        trial_dirname_creator: Callable[[Trial], str] | None = None,
+        log_to_file: Any = False,
+        export_formats: list[str] | None = None,
+        max_failures: int = 0,
+        restore: str | None = None,
+        local_dir: Any = None,
+    ) -> None:
+        self.run_identifier = self.register_if_needed(run)
+        self.trainable = get_trainable_cls(self.run_identifier)
+        self.name = name or f"{self.run_identifier}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
+        if config is not None and not isinstance(config, Mapping):
+            raise TypeError(f"the search space is a dictionary; got {config!r}")
+        place = storage_path or local_dir or (sync_config and sync_config.upload_dir)
+        self.storage = Storage(place or default_storage_path(), self.name, storage_filesystem)
+        self.checkpoint_config = as_config(CheckpointConfig, checkpoint_config)
+        self._check_checkpoint_config()
+        self._criteria = dict(stop) if isinstance(stop, Mapping) else {}
+        self._stopper = as_stopper(stop, time_budget_s)
+        self._resources = resources_per_trial
+        self._creators = (trial_name_creator, trial_dirname_creator)
+        self._log_to_file = _log_files(log_to_file)
+        self._export_formats = export_formats
+        self._max_failures = max_failures
+        self._restore = restore
+        self.spec: dict[str, Any] = {
+            "run": self.run_identifier,
+            "stop": stop if stop is not None else {},
+            "time_budget_s": time_budget_s,
+            "config": dict(config or {}),
+            "resources_per_trial": resources_per_trial,
+            "num_samples": num_samples,
+            "storage_path": place,
+            "checkpoint_config": self.checkpoint_config,
+        }
+
+    def _check_checkpoint_config(self) -> None:
+        from skate.tune.trainable.trainable import Trainable
+
+        is_class = inspect.isclass(self.trainable) and issubclass(self.trainable, Trainable)
+        if self.checkpoint_config.checkpoint_frequency and not is_class:
+            raise ValueError(
+                "checkpoint_frequency is for class Trainables: a function saves when it reports "
+                "a checkpoint, tune.report(metrics, checkpoint=...)"
+            )
+
+    # -- trials ------------------------------------------------------------------------------
+
+    def make_trial(
+        self,
+        config: dict[str, Any],
+        evaluated_params: dict[str, Any],
+        trial_id: str,
+        experiment_tag: str,
+    ) -> Trial:
+        """A trial of this experiment."""
+        name_creator, dirname_creator = self._creators
+        return Trial(
+            self.run_identifier,
+            config=config,
+            trial_id=trial_id,
+            evaluated_params=evaluated_params,
+            experiment_tag=experiment_tag,
+            trial_name_creator=name_creator,
+            trial_dirname_creator=dirname_creator,
+            restore_path=self._restore,
+            **self.trial_options(config),
+        )
+
+    def trial_options(self, config: dict[str, Any]) -> dict[str, Any]:
+        """What is the same for all trials, and the resources for this configuration."""
+        return {
+            "storage": self.storage,
+            "placement_group_factory": self.resources_for(config),
+            "stopping_criterion": self._criteria,
+            "checkpoint_config": self.checkpoint_config,
+            "export_formats": self._export_formats,
+            "log_to_file": self._log_to_file,
+            "max_failures": self._max_failures,
+        }
+
+    def resources_for(self, config: dict[str, Any]) -> PlacementGroupFactory:
+        """The resources of a trial with this configuration."""
+        wanted = self._resources
+        own = _own_request(self.trainable, config)
+        if wanted is not None and own is not None and inspect.isclass(self.trainable):
+            raise ValueError(
+                f"{self.run_identifier} says by itself which resources it needs "
+                f"(default_resource_request): leave resources_per_trial={wanted!r} out"
+            )
+        if callable(wanted) and not isinstance(wanted, PlacementGroupFactory):
+            wanted = wanted(config)
+        return as_resources(wanted if wanted is not None else own)
+
+    # -- who it is ---------------------------------------------------------------------------
+
+    @property
+    def stopper(self) -> Stopper | None:
+        """The stop conditions."""
+        return self._stopper
+
+    @property
+    def decides_in_trials(self) -> bool:
+        """Whether trials can decide on their end by themselves."""
+        return self._stopper is None or isinstance(self._stopper, DictStopper)
+
+    @property
+    def path(self) -> str:
+        """The experiment's folder."""
+        return self.storage.path
+
+    @property
+    def local_path(self) -> str:
+        """Where its files are written."""
+        return self.storage.local_path
+
+    @property
+    def local_dir(self) -> str:
+        """The folder that holds the experiment's."""
+        return os.path.dirname(self.path)
+
+    @property
+    def remote_path(self) -> str:
+        """The experiment's folder on the storage's file system."""
+        return self.path
+
+    @property
+    def checkpoint_dir(self) -> str:
+        """An older name of `local_path`."""
+        return self.local_path
+
+    @property
+    def public_spec(self) -> dict[str, Any]:
+        """What searchers and schedulers are told."""
+        return {key: self.spec[key] for key in self.PUBLIC_KEYS}
+
+    @classmethod
+    def from_json(cls, name: str, spec: dict[str, Any]) -> Experiment:
+        """An experiment of a dictionary, as `{"run": …, "config": …, "num_samples": 3}`."""
+        if "run" not in spec:
+            raise TuneError(f"an experiment needs 'run'; {name!r} has {sorted(spec)}")
+        options = dict(spec)
+        run = options.pop("run")
+        if "env" in options:
+            options["config"] = {**options.get("config", {}), "env": options.pop("env")}
+        keep = options.pop("keep_checkpoints_num", None)
+        freq = options.pop("checkpoint_freq", 0)
+        at_end = options.pop("checkpoint_at_end", None)
+        if keep or freq or at_end is not None:
+            options["checkpoint_config"] = CheckpointConfig(
+                num_to_keep=keep, checkpoint_frequency=freq, checkpoint_at_end=at_end
+            )
+        options["stop"] = options.get("stop")
+        return cls(name, run, **options)
+
+    @classmethod
+    def get_trainable_name(cls, run_object: Any) -> str:
+        """The name that trials of it have."""
+        if isinstance(run_object, str):
+            return run_object
+        if isinstance(run_object, partial):
+            return cls.get_trainable_name(run_object.func)
+        if inspect.isclass(run_object) or inspect.isroutine(run_object):
+            name: str = run_object.__name__
+            return "lambda" if name == "<lambda>" else name
+        if hasattr(run_object, "fit"):
+            return type(run_object).__name__
+        if callable(run_object):
+            return getattr(run_object, "__name__", type(run_object).__name__)
+        raise TuneError(
+            f"what is run must be a function, a Trainable, a trainer or a name; got {run_object!r}"
+        )
+
+    @classmethod
+    def register_if_needed(cls, run_object: Any) -> str:
+        """The name under which it is registered."""
+        name = cls.get_trainable_name(run_object)
+        if not isinstance(run_object, str):
+            is_trainer = hasattr(run_object, "as_trainable") and not inspect.isclass(run_object)
+            try:
+                register_trainable(name, run_object.as_trainable() if is_trainer else run_object)
+            except TypeError as error:
+                raise TuneError(str(error)) from error
+        elif not is_registered(run_object):
+            get_trainable_cls(run_object)
+        return name
+
+
+def _own_request(trainable: Any, config: dict[str, Any]) -> Any:
+    """What the trainable itself says it needs."""
+    trainer = getattr(trainable, "trainer", None)
+    if trainer is not None:
+        return _request_of_trainer(trainer, config)
+    request = getattr(trainable, "default_resource_request", None)
+    if request is not None:
+        return request(config)
+    wanted = getattr(trainable, "_resources", None)
+    if wanted is None and isinstance(trainable, partial):
+        wanted = getattr(trainable.func, "_resources", None)
+    if callable(wanted) and not isinstance(wanted, PlacementGroupFactory):
+        return wanted(config)
+    return wanted
+
+
+def _request_of_trainer(trainer: Any, config: dict[str, Any]) -> Any:
+    """The resources of its workers, with what the trial's configuration says about them."""
+    scaling = config.get("scaling_config", trainer.scaling_config)
+    if isinstance(scaling, Mapping):
+        scaling = replace(trainer.scaling_config, **scaling)
+    return scaling.as_placement_group_factory()
+
+
+def _log_files(log_to_file: Any) -> tuple[str, str] | None:
+    """The names of the files for stdout and stderr."""
+    if not log_to_file:
+        return None
+    if log_to_file is True:
+        return "stdout", "stderr"
+    if isinstance(log_to_file, str):
+        return log_to_file, log_to_file
+    if isinstance(log_to_file, (list, tuple)) and len(log_to_file) == 2:
+        return log_to_file[0], log_to_file[1]
+    raise ValueError(f"log_to_file takes a bool, a name, or a pair of names; got {log_to_file!r}")
+
+
+def as_experiments(experiments: Any) -> list[Experiment]:
+    """One experiment, a list of them, or a dictionary of specs, as a list."""
+    if isinstance(experiments, Experiment):
+        return [experiments]
+    if isinstance(experiments, Mapping):
+        return [
+            spec if isinstance(spec, Experiment) else Experiment.from_json(name, spec)
+            for name, spec in experiments.items()
+        ]
+    if isinstance(experiments, (list, tuple)) and all(
+        isinstance(one, Experiment) for one in experiments
+    ):
+        return list(experiments)
+    raise TuneError(f"experiments are Experiments or a dictionary of specs; got {experiments!r}")

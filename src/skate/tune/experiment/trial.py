@@ -1,0 +1,529 @@
+"""One trial: a configuration, where it stands, and what it has come to."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cloudpickle
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoints import CheckpointManager, Kept
+from skate._run.config import CheckpointConfig
+from skate._run.storage import Storage
+from skate._run.values import to_json
+from skate.tune.error import TuneError, TuneTrialError
+from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
+from skate.tune.experiment._metrics import Courses
+from skate.tune.experiment._states import packed, unpacked
+from skate.tune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE, TRAINING_ITERATION
+
+_LONGEST_NAME = 130
+
+
+class Trial:
+    """A configuration and its run. Made by search algorithms; read by callbacks and reporters."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    TERMINATED = "TERMINATED"
+    ERROR = "ERROR"
+
+    num_failures: int
+    num_failures_after_restore: int
+
+    def __init__(
+        self,
+        trainable_name: str,
+        *,
+        config: dict[str, Any] | None = None,
+        trial_id: str | None = None,
+        storage: Storage | None = None,
+        evaluated_params: dict[str, Any] | None = None,
+        experiment_tag: str = "",
+        placement_group_factory: PlacementGroupFactory | None = None,
+        stopping_criterion: dict[str, Any] | None = None,
+        checkpoint_config: CheckpointConfig | None = None,
+        export_formats: list[str] | None = None,
+        restore_path: str | None = None,
+        trial_name_creator: Callable[[Trial], str] | None = None,
+        trial_dirname_creator: Callable[[Trial], str] | None = None,
+        log_to_file: Any = False,
+        max_failures: int = 0,
+        stub: bool = False,
+        _setup_default_resource: bool = True,
+    ) -> None:
+        self.trainable_name = trainable_name
+        self.stub = stub
+        self.config = config or {}
+        self.trial_id = trial_id or self.generate_id()
+        self.evaluated_params = evaluated_params or {}
+        self.experiment_tag = experiment_tag
+        self.stopping_criterion = stopping_criterion or {}
+        self.checkpoint_config = checkpoint_config or CheckpointConfig()
+        self.checkpoints = CheckpointManager(self.checkpoint_config)
+        self.export_formats = export_formats or []
+        self.log_to_file = log_to_file
+        self.max_failures = max_failures
+        self.status = Trial.PENDING
+        self.location = ""
+        self.start_time: float | None = None
+        self.num_failures = 0
+        self.num_failures_after_restore = 0
+        self.error: BaseException | None = None
+        self.next_checkpoint = 0
+        self._last_result: dict[str, Any] = {}
+        self._courses = Courses()
+        self._adopted: Kept | None = Kept(Checkpoint(restore_path)) if restore_path else None
+        self._resources = placement_group_factory
+        if placement_group_factory is None and _setup_default_resource:
+            self._resources = as_resources(None)
+        self.custom_trial_name = trial_name_creator(self) if trial_name_creator else None
+        self.custom_dirname = _checked_dirname(trial_dirname_creator, self)
+        self._experiment_storage = storage
+        self._dirname: str | None = None
+        self._storage: Storage | None = None
+        self._local_path: str | None = None
+
+    @staticmethod
+    def generate_id() -> str:
+        """A new id."""
+        return uuid.uuid4().hex[:8]
+
+    # -- names and places --------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return self.custom_trial_name or f"{self.trainable_name}_{self.trial_id}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @property
+    def dirname(self) -> str:
+        """The name of the trial's folder in that of the experiment."""
+        if self._dirname is None:
+            self._dirname = self.custom_dirname or self._generated_dirname()
+        return self._dirname
+
+    def _generated_dirname(self) -> str:
+        name = f"{self}_{self.experiment_tag}"[:_LONGEST_NAME].replace("/", "_")
+        return f"{name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
+
+    @property
+    def experiment_storage(self) -> Storage:
+        """The experiment's folder."""
+        if self._experiment_storage is None:
+            self._experiment_storage = Storage()
+        return self._experiment_storage
+
+    @property
+    def storage(self) -> Storage:
+        """The trial's folder."""
+        if self._storage is None:
+            self._storage = self.experiment_storage.sub(self.dirname)
+        return self._storage
+
+    def set_storage(self, new_storage: Storage) -> None:
+        """Move to the folder of another experiment."""
+        self._experiment_storage = new_storage
+        self._storage = None
+        self._local_path = None
+
+    @property
+    def local_path(self) -> str:
+        """Where loggers write."""
+        if self._local_path is None:
+            self._local_path = self.storage.local_path
+        return self._local_path
+
+    def close_storage(self) -> None:
+        """Nothing more will be written for now."""
+        self.storage.close()
+        self._local_path = None
+
+    @property
+    def path(self) -> str:
+        """The trial's folder, on the storage's file system."""
+        return self.storage.path
+
+    @property
+    def logdir(self) -> str:
+        """An older name of `local_path`."""
+        return self.local_path
+
+    @property
+    def local_experiment_path(self) -> str:
+        """Where the experiment's files are written."""
+        return self.experiment_storage.local_path
+
+    @property
+    def remote_experiment_path(self) -> str:
+        """The experiment's folder, on the storage's file system."""
+        return self.experiment_storage.path
+
+    @property
+    def local_dir(self) -> str:
+        """An older name of `local_experiment_path`."""
+        return self.local_experiment_path
+
+    @property
+    def experiment_dir_name(self) -> str:
+        """The name of the experiment's folder."""
+        return self.experiment_storage.name
+
+    def init_local_path(self) -> None:
+        """Make the folder."""
+        os.makedirs(self.local_path, exist_ok=True)
+
+    def init_logdir(self) -> None:
+        """An older name of `init_local_path`."""
+        self.init_local_path()
+
+    @property
+    def node_ip(self) -> str:
+        """Where it runs."""
+        return "127.0.0.1" if self.location else ""
+
+    def get_ray_actor_ip(self) -> str | None:
+        """Where it runs."""
+        return self.node_ip or None
+
+    def set_location(self, location: Any) -> None:
+        """Note where it runs, as "pid=123"."""
+        self.location = str(location)
+
+    def set_ray_actor(self, ray_actor: Any) -> None:
+        """Note the process that runs it; None when it stands still."""
+        self.set_location("" if ray_actor is None else f"{platform.node()}")
+
+    # -- resources ---------------------------------------------------------------------------
+
+    @property
+    def placement_group_factory(self) -> PlacementGroupFactory:
+        """The resources of the trial."""
+        if self._resources is None:
+            self._resources = as_resources(None)
+        return self._resources
+
+    @placement_group_factory.setter
+    def placement_group_factory(self, value: PlacementGroupFactory | None) -> None:
+        self._resources = value
+
+    def update_resources(self, resources: Any) -> None:
+        """Other resources, from its next start on."""
+        if self.status == Trial.RUNNING:
+            raise ValueError(f"the resources of {self} cannot change while it is running")
+        self._resources = as_resources(resources)
+
+    def create_placement_group_factory(self) -> None:
+        """Work out the resources of the trainable, if none were given."""
+        if self._resources is None:
+            self._resources = as_resources(None)
+
+    # -- status ------------------------------------------------------------------------------
+
+    def set_status(self, status: str) -> None:
+        """A new status."""
+        if status == Trial.RUNNING and self.start_time is None:
+            self.start_time = time.time()
+        if status != Trial.RUNNING:
+            self.location = ""
+        self.status = status
+
+    def is_finished(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.status in (Trial.TERMINATED, Trial.ERROR)
+
+    @property
+    def is_restoring(self) -> bool:
+        """Whether it will go on from a checkpoint."""
+        return self.status == Trial.PENDING and self.has_checkpoint()
+
+    @property
+    def is_saving(self) -> bool:
+        """Saving is waited for, so never."""
+        return False
+
+    def set_config(self, config: dict[str, Any]) -> None:
+        """Another configuration, from its next start on."""
+        self.config = config
+
+    def set_experiment_tag(self, experiment_tag: str) -> None:
+        """Another tag."""
+        self.experiment_tag = experiment_tag
+
+    def resolve_config_placeholders(self, placeholder_resolvers: Any) -> None:
+        """Configurations hold their values themselves, so there is nothing to look up."""
+
+    def reset(self) -> Trial:
+        """A trial with the same configuration that has not begun."""
+        fresh = Trial(
+            self.trainable_name,
+            config=self.config,
+            trial_id=self.trial_id,
+            storage=self._experiment_storage,
+            evaluated_params=self.evaluated_params,
+            experiment_tag=self.experiment_tag,
+            placement_group_factory=self._resources,
+            stopping_criterion=self.stopping_criterion,
+            checkpoint_config=self.checkpoint_config,
+            export_formats=self.export_formats,
+            log_to_file=self.log_to_file,
+            max_failures=self.max_failures,
+        )
+        fresh.custom_trial_name = self.custom_trial_name
+        fresh.custom_dirname = self.custom_dirname
+        return fresh
+
+    # -- results -----------------------------------------------------------------------------
+
+    @property
+    def last_result(self) -> dict[str, Any]:
+        """The last result; what is known of every trial if there is none."""
+        return self._last_result
+
+    @property
+    def has_reported_at_least_once(self) -> bool:
+        """Whether there is a result."""
+        return bool(self._last_result)
+
+    @property
+    def metric_analysis(self) -> Courses:
+        """`trial.metric_analysis["loss"]["min"]`, also max, avg, last, last-5-avg …"""
+        return self._courses
+
+    @property
+    def metric_n_steps(self) -> dict[str, Any]:
+        """The summaries of the last 5 and 10 values."""
+        return {
+            name: {"5": summary["last-5-avg"], "10": summary["last-10-avg"]}
+            for name, summary in self._courses.items()
+        }
+
+    def update_last_result(self, result: dict[str, Any]) -> None:
+        """A result came."""
+        if self.experiment_tag:
+            result.setdefault("experiment_tag", self.experiment_tag)
+        self._last_result = result
+        self._courses.add(result)
+
+    def should_stop(self, result: Mapping[str, Any]) -> bool:
+        """Whether the result ends the trial by its own criteria."""
+        from skate.tune.execution.criteria import reached
+
+        return bool(result.get("done")) or reached(self.stopping_criterion, result)
+
+    # -- checkpoints -------------------------------------------------------------------------
+
+    @property
+    def checkpoint_freq(self) -> int:
+        """Steps between checkpoints; 0 for none."""
+        return self.checkpoint_config.checkpoint_frequency or 0
+
+    @property
+    def checkpoint_at_end(self) -> bool:
+        """Whether a checkpoint is made at the end."""
+        return bool(self.checkpoint_config.checkpoint_at_end)
+
+    @property
+    def latest_checkpoint_result(self) -> Kept | None:
+        """The checkpoint to go on from, with its metrics."""
+        return self._adopted or self.checkpoints.latest
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The checkpoint to go on from."""
+        latest = self.latest_checkpoint_result
+        return latest.checkpoint if latest else None
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is one."""
+        return self.checkpoint is not None
+
+    def should_checkpoint(self) -> bool:
+        """Whether the last result is one to save at."""
+        if self._last_result.get("done") and self.checkpoint_at_end:
+            return True
+        iteration = self._last_result.get(TRAINING_ITERATION, 0)
+        return bool(self.checkpoint_freq and iteration % self.checkpoint_freq == 0)
+
+    def on_checkpoint(self, checkpoint_result: Kept) -> list[Checkpoint]:
+        """A checkpoint came; those that need not be kept any more."""
+        self._adopted = None
+        return self.checkpoints.register(checkpoint_result.checkpoint, checkpoint_result.metrics)
+
+    def on_restore(self) -> None:
+        """It goes on from its checkpoint."""
+
+    def forget_checkpoints(self) -> None:
+        """Begin from the start."""
+        self.checkpoints = CheckpointManager(self.checkpoint_config)
+        self._adopted = None
+
+    def get_best_checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+        """All that were kept, the best last."""
+        return self.checkpoints.best_checkpoints
+
+    # -- errors ------------------------------------------------------------------------------
+
+    def handle_error(self, exc: BaseException) -> None:
+        """Note that it failed, and write down why."""
+        self.error = exc
+        self.num_failures += 1
+        self.num_failures_after_restore += 1
+        folder = self.local_path
+        with open(os.path.join(folder, EXPR_ERROR_FILE), "a") as file:
+            stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+            file.write(f"Failure # {self.num_failures} (occurred at {stamp})\n{_text(exc)}\n")
+        with open(os.path.join(folder, EXPR_ERROR_PICKLE_FILE), "wb") as binary:
+            binary.write(_pickled(exc))
+
+    def should_recover(self) -> bool:
+        """Whether it may be tried again."""
+        return self.max_failures < 0 or self.num_failures_after_restore <= self.max_failures
+
+    @property
+    def error_file(self) -> str | None:
+        """Where its errors are written; None if there were none."""
+        if not self.num_failures:
+            return None
+        return os.path.join(self.local_path, EXPR_ERROR_FILE)
+
+    @property
+    def pickled_error_file(self) -> str | None:
+        """Where its last error is written; None if there was none."""
+        if not self.num_failures:
+            return None
+        return os.path.join(self.local_path, EXPR_ERROR_PICKLE_FILE)
+
+    def get_pickled_error(self) -> BaseException | None:
+        """Its last error."""
+        if self.error is not None:
+            return self.error
+        if not self.num_failures or not self.storage.exists(EXPR_ERROR_PICKLE_FILE):
+            return None
+        try:
+            found: BaseException = cloudpickle.loads(self.storage.read(EXPR_ERROR_PICKLE_FILE))
+        except Exception as problem:
+            return TuneTrialError(f"the error of {self} cannot be read: {problem!r}")
+        return found
+
+    def get_error(self) -> BaseException | None:
+        """Its last error, or the text of it."""
+        error = self.get_pickled_error()
+        if error is None and self.status == Trial.ERROR:
+            return TuneError(f"trial {self} failed")
+        return error
+
+    # -- state -------------------------------------------------------------------------------
+
+    def get_json_state(self) -> tuple[str, str]:
+        """(what it is, how far it is), as JSON."""
+        return to_json(self.record()), to_json(self.progress())
+
+    def record(self) -> dict[str, Any]:
+        """What it is: written once."""
+        return {
+            "trial_id": self.trial_id,
+            "trainable_name": self.trainable_name,
+            "dirname": self.dirname,
+            "custom_name": self.custom_trial_name,
+            "tag": self.experiment_tag,
+            "evaluated_params": packed(self.evaluated_params),
+            "config": packed(self.config),
+        }
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is: written when it ends, pauses or changes."""
+        return {
+            "trial_id": self.trial_id,
+            "status": self.status,
+            "num_failures": self.num_failures,
+            "last_result": packed(self._last_result),
+            "courses": self._courses.state(),
+        }
+
+    def take_progress(self, state: Mapping[str, Any]) -> None:
+        """As `progress` says."""
+        self.status = state["status"]
+        self.num_failures = state["num_failures"]
+        self._last_result = unpacked(state["last_result"])
+        self._courses = Courses.of(state["courses"])
+
+    def restore_run_metadata(self, run_metadata: str) -> None:
+        """As the second part of `get_json_state` says."""
+        self.take_progress(json.loads(run_metadata))
+
+    @classmethod
+    def from_record(
+        cls, record: Mapping[str, Any], storage: Storage | None = None, **kwargs: Any
+    ) -> Trial:
+        """The trial that `record` described."""
+        trial = cls(
+            record["trainable_name"],
+            config=unpacked(record["config"]),
+            trial_id=record["trial_id"],
+            storage=storage,
+            evaluated_params=unpacked(record["evaluated_params"]),
+            experiment_tag=record["tag"],
+            **kwargs,
+        )
+        trial.custom_trial_name = record["custom_name"]
+        trial._dirname = record["dirname"]
+        return trial
+
+    @classmethod
+    def from_json_state(cls, json_state: str, stub: bool = False) -> Trial:
+        """The trial of the first part of `get_json_state`."""
+        return cls.from_record(json.loads(json_state), stub=stub)
+
+    @classmethod
+    def from_directory(cls, path: str, stub: bool = False) -> Trial:
+        """The trial whose folder this is."""
+        from skate.tune.experiment._states import trials_of
+
+        storage = Storage.at(os.path.dirname(os.path.abspath(path)))
+        name = os.path.basename(os.path.abspath(path))
+        for trial in trials_of(storage, stub=stub):
+            if trial.dirname == name:
+                return trial
+        raise ValueError(f"{path!r} is not the folder of a trial")
+
+    def invalidate_json_state(self) -> None:
+        """The state is worked out when it is asked for."""
+
+    def get_trainable_cls(self) -> Any:
+        """What the trial runs; None for one that was only read from a file."""
+        from skate.tune.registry import get_trainable_cls
+
+        return None if self.stub else get_trainable_cls(self.trainable_name)
+
+
+def _checked_dirname(creator: Any, trial: Trial) -> str | None:
+    if creator is None:
+        return None
+    name: str = creator(trial)
+    if not name or os.path.sep in name:
+        raise ValueError(f"trial_dirname_creator must return a folder's name; got {name!r}")
+    return name
+
+
+def _text(error: BaseException) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def _pickled(error: BaseException) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(error)
+        cloudpickle.loads(data)
+    except Exception:
+        data = cloudpickle.dumps(TuneTrialError(_text(error)))
+    return data

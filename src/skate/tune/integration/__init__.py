@@ -1,0 +1,1 @@
+"""Callbacks of other libraries that report to the trial they run in."""

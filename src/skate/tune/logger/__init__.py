@@ -1,0 +1,34 @@
+"""Results to files and to trackers of experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skate._run.loggers import (
+    CSVLoggerCallback,
+    JsonLoggerCallback,
+    LoggerCallback,
+    TBXLoggerCallback,
+)
+from skate._run.values import to_json
+
+__all__ = [
+    "DEFAULT_LOGGERS",
+    "CSVLoggerCallback",
+    "JsonLoggerCallback",
+    "LoggerCallback",
+    "TBXLoggerCallback",
+    "pretty_print",
+]
+
+DEFAULT_LOGGERS = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
+
+
+def pretty_print(result: Mapping[str, Any], exclude: Any = None) -> str:
+    """A result as indented text, without its configuration and what is `exclude`d."""
+    hidden = {"config", "hist_stats", *(exclude or ())}
+    shown = {
+        name: value for name, value in result.items() if name not in hidden and value is not None
+    }
+    return to_json(shown, indent=2) + "\n"

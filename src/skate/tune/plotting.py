@@ -1,0 +1,128 @@
+"""Figures of a search: learning curves, what matters, and how the parameters go together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate._imports import is_installed, try_import
+from skate._run.values import lookup, plain
+from skate.tune.analysis.experiment_analysis import _history
+from skate.tune.result import TRAINING_ITERATION
+from skate.tune.utils.util import flatten_dict
+
+if TYPE_CHECKING:
+    from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+
+
+def draw_grid(
+    analysis: ExperimentAnalysis, metric: str | None = None, mode: str | None = None
+) -> Any:
+    """A figure with three plots."""
+    pyplot = try_import("matplotlib.pyplot", "plot")
+    metric, mode = analysis._metric(metric), analysis._mode(mode)
+    figure, (curves, importance, parallel) = pyplot.subplots(1, 3, figsize=(18, 5))
+    _curves(curves, analysis, metric)
+    names, points, values = _table(analysis, metric)
+    _importance(importance, names, points, values)
+    _parallel(parallel, names, points, values, metric)
+    figure.tight_layout()
+    return figure
+
+
+def _curves(axes: Any, analysis: ExperimentAnalysis, metric: str) -> None:
+    for trial in analysis.trials:
+        rows = [row for row in _history(trial) if lookup(row, metric) is not None]
+        steps = [row[TRAINING_ITERATION] for row in rows]
+        axes.plot(steps, [lookup(row, metric) for row in rows], alpha=0.6, linewidth=1)
+    axes.set(title="Learning curves", xlabel=TRAINING_ITERATION, ylabel=metric)
+
+
+def _table(
+    analysis: ExperimentAnalysis, metric: str
+) -> tuple[list[str], list[list[Any]], list[float]]:
+    """The searched parameters of all trials that have a value, and these values."""
+    done = [trial for trial in analysis.trials if metric in trial.metric_analysis]
+    names = list(dict.fromkeys(name for trial in done for name in trial.evaluated_params))
+    points = []
+    for trial in done:
+        flat = {**flatten_dict(trial.config), **trial.evaluated_params}
+        points.append([plain(flat.get(name)) for name in names])
+    return names, points, [trial.metric_analysis[metric]["last"] for trial in done]
+
+
+def _importance(axes: Any, names: list[str], points: Any, values: list[float]) -> None:
+    shares = _importances(names, points, values)
+    axes.barh(list(shares), list(shares.values()))
+    axes.set(title="Parameter importance", xlabel="share")
+
+
+def _importances(names: list[str], points: Any, values: list[float]) -> dict[str, float]:
+    """By Optuna where it is installed and has enough to go on; else by rank correlation."""
+    if is_installed("optuna") and len(values) >= 4:
+        try:
+            return _by_optuna(names, points, values)
+        except (ValueError, RuntimeError, ImportError):
+            pass
+    found = {
+        name: abs(_rank_correlation([_number(p[i], points, i) for p in points], values))
+        for i, name in enumerate(names)
+    }
+    total = sum(found.values()) or 1.0
+    return {name: value / total for name, value in found.items()}
+
+
+def _by_optuna(names: list[str], points: Any, values: list[float]) -> dict[str, float]:
+    import optuna
+
+    columns = {name: [point[i] for point in points] for i, name in enumerate(names)}
+    distributions: dict[str, Any] = {
+        name: optuna.distributions.FloatDistribution(min(column), max(column))
+        if all(isinstance(v, (int, float)) for v in column) and min(column) < max(column)
+        else optuna.distributions.CategoricalDistribution(sorted(set(column), key=str))
+        for name, column in columns.items()
+    }
+    study = optuna.create_study()
+    for point, value in zip(points, values, strict=True):
+        params = {
+            name: float(v)
+            if isinstance(distributions[name], optuna.distributions.FloatDistribution)
+            else v
+            for name, v in zip(names, point, strict=True)
+        }
+        study.add_trial(
+            optuna.trial.create_trial(params=params, distributions=distributions, value=value)
+        )
+    return optuna.importance.get_param_importances(study)
+
+
+def _number(value: Any, points: Any, column: int) -> float:
+    """Numbers as they are, other values by their place among all."""
+    if isinstance(value, (int, float)):
+        return float(value)
+    return float(sorted({str(p[column]) for p in points}).index(str(value)))
+
+
+def _rank_correlation(xs: list[float], ys: list[float]) -> float:
+    import numpy as np
+
+    if len(set(xs)) < 2 or len(set(ys)) < 2:
+        return 0.0
+    ranks = [np.argsort(np.argsort(column)) for column in (xs, ys)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _parallel(axes: Any, names: list[str], points: Any, values: list[float], metric: str) -> None:
+    """One line per trial through all parameters to the metric, each axis from 0 to 1."""
+    columns = [[_number(p[i], points, i) for p in points] for i in range(len(names))]
+    scaled = [_to_unit(column) for column in [*columns, list(values)]]
+    for number in range(len(values)):
+        heights = [column[number] for column in scaled]
+        shade = scaled[-1][number]
+        axes.plot(range(len(scaled)), heights, color=(shade, 0.2, 1 - shade), alpha=0.5)
+    axes.set_xticks(range(len(scaled)), [*names, metric], rotation=20)
+    axes.set(title="Parallel coordinates", yticks=[])
+
+
+def _to_unit(column: list[float]) -> list[float]:
+    low, high = min(column, default=0.0), max(column, default=1.0)
+    return [(value - low) / ((high - low) or 1.0) for value in column]

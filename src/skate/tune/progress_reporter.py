@@ -1,0 +1,309 @@
+"""The table of trials, for terminals and notebooks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate._imports import is_installed, try_import
+from skate._run.reporting import AUTOMATIC
+from skate._run.values import lookup, plain
+from skate.tune._table import text_table
+from skate.tune.result import (
+    EPISODE_REWARD_MEAN,
+    MEAN_ACCURACY,
+    MEAN_LOSS,
+    TIME_TOTAL_S,
+    TIMESTEPS_TOTAL,
+    TRAINING_ITERATION,
+)
+from skate.tune.utils.util import unflattened_lookup
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+_ORDER = ("TERMINATED", "RUNNING", "PAUSED", "PENDING", "ERROR")
+
+
+class ProgressReporter:
+    """Override `report`, and `should_report` to say when."""
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Once, before anything else."""
+
+    def should_report(self, trials: list[Trial], done: bool = False) -> bool:
+        """Whether it is time to report."""
+        return True
+
+    def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
+        """Show how the trials are; `sys_info` are lines of the scheduler and the machine."""
+        raise NotImplementedError
+
+
+class TuneReporterBase(ProgressReporter):
+    """The table of trials.
+
+    `metric_columns` and `parameter_columns` are lists of names, or dictionaries from names to
+    headers; parameters are by default all that were searched. Without metrics to show, up to
+    `infer_limit` are taken from the results. `max_report_frequency` is the least number of seconds
+    between two tables; `print_intermediate_tables=False` shows only the last.
+    """
+
+    DEFAULT_COLUMNS: Mapping[str, str] = {
+        MEAN_ACCURACY: "acc",
+        MEAN_LOSS: "loss",
+        TRAINING_ITERATION: "iter",
+        TIME_TOTAL_S: "total time (s)",
+        TIMESTEPS_TOTAL: "ts",
+        EPISODE_REWARD_MEAN: "reward",
+    }
+    VALID_SUMMARY_TYPES = frozenset((int, float, str, bool, type(None)))
+
+    def __init__(
+        self,
+        *,
+        metric_columns: list[str] | dict[str, str] | None = None,
+        parameter_columns: list[str] | dict[str, str] | None = None,
+        total_samples: int | None = None,
+        max_progress_rows: int = 20,
+        max_error_rows: int = 20,
+        max_column_length: int = 20,
+        max_report_frequency: int = 5,
+        infer_limit: int = 3,
+        print_intermediate_tables: bool | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        sort_by_metric: bool = False,
+    ) -> None:
+        self._metrics = dict(
+            _named(metric_columns if metric_columns is not None else self.DEFAULT_COLUMNS)
+        )
+        self._infers = metric_columns is None
+        self._parameters = dict(_named(parameter_columns or []))
+        self._total_samples = total_samples
+        self._max_rows = max_progress_rows
+        self._max_error_rows = max_error_rows
+        self._max_column_length = max_column_length
+        self._every = max_report_frequency
+        self._infer_limit = infer_limit
+        self._intermediate = (
+            True if print_intermediate_tables is None else (print_intermediate_tables)
+        )
+        self._metric = metric
+        self._mode = mode
+        self._sort_by_metric = sort_by_metric
+        self._start_time = time.time()
+        self._last = float("-inf")
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.set_start_time(start_time)
+        if total_samples:
+            self.set_total_samples(total_samples)
+        self.set_search_properties(metric, mode)
+
+    def set_search_properties(self, metric: str | None, mode: str | None) -> bool:
+        """Take metric and mode from the tuner, where none were given."""
+        self._metric = self._metric or metric
+        self._mode = self._mode or mode
+        return True
+
+    def set_total_samples(self, total_samples: int) -> None:
+        """How many trials there will be."""
+        self._total_samples = total_samples
+
+    def set_start_time(self, timestamp: float | None = None) -> None:
+        """When it began; now if none is given."""
+        self._start_time = time.time() if timestamp is None else timestamp
+
+    def should_report(self, trials: list[Trial], done: bool = False) -> bool:
+        if done:
+            return True
+        if not self._intermediate or time.monotonic() - self._last < self._every:
+            return False
+        self._last = time.monotonic()
+        return True
+
+    def add_metric_column(self, metric: str, representation: str | None = None) -> None:
+        """Show one more metric."""
+        _add(self._metrics, metric, representation, "metric")
+        self._infers = False
+
+    def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
+        """Show one more parameter."""
+        _add(self._parameters, parameter, representation, "parameter")
+
+    # -- the parts ---------------------------------------------------------------------------
+
+    def _progress_str(self, trials: list[Trial], done: bool, *sys_info: str) -> str:
+        parts = [headline(trials, self._total_samples)]
+        if trials:
+            parts.append(self._table(trials))
+        more = len(trials) - self._max_rows
+        if more > 0:
+            parts.append(f"... {more} more trials not shown")
+        failed = [trial for trial in trials if trial.num_failures]
+        if failed:
+            parts.append(self._errors(failed))
+        best = self._best_line(trials)
+        return "\n".join([*parts, *([best] if best else []), *sys_info]) + "\n"
+
+    def _table(self, trials: list[Trial]) -> str:
+        names = list(self._columns(trials))
+        headers = ["Trial name", "status", "loc", *(header for _, header, _ in names)]
+        rows = [
+            [str(t), t.status, t.location, *(get(t) for _, _, get in names)]
+            for t in self._chosen(trials)
+        ]
+        return text_table(headers, rows)
+
+    def _columns(self, trials: list[Trial]) -> list[tuple[str, str, Callable[[Trial], Any]]]:
+        parameters = self._parameters or dict.fromkeys(
+            name for trial in trials for name in trial.evaluated_params
+        )
+        found: list[tuple[str, str, Callable[[Trial], Any]]] = [
+            (name, header or name, self._parameter(name)) for name, header in parameters.items()
+        ]
+        for name, header in self._shown_metrics(trials).items():
+            found.append((name, header or name, self._result(name)))
+        return found
+
+    def _shown_metrics(self, trials: list[Trial]) -> dict[str, Any]:
+        """Those that somebody has reported, and a few that nobody asked for."""
+        reported: dict[str, Any] = {}
+        for trial in trials:
+            reported.update(trial.last_result)
+        if not self._infers:
+            return self._metrics
+        shown: dict[str, Any] = {k: v for k, v in self._metrics.items() if k in reported}
+        if self._metric and self._metric in reported:
+            shown.setdefault(self._metric, None)
+        for name, value in reported.items():
+            if len(shown) >= len(self._metrics) + self._infer_limit:
+                break
+            number = plain(value)
+            if name not in AUTOMATIC and type(number) in (int, float):
+                shown.setdefault(name, None)
+        return shown
+
+    def _parameter(self, name: str) -> Callable[[Trial], Any]:
+        return lambda trial: self._shown(
+            trial.evaluated_params[name]
+            if name in trial.evaluated_params
+            else unflattened_lookup(name, trial.config, default=None)
+        )
+
+    def _result(self, name: str) -> Callable[[Trial], Any]:
+        return lambda trial: self._shown(lookup(trial.last_result, name))
+
+    def _shown(self, value: Any) -> Any:
+        value = plain(value)
+        if isinstance(value, (int, float, type(None))):
+            return value
+        text = str(value)
+        limit = self._max_column_length
+        return text if len(text) <= limit else "..." + text[-(limit - 3) :]
+
+    def _chosen(self, trials: list[Trial]) -> list[Trial]:
+        """The rows that are shown, the most interesting states first if there are too many."""
+        chosen = trials
+        if len(trials) > self._max_rows:
+            rank = {name: i for i, name in enumerate(("RUNNING", "TERMINATED", "PAUSED"))}
+            chosen = sorted(trials, key=lambda t: rank.get(t.status, 9))[: self._max_rows]
+        if self._sort_by_metric and self._metric:
+            sign = -1 if self._mode == "max" else 1
+            chosen = sorted(chosen, key=lambda t: _score(t, self._metric, sign))
+        return chosen
+
+    def _errors(self, failed: list[Trial]) -> str:
+        rows = [[str(t), t.num_failures, t.error_file] for t in failed[: self._max_error_rows]]
+        table = text_table(["Trial name", "# failures", "error file"], rows)
+        return f"Number of errored trials: {len(failed)}\n{table}"
+
+    def _best_line(self, trials: list[Trial]) -> str:
+        if not self._metric or self._mode not in ("min", "max"):
+            return ""
+        best = best_of(trials, self._metric, self._mode)
+        if best is None:
+            return ""
+        value = lookup(best.last_result, self._metric)
+        return f"Current best trial: {best} with {self._metric}={value} and {best.config}"
+
+
+class CLIReporter(TuneReporterBase):
+    """Prints the table."""
+
+    def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
+        print(self._progress_str(trials, done, *(str(line) for line in sys_info)))
+        sys.stdout.flush()
+
+
+class JupyterNotebookReporter(TuneReporterBase):
+    """Shows the table in a notebook; with `overwrite` in the place of the one before."""
+
+    def __init__(self, overwrite: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._overwrite = overwrite
+        self._output: Any = None
+
+    @property
+    def output_queue(self) -> Any:
+        """Where tables go: straight to the notebook."""
+        return None
+
+    def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
+        self.display(self._progress_str(trials, done, *(str(line) for line in sys_info)))
+
+    def display(self, string: str) -> None:
+        """Show a text; outside of notebooks it is printed."""
+        if self._overwrite and is_installed("IPython"):
+            try_import("IPython.display", "notebook").clear_output(wait=True)
+        print(string)
+
+
+def headline(trials: Sequence[Trial], total: int | None) -> str:
+    """How many trials there are, by their states."""
+    counts = Counter(trial.status for trial in trials)
+    states = ", ".join(f"{counts[name]} {name}" for name in _ORDER if counts[name])
+    of = f"/{total}" if total and total > len(trials) else ""
+    return f"Number of trials: {len(trials)}{of} ({states})"
+
+
+def best_of(trials: Sequence[Trial], metric: str, mode: str) -> Trial | None:
+    """The trial with the best last value."""
+    sign = -1 if mode == "max" else 1
+    scored = [trial for trial in trials if metric in trial.metric_analysis]
+    return min(scored, key=lambda trial: _score(trial, metric, sign), default=None)
+
+
+def _score(trial: Trial, metric: str | None, sign: int) -> float:
+    value = plain(lookup(trial.last_result, metric or ""))
+    if not isinstance(value, (int, float)) or value != value:
+        return float("inf")
+    return sign * value
+
+
+def _named(columns: Any) -> Mapping[str, Any]:
+    return columns if isinstance(columns, Mapping) else dict.fromkeys(columns)
+
+
+def _add(columns: dict[str, Any], name: str, header: str | None, kind: str) -> None:
+    if name in columns:
+        raise ValueError(f"the {kind} {name!r} is shown already")
+    columns[name] = header

@@ -1,0 +1,112 @@
+"""What a tuner has found: one result per trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from skate._run.result import Result
+
+if TYPE_CHECKING:
+    from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+    from skate.tune.experiment.trial import Trial
+
+
+class ResultGrid:
+    """The results of all trials, in their order; `get_best_result` finds the best."""
+
+    def __init__(self, experiment_analysis: ExperimentAnalysis) -> None:
+        self._experiment_analysis = experiment_analysis
+
+    @property
+    def experiment_path(self) -> str:
+        """The experiment's folder."""
+        return self._experiment_analysis.experiment_path
+
+    @property
+    def filesystem(self) -> Any:
+        """The Arrow file system that it is on."""
+        return self._experiment_analysis._fs
+
+    @property
+    def _trials(self) -> list[Trial]:
+        return self._experiment_analysis.trials
+
+    def get_best_result(
+        self,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,
+    ) -> Result:
+        """The result of the trial with the best value of a metric (see
+        ExperimentAnalysis.get_best_trial)."""
+        analysis = self._experiment_analysis
+        if len(self._trials) != 1:
+            for name, value in (
+                ("metric", metric or analysis.default_metric),
+                ("mode", mode or analysis.default_mode),
+            ):
+                if not value:
+                    raise ValueError(
+                        f"No {name} is provided: give one to get_best_result() or TuneConfig"
+                    )
+        trial = analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
+        if trial is None:
+            raise RuntimeError(
+                f"No best trial found for the given metric: {metric or analysis.default_metric}. "
+                f"No trial has reported it, or all values are NaN or infinite "
+                f"(filter_nan_and_inf=False takes these as well)"
+            )
+        return self._result(trial)
+
+    def get_dataframe(
+        self, filter_metric: str | None = None, filter_mode: str | None = None
+    ) -> Any:
+        """One row per trial: its last result, or the one where a metric is best."""
+        return self._experiment_analysis.dataframe(metric=filter_metric, mode=filter_mode)
+
+    def plot(self, metric: str | None = None, mode: str | None = None) -> Any:
+        """Learning curves, importance of the parameters, and parallel coordinates: a figure."""
+        from skate.tune.plotting import draw_grid
+
+        return draw_grid(self._experiment_analysis, metric, mode)
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    def __getitem__(self, i: int) -> Result:
+        return self._result(self._trials[i])
+
+    def __iter__(self) -> Iterator[Result]:
+        return (self._result(trial) for trial in self._trials)
+
+    @property
+    def errors(self) -> list[BaseException]:
+        """What failed trials raised."""
+        return [result.error for result in self if result.error is not None]
+
+    @property
+    def num_errors(self) -> int:
+        """How many trials failed."""
+        return sum(trial.status == "ERROR" for trial in self._trials)
+
+    @property
+    def num_terminated(self) -> int:
+        """How many trials ended well."""
+        return sum(trial.status == "TERMINATED" for trial in self._trials)
+
+    def _result(self, trial: Trial) -> Result:
+        is_local = trial.storage.is_local
+        return Result(
+            metrics={**trial.last_result, "config": trial.config} if trial.last_result else {},
+            checkpoint=trial.checkpoint,
+            error=None if trial.status == "TERMINATED" else trial.get_error(),
+            path=trial.path,
+            best_checkpoints=trial.get_best_checkpoints(),
+            _storage_filesystem=None if is_local else self.filesystem,
+        )
+
+    def __repr__(self) -> str:
+        inner = ",\n".join(repr(result) for result in self)
+        return f"ResultGrid<[\n{inner}\n]>"

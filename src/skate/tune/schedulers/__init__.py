@@ -1,0 +1,58 @@
+"""Which trials go on, which stop, and which run next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.tune.schedulers.async_hyperband import ASHAScheduler, AsyncHyperBandScheduler
+from skate.tune.schedulers.hb_bohb import HyperBandForBOHB
+from skate.tune.schedulers.hyperband import HyperBandScheduler
+from skate.tune.schedulers.median_stopping_rule import MedianStoppingRule
+from skate.tune.schedulers.pb2 import PB2
+from skate.tune.schedulers.pbt import PopulationBasedTraining
+from skate.tune.schedulers.pbt_replay import PopulationBasedTrainingReplay
+from skate.tune.schedulers.resource_changing_scheduler import ResourceChangingScheduler
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+
+SCHEDULERS: dict[str, type[TrialScheduler]] = {
+    "fifo": FIFOScheduler,
+    "async_hyperband": AsyncHyperBandScheduler,
+    "asynchyperband": AsyncHyperBandScheduler,
+    "asha": AsyncHyperBandScheduler,
+    "median_stopping_rule": MedianStoppingRule,
+    "medianstopping": MedianStoppingRule,
+    "hyperband": HyperBandScheduler,
+    "hb_bohb": HyperBandForBOHB,
+    "pbt": PopulationBasedTraining,
+    "pbt_replay": PopulationBasedTrainingReplay,
+    "pb2": PB2,
+    "resource_changing": ResourceChangingScheduler,
+}
+
+__all__ = [
+    "PB2",
+    "ASHAScheduler",
+    "AsyncHyperBandScheduler",
+    "FIFOScheduler",
+    "HyperBandForBOHB",
+    "HyperBandScheduler",
+    "MedianStoppingRule",
+    "PopulationBasedTraining",
+    "PopulationBasedTrainingReplay",
+    "ResourceChangingScheduler",
+    "TrialScheduler",
+    "create_scheduler",
+]
+
+
+def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
+    """A scheduler by its name, as "asha" or "pbt".
+
+    Arguments that the scheduler does not know are left out, so that names can be exchanged.
+    """
+    from skate.tune._arguments import accepted
+
+    found = SCHEDULERS.get(scheduler.lower())
+    if found is None:
+        raise ValueError(f"scheduler takes one of {list(SCHEDULERS)}; got {scheduler!r}")
+    return found(**accepted(found, kwargs))

@@ -1,0 +1,90 @@
+"""How population-based training changes a configuration."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skate.tune.search.sample import Domain
+from skate.tune.search.variant_generator import format_vars
+
+
+def explore(
+    config: dict[str, Any],
+    mutations: Mapping[str, Any],
+    resample_probability: float,
+    perturbation_factors: tuple[float, ...],
+    custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A changed copy of the configuration, and by name what was done to it."""
+    new = copy.deepcopy(config)
+    operations: dict[str, Any] = {}
+    for key, space in mutations.items():
+        if isinstance(space, Mapping):
+            new[key], operations[key] = explore(
+                config[key], space, resample_probability, perturbation_factors, None
+            )
+        elif isinstance(space, (list, tuple)):
+            new[key], operations[key] = _step(config[key], space, resample_probability)
+        else:
+            new[key], operations[key] = _scale(
+                config[key], space, resample_probability, perturbation_factors
+            )
+    if custom_explore_fn is not None:
+        new = custom_explore_fn(new)
+        if new is None:
+            raise ValueError("custom_explore_fn must return the new configuration; got None")
+    return new, operations
+
+
+def _step(value: Any, options: Any, resample_probability: float) -> tuple[Any, str]:
+    """To a neighbour in the list, or to any of its values."""
+    if random.random() < resample_probability or value not in options:
+        return random.choice(options), "resample"
+    shift = random.choice([-1, 1])
+    old = list(options).index(value)
+    new = min(max(old + shift, 0), len(options) - 1)
+    name = "shift left" if shift == -1 else "shift right"
+    return options[new], name if new != old else f"{name} (noop)"
+
+
+def _scale(
+    value: Any, space: Any, resample_probability: float, factors: tuple[float, ...]
+) -> tuple[Any, str]:
+    """Times a factor, or drawn anew."""
+    if random.random() < resample_probability or not isinstance(value, (int, float)):
+        new, name = draw(space), "resample"
+    else:
+        factor = random.choice(factors)
+        new, name = value * factor, f"* {factor}"
+    if isinstance(value, bool):
+        return bool(new), name
+    return (round(new) if isinstance(value, int) else new), name
+
+
+def draw(space: Any) -> Any:
+    """A value of a mutation's space."""
+    if isinstance(space, Domain):
+        return space.sample(None)
+    if callable(space):
+        return space()
+    if isinstance(space, Mapping):
+        return {key: draw(inner) for key, inner in space.items()}
+    return random.choice(space)
+
+
+def perturbed_tag(tag: str, config: Mapping[str, Any], names: Any) -> str:
+    """The tag of a trial whose configuration was changed."""
+    changed = {("config", name): config[name] for name in names if name in config}
+    return f"{tag}@perturbed[{format_vars(changed)}]"
+
+
+def mutated_part(config: Mapping[str, Any], mutations: Mapping[str, Any]) -> dict[str, Any]:
+    """Those values of a configuration that mutate."""
+    return {
+        key: mutated_part(config[key], space) if isinstance(space, Mapping) else config[key]
+        for key, space in mutations.items()
+        if key in config
+    }

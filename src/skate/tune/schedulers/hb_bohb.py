@@ -1,0 +1,70 @@
+"""HyperBand as BOHB wants it: the largest bracket first, and results with their budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.tune.schedulers.hyperband import HyperBandScheduler
+from skate.tune.schedulers.trial_scheduler import PAUSED, RUNNING, TrialScheduler
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+
+class HyperBandForBOHB(HyperBandScheduler):
+    """To be used with TuneBOHB: trials are paused before their bracket is full, so that the
+    searcher learns from them before it suggests the next."""
+
+    def _next_s(self, position: int) -> int:
+        return self._brackets_per_band - position - 1
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        bracket = self._bracket_of[trial.trial_id]
+        result["hyperband_info"] = {}
+        bracket.update(trial, result)
+        if bracket.goes_on(trial):
+            return TrialScheduler.CONTINUE
+        result["hyperband_info"]["budget"] = bracket._until
+        others = [other for other in bracket.trials() if other is not trial]
+        if not bracket.filled() or any(other.status != PAUSED for other in others):
+            action = TrialScheduler.PAUSE
+        else:
+            action = self._process(tune_controller, bracket, trial)
+        if action == TrialScheduler.PAUSE:
+            _tell(tune_controller, "on_pause", trial)
+        return action
+
+    def _on_unpause(self, tune_controller: Any, trial: Trial) -> None:
+        _tell(tune_controller, "on_unpause", trial)
+
+    def choose_trial_to_run(
+        self, tune_controller: Any, allow_recurse: bool = True
+    ) -> Trial | None:
+        found = self._first_that_may_run()
+        if found is not None or not allow_recurse:
+            return found
+        if any(trial.status == RUNNING for trial in tune_controller.get_live_trials()):
+            return None
+        # nobody runs and nobody comes: what there is of a bracket is halved as it is
+        for bracket in self._all_brackets():
+            if any(trial.status == PAUSED for trial in bracket.trials()):
+                self._process(tune_controller, bracket, None)
+                found = self._first_that_may_run()
+                if found is not None:
+                    return found
+        return None
+
+    def _first_that_may_run(self) -> Trial | None:
+        for bracket in self._all_brackets():
+            for trial in bracket.trials():
+                if bracket.may_run(trial):
+                    return trial
+        return None
+
+
+def _tell(tune_controller: Any, event: str, trial: Trial) -> None:
+    """Searchers that limit concurrency do not count paused trials."""
+    searcher = getattr(tune_controller.search_alg, "searcher", None)
+    method = getattr(searcher, event, None)
+    if method is not None:
+        method(trial.trial_id)

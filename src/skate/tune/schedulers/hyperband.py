@@ -1,0 +1,270 @@
+"""HyperBand: brackets of trials that are halved again and again, all at the same time.
+
+    band ─┬─ bracket s=0:  few trials, each may run to max_t
+          ├─ bracket s=1:  more trials with a shorter first round; the best 1/eta go on
+          └─ bracket s=…   until the band is full, then the next band begins
+
+A trial that has finished its round is paused until all of its bracket have; then the worst are
+stopped and the others go on for a round that is eta times as long.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from typing import TYPE_CHECKING, Any
+
+from skate.tune.schedulers.trial_scheduler import (
+    PAUSED,
+    PENDING,
+    FIFOScheduler,
+    TrialScheduler,
+)
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+
+class HyperBandScheduler(FIFOScheduler):
+    """HyperBand, with pauses; trials must be able to save and load checkpoints.
+
+    `max_t` is the most that a trial may run, in units of `time_attr`; `reduction_factor` is eta.
+    Without `stop_last_trials`, those that are left at `max_t` go on.
+    """
+
+    _needs_mode = True
+    _supports_buffered_results = False
+
+    def __init__(
+        self,
+        time_attr: str = "training_iteration",
+        metric: str | None = None,
+        mode: str | None = None,
+        max_t: int = 81,
+        reduction_factor: float = 3,
+        stop_last_trials: bool = True,
+    ) -> None:
+        if not max_t > 0:
+            raise ValueError(f"max_t takes a number above 0; got {max_t}")
+        if not reduction_factor > 1:
+            raise ValueError(f"reduction_factor takes a number above 1; got {reduction_factor}")
+        super().__init__()
+        self._set_mode(metric, mode)
+        self._time_attr = time_attr
+        self._max_t = max_t
+        self._eta = reduction_factor
+        self._stop_last_trials = stop_last_trials
+        self._brackets_per_band = round(math.log(max_t) / math.log(reduction_factor)) + 1
+        self._bands: list[list[Bracket | None]] = [[]]
+        self._current: Bracket | None = None
+        self._bracket_of: dict[str, Bracket] = {}
+        self._num_stopped = 0
+
+    # -- brackets ----------------------------------------------------------------------------
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        self._check_metric()
+        while self._current is None or self._current.filled():
+            self._current = self._next_bracket()
+        self._current.add_trial(trial)
+        self._bracket_of[trial.trial_id] = self._current
+
+    def _next_bracket(self) -> Bracket | None:
+        """The next one of the band, None if its first round would be empty."""
+        if len(self._bands[-1]) == self._brackets_per_band:
+            self._bands.append([])
+        s = self._next_s(len(self._bands[-1]))
+        rounds = int(self._max_t * self._eta**-s)
+        size = math.ceil(self._brackets_per_band / (s + 1) * self._eta**s)
+        bracket = Bracket(self, size, rounds, s) if rounds else None
+        self._bands[-1].append(bracket)
+        return bracket
+
+    def _next_s(self, position: int) -> int:
+        return position
+
+    def _all_brackets(self) -> list[Bracket]:
+        return [bracket for band in self._bands for bracket in band if bracket is not None]
+
+    # -- trials ------------------------------------------------------------------------------
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        bracket = self._bracket_of[trial.trial_id]
+        bracket.update(trial, result)
+        if bracket.goes_on(trial):
+            return TrialScheduler.CONTINUE
+        return self._process(tune_controller, bracket, trial)
+
+    def _process(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
+        """Halve the bracket if all of its trials are there; what becomes of the current one?"""
+        if not bracket.round_done():
+            return TrialScheduler.PAUSE
+        bracket.being_processed = True
+        try:
+            if bracket.finished():
+                return self._end(tune_controller, bracket, current)
+            return self._halve(tune_controller, bracket, current)
+        finally:
+            bracket.being_processed = False
+
+    def _halve(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
+        good, bad = bracket.halve()
+        self._num_stopped += len(bad)
+        action = TrialScheduler.PAUSE
+        for trial in bad:
+            bracket.forget(trial)
+            if trial is current:
+                action = TrialScheduler.STOP
+            else:
+                tune_controller.stop_trial(trial)
+        for trial in good:
+            if not bracket.goes_on(trial):
+                continue
+            if trial is current:
+                action = TrialScheduler.CONTINUE
+            elif trial.status == PAUSED:
+                bracket.ready.add(trial.trial_id)
+                self._on_unpause(tune_controller, trial)
+        return action
+
+    def _end(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
+        for trial in bracket.trials():
+            bracket.forget(trial)
+            if trial is not current and trial.status == PAUSED:
+                tune_controller.stop_trial(trial)
+        return TrialScheduler.STOP
+
+    def _on_unpause(self, tune_controller: Any, trial: Trial) -> None:
+        pass
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        bracket = self._bracket_of.pop(trial.trial_id, None)
+        if bracket is None:
+            return
+        bracket.forget(trial)
+        # whoever was waiting for this one need not wait any more
+        if bracket.trials() and not bracket.being_processed and bracket.round_done():
+            self._process(tune_controller, bracket, None)
+
+    def on_trial_complete(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+    ) -> None:
+        self.on_trial_remove(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        self.on_trial_remove(tune_controller, trial)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """The bracket that is least far gets the resources."""
+        for band in self._bands:
+            brackets = [bracket for bracket in band if bracket is not None]
+            for bracket in sorted(brackets, key=lambda b: b.share_done()):
+                for trial in bracket.trials():
+                    if bracket.may_run(trial):
+                        return trial
+        return None
+
+    def debug_string(self) -> str:
+        count = sum(len(band) for band in self._bands)
+        lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={count}"]
+        for number, band in enumerate(self._bands):
+            lines.append(f"Round #{number}:")
+            lines += [f"  {bracket}" for bracket in band if bracket is not None]
+        return "\n".join(lines)
+
+    def state(self) -> dict[str, int]:
+        """How many brackets there are, and how many trials were stopped."""
+        count = sum(len(band) for band in self._bands)
+        return {"num_brackets": count, "num_stopped": self._num_stopped}
+
+
+class Bracket:
+    """Trials that are halved together."""
+
+    def __init__(self, owner: HyperBandScheduler, size: int, first_round: int, s: int) -> None:
+        self._owner = owner
+        self._size = size
+        self._halvings = s
+        self._until = first_round
+        self._live: dict[str, Trial] = {}
+        self._results: dict[str, dict[str, Any]] = {}
+        self._all: list[Trial] = []
+        self._work_done = 0.0
+        self._work = _total_work(size, first_round, s, owner._eta, owner._max_t)
+        self.ready: set[str] = set()
+        self.being_processed = False
+
+    def add_trial(self, trial: Trial) -> None:
+        self._live[trial.trial_id] = trial
+        self._all.append(trial)
+
+    def forget(self, trial: Trial) -> None:
+        """It has ended."""
+        self._live.pop(trial.trial_id, None)
+        self.ready.discard(trial.trial_id)
+
+    def trials(self) -> list[Trial]:
+        return list(self._live.values())
+
+    def filled(self) -> bool:
+        return len(self._live) >= self._size
+
+    def update(self, trial: Trial, result: dict[str, Any]) -> None:
+        self._work_done += result[self._owner._time_attr] - self._time(trial.trial_id)
+        self._results[trial.trial_id] = result
+        self.ready.discard(trial.trial_id)
+
+    def _time(self, trial_id: str) -> float:
+        result = self._results.get(trial_id)
+        return 0.0 if result is None else result[self._owner._time_attr]
+
+    def goes_on(self, trial: Trial) -> bool:
+        """Whether the trial's round is not over."""
+        if not self._owner._stop_last_trials and self._halvings == 0:
+            return True
+        return self._time(trial.trial_id) < self._until
+
+    def round_done(self) -> bool:
+        return all(self._time(trial_id) >= self._until for trial_id in self._live)
+
+    def finished(self) -> bool:
+        return self._owner._stop_last_trials and self._halvings == 0 and self.round_done()
+
+    def may_run(self, trial: Trial) -> bool:
+        """Whether a trial waits for resources, and not for the others of its bracket."""
+        if trial.status == PENDING:
+            return True
+        return trial.status == PAUSED and (trial.trial_id in self.ready or self.goes_on(trial))
+
+    def halve(self) -> tuple[list[Trial], list[Trial]]:
+        """The next round: (those that stay in, the others)."""
+        ranked = sorted(
+            self._live.values(), key=lambda t: self._owner._score(self._results[t.trial_id])
+        )
+        if self._halvings == 0:
+            return ranked, []
+        self._halvings -= 1
+        self._size = math.ceil(self._size / self._owner._eta)
+        self._until = int(min(self._until * self._owner._eta, self._owner._max_t))
+        return ranked[-self._size :], ranked[: -self._size]
+
+    def share_done(self) -> float:
+        return 1.0 if self.finished() else min(self._work_done / max(self._work, 1), 1.0)
+
+    def __repr__(self) -> str:
+        counts = collections.Counter(trial.status for trial in self._all)
+        states = ", ".join(f"{status}: {count}" for status, count in sorted(counts.items()))
+        return (
+            f"Bracket(Max Size (n)={self._size}, Milestone (r)={self._until}, "
+            f"completed={self.share_done():.1%}): {{{states}}}"
+        )
+
+
+def _total_work(size: float, rounds: float, s: int, eta: float, max_t: float) -> float:
+    work, done = 0.0, 0.0
+    for _ in range(s + 1):
+        work += size * (rounds - done)
+        done = rounds
+        size = math.ceil(size / eta)
+        rounds = int(min(rounds * eta, max_t))
+    return work

@@ -1,0 +1,117 @@
+"""Stop a trial whose best result is worse than the median of the others' averages."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, FIFOScheduler, TrialScheduler
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+
+class MedianStoppingRule(FIFOScheduler):
+    """The rule of Google's Vizier.
+
+    It begins at `grace_period` and when `min_samples_required` other trials have come as far.
+    Until then a trial gives way to waiting ones after every `min_time_slice`. Without
+    `hard_stop` trials are paused instead of stopped, and go on when all others have ended.
+    """
+
+    _needs_mode = True
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: str | None = None,
+        mode: str | None = None,
+        grace_period: float = 60.0,
+        min_samples_required: int = 3,
+        min_time_slice: float = 0,
+        hard_stop: bool = True,
+    ) -> None:
+        super().__init__()
+        self._set_mode(metric, mode)
+        self._time_attr = time_attr
+        self._grace_period = grace_period
+        self._min_samples_required = min_samples_required
+        self._min_time_slice = min_time_slice
+        self._hard_stop = hard_stop
+        self._stopped_trials: set[str] = set()
+        self._histories: dict[str, _History] = {}
+        self._last_pause: dict[str, float] = {}
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        self._check_metric()
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if self._time_attr not in result or self._metric not in result:
+            return TrialScheduler.CONTINUE
+        if trial.trial_id in self._stopped_trials:
+            return TrialScheduler.CONTINUE  # it was paused once, and has its way now
+        time = result[self._time_attr]
+        history = self._note(trial, result)
+        if time < self._grace_period:
+            return TrialScheduler.CONTINUE
+        means = self._means_of_others(trial, time)
+        if len(means) < self._min_samples_required:
+            return self._too_few(tune_controller, trial, time)
+        if history.best >= statistics.median(means):
+            return TrialScheduler.CONTINUE
+        self._stopped_trials.add(trial.trial_id)
+        return TrialScheduler.STOP if self._hard_stop else TrialScheduler.PAUSE
+
+    def on_trial_complete(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+    ) -> None:
+        if self._time_attr in result and self._metric in result:
+            self._note(trial, result)
+
+    def _note(self, trial: Trial, result: dict[str, Any]) -> _History:
+        history = self._histories.setdefault(trial.trial_id, _History())
+        history.add(result[self._time_attr], self._score(result), self._grace_period)
+        return history
+
+    def _means_of_others(self, trial: Trial, time: float) -> list[float]:
+        others = (h for name, h in self._histories.items() if name != trial.trial_id)
+        means = (other.mean_until(time) for other in others if other.last_time >= time)
+        return [mean for mean in means if math.isfinite(mean)]
+
+    def _too_few(self, tune_controller: Any, trial: Trial, time: float) -> str:
+        since = time - self._last_pause.get(trial.trial_id, float("-inf"))
+        if since <= self._min_time_slice:
+            return TrialScheduler.CONTINUE
+        live = tune_controller.get_live_trials()
+        if not any(other.status in (PENDING, PAUSED) for other in live):
+            return TrialScheduler.CONTINUE
+        self._last_pause[trial.trial_id] = time
+        return TrialScheduler.PAUSE
+
+    def debug_string(self) -> str:
+        return f"Using MedianStoppingRule: num_stopped={len(self._stopped_trials)}."
+
+
+class _History:
+    """The scores of a trial, more is better, with their sums so that means are cheap."""
+
+    def __init__(self) -> None:
+        self.best = float("-inf")
+        self.last_time = float("-inf")
+        self._times: list[float] = []
+        self._sums: list[float] = []
+
+    def add(self, time: float, score: float, since: float) -> None:
+        self.last_time = time
+        self.best = max(self.best, score)
+        if time >= since:
+            self._times.append(time)
+            self._sums.append((self._sums[-1] if self._sums else 0.0) + score)
+
+    def mean_until(self, time: float) -> float:
+        """The mean of the results after the grace period up to `time`."""
+        from bisect import bisect_right
+
+        count = bisect_right(self._times, time)
+        return self._sums[count - 1] / count if count else math.nan

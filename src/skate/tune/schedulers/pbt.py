@@ -1,0 +1,301 @@
+"""Population-based training: bad trials go on from a copy of a good one, slightly changed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate._run.values import to_json
+from skate.tune.error import TuneError
+from skate.tune.schedulers._explore import draw, explore, mutated_part, perturbed_tag
+from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, FIFOScheduler, TrialScheduler
+from skate.tune.search.sample import Domain, Function
+from skate.tune.search.search_generator import SearchGenerator
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+logger = logging.getLogger(__name__)
+
+
+class PopulationBasedTraining(FIFOScheduler):
+    """Every `perturbation_interval` (in units of `time_attr`) the trials are ranked. One of the
+    lower `quantile_fraction` takes over the checkpoint and the configuration of one of the upper,
+    changed by `hyperparam_mutations`: values are multiplied with one of `perturbation_factors`, or
+    drawn anew with `resample_probability`. `custom_explore_fn(config)` may change it further.
+
+    With `synch`, all trials wait for each other at every interval. Changes are written to
+    pbt_global.txt and pbt_policy_<trial>.txt if `log_config`. Results without `time_attr` or
+    the metric are an error unless `require_attrs` is False.
+    """
+
+    _needs_mode = True
+    _supports_buffered_results = False
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: str | None = None,
+        mode: str | None = None,
+        perturbation_interval: float = 60.0,
+        burn_in_period: float = 0.0,
+        hyperparam_mutations: dict[str, Any] | None = None,
+        quantile_fraction: float = 0.25,
+        resample_probability: float = 0.25,
+        perturbation_factors: tuple[float, ...] = (1.2, 0.8),
+        custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        log_config: bool = True,
+        require_attrs: bool = True,
+        synch: bool = False,
+    ) -> None:
+        _check_mutations(hyperparam_mutations or {}, custom_explore_fn)
+        if not 0 <= quantile_fraction <= 0.5:
+            raise ValueError(f"quantile_fraction is from 0 to 0.5; got {quantile_fraction}")
+        if perturbation_interval <= 0:
+            raise ValueError(f"perturbation_interval is above 0; got {perturbation_interval}")
+        super().__init__()
+        self._set_mode(metric, mode)
+        self._time_attr = time_attr
+        self._perturbation_interval = perturbation_interval
+        self._burn_in_period = burn_in_period
+        self._hyperparam_mutations = hyperparam_mutations or {}
+        self._quantile_fraction = quantile_fraction
+        self._resample_probability = resample_probability
+        self._perturbation_factors = perturbation_factors
+        self._custom_explore_fn = custom_explore_fn
+        self._log_config = log_config
+        self._require_attrs = require_attrs
+        self._synch = synch
+        self._next_perturbation_sync = max(perturbation_interval, burn_in_period)
+        self._states: dict[str, _State] = {}
+        self._num_checkpoints = 0
+        self._num_perturbations = 0
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        if isinstance(tune_controller.search_alg, SearchGenerator):
+            raise ValueError(
+                f"{type(self).__name__} chooses configurations by itself; it cannot be used "
+                f"with the searcher {type(tune_controller.search_alg.searcher).__name__}"
+            )
+        self._check_metric()
+        self._states[trial.trial_id] = _State(trial)
+        self._fill_config(trial)
+
+    def _fill_config(self, trial: Trial) -> None:
+        for key, space in self._hyperparam_mutations.items():
+            if key not in trial.config:
+                trial.config[key] = draw(space)
+                trial.evaluated_params[key] = trial.config[key]
+
+    # -- results -----------------------------------------------------------------------------
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if not self._has_attributes(result):
+            return TrialScheduler.CONTINUE
+        time = result[self._time_attr]
+        state = self._states[trial.trial_id]
+        since = time - state.last_perturbation_time
+        if time < self._burn_in_period or since < self._perturbation_interval:
+            return TrialScheduler.CONTINUE
+        self._note(state, time, result, trial)
+        if self._synch:
+            return self._when_all_are_here(tune_controller, trial, time)
+        state.last_perturbation_time = time
+        lower, upper = self._quantiles()
+        others_wait = any(
+            other.status in (PENDING, PAUSED) for other in tune_controller.get_live_trials()
+        )
+        self._checkpoint_or_exploit(trial, tune_controller, upper, lower)
+        if trial.status == PAUSED:
+            return TrialScheduler.NOOP
+        return TrialScheduler.PAUSE if others_wait else TrialScheduler.CONTINUE
+
+    def _has_attributes(self, result: dict[str, Any]) -> bool:
+        missing = [name for name in (self._time_attr, self._metric) if name not in result]
+        if missing and self._require_attrs:
+            raise RuntimeError(
+                f"Cannot find {missing} in the trial result, which has {list(result)}: report "
+                f"them, or set require_attrs=False to pass over such results"
+            )
+        return not missing
+
+    def _note(self, state: _State, time: float, result: dict[str, Any], trial: Trial) -> None:
+        state.last_score = self._score(result)
+        state.last_train_time = time
+        state.last_result = result
+
+    def _when_all_are_here(self, tune_controller: Any, trial: Trial, time: float) -> str:
+        live = tune_controller.get_live_trials()
+        due = self._next_perturbation_sync
+        behind = (t for t in live if t is not trial and self._time_of(t) < due)
+        if next(behind, None) is None:
+            self._perturb_all(tune_controller, live, time)
+        return TrialScheduler.NOOP if trial.status == PAUSED else TrialScheduler.PAUSE
+
+    def _time_of(self, trial: Trial) -> float:
+        return self._states[trial.trial_id].last_train_time
+
+    def _perturb_all(self, tune_controller: Any, live: Any, time: float) -> None:
+        lower, upper = self._quantiles()
+        middle = [t for t in live if t not in lower and t not in upper]
+        for trial in [*upper, *middle, *lower]:
+            self._states[trial.trial_id].last_perturbation_time = time
+            self._checkpoint_or_exploit(trial, tune_controller, upper, lower)
+        latest = max(self._time_of(trial) for trial in live)
+        self._next_perturbation_sync = max(
+            self._next_perturbation_sync + self._perturbation_interval, latest
+        )
+
+    def _quantiles(self) -> tuple[list[Trial], list[Trial]]:
+        """The worst and the best of the population; nobody if there are too few."""
+        scored = [
+            state
+            for state in self._states.values()
+            if not math.isnan(state.last_score) and not state.trial.is_finished()
+        ]
+        if len(scored) <= 1:
+            return [], []
+        ranked = [state.trial for state in sorted(scored, key=lambda state: state.last_score)]
+        count = min(math.ceil(len(ranked) * self._quantile_fraction), len(ranked) // 2)
+        return ranked[:count], ranked[len(ranked) - count :]
+
+    # -- changes -----------------------------------------------------------------------------
+
+    def _checkpoint_or_exploit(
+        self, trial: Trial, tune_controller: Any, upper: list[Trial], lower: list[Trial]
+    ) -> None:
+        state = self._states[trial.trial_id]
+        if trial in upper:
+            if trial.status == PAUSED:
+                state.last_checkpoint = trial.checkpoint
+            else:
+                state.last_checkpoint = tune_controller.save_trial(trial)
+            self._num_checkpoints += 1
+        else:
+            state.last_checkpoint = None
+        if trial in lower:
+            self._exploit(tune_controller, trial, random.choice(upper))
+
+    def _exploit(self, tune_controller: Any, trial: Trial, source: Trial) -> None:
+        """Go on from the source's checkpoint with a changed copy of its configuration."""
+        state, source_state = self._states[trial.trial_id], self._states[source.trial_id]
+        checkpoint = source_state.last_checkpoint
+        if checkpoint is None:
+            logger.info("PBT: trial %s has no checkpoint to go on from", source.trial_id)
+            return
+        config, operations = self._get_new_config(trial, source)
+        logger.info(
+            "PBT: trial %s (score %s) goes on from %s (score %s) with %s: %s",
+            trial.trial_id,
+            state.last_score,
+            source.trial_id,
+            source_state.last_score,
+            mutated_part(config, self._hyperparam_mutations),
+            operations,
+        )
+        if self._log_config:
+            self._log_change(state, source_state, config)
+        if trial.status != PAUSED:
+            tune_controller.pause_trial(trial, should_checkpoint=False)
+        tag = perturbed_tag(state.original_tag, config, self._hyperparam_mutations)
+        trial.set_experiment_tag(tag)
+        trial.set_config(config)
+        tune_controller.adopt_checkpoint(trial, checkpoint, source_state.last_result)
+        self._num_perturbations += 1
+        state.last_perturbation_time = source_state.last_perturbation_time
+        state.last_train_time = source_state.last_train_time
+
+    def _get_new_config(
+        self, trial: Trial, trial_to_clone: Trial
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        return explore(
+            trial_to_clone.config,
+            self._hyperparam_mutations,
+            self._resample_probability,
+            self._perturbation_factors,
+            self._custom_explore_fn,
+        )
+
+    def _log_change(self, state: _State, source: _State, config: dict[str, Any]) -> None:
+        """The policy of a trial: who it was copied from, when, and the configurations."""
+        trial, other = state.trial, source.trial
+        row = [
+            trial.experiment_tag,
+            other.experiment_tag,
+            trial.last_result.get("training_iteration", 0),
+            other.last_result.get("training_iteration", 0),
+            other.config,
+            config,
+        ]
+        folder = trial.local_experiment_path
+        own = os.path.join(folder, f"pbt_policy_{trial.trial_id}.txt")
+        source_policy = os.path.join(folder, f"pbt_policy_{other.trial_id}.txt")
+        line = to_json({"row": row})
+        text = json.dumps(json.loads(line)["row"])
+        with open(os.path.join(folder, "pbt_global.txt"), "a") as file:
+            print(text, file=file)
+        past = ""
+        if os.path.exists(source_policy):
+            with open(source_policy) as file:
+                past = file.read()
+        with open(own, "w") as file:  # from now on its past is that of the source
+            file.write(f"{past}{text}\n")
+
+    # -- order -------------------------------------------------------------------------------
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Whoever is least far, so that all come along."""
+        waiting = [t for t in tune_controller.get_live_trials() if t.status in (PENDING, PAUSED)]
+        if self._synch:
+            waiting = [t for t in waiting if self._time_of(t) < self._next_perturbation_sync]
+        return min(waiting, key=self._time_of, default=None)
+
+    def reset_stats(self) -> None:
+        """Count perturbations and checkpoints from 0 again."""
+        self._num_perturbations = 0
+        self._num_checkpoints = 0
+
+    def last_scores(self, trials: list[Trial]) -> list[float]:
+        """The last score of each trial that is not finished."""
+        states = (self._states[t.trial_id] for t in trials if not t.is_finished())
+        return [state.last_score for state in states if not math.isnan(state.last_score)]
+
+    def debug_string(self) -> str:
+        return (
+            f"PopulationBasedTraining: {self._num_checkpoints} checkpoints, "
+            f"{self._num_perturbations} perturbs"
+        )
+
+
+class _State:
+    """What is known of a trial; more is better in scores."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.original_tag = trial.experiment_tag
+        self.last_score = math.nan
+        self.last_checkpoint: Any = None
+        self.last_perturbation_time = 0.0
+        self.last_train_time = 0.0
+        self.last_result: dict[str, Any] = {}
+
+
+def _check_mutations(mutations: dict[str, Any], custom: Any) -> None:
+    if not mutations and custom is None:
+        raise TuneError("PBT needs `hyperparam_mutations` or `custom_explore_fn`; got neither")
+    for name, space in mutations.items():
+        if isinstance(space, Function):
+            raise ValueError(
+                f"hyperparam_mutations cannot use sample_from ({name!r}): give a function without "
+                f"arguments, or tune.uniform and the like"
+            )
+        if not isinstance(space, (dict, list, tuple, Domain)) and not callable(space):
+            raise TypeError(
+                f"hyperparam_mutations takes lists, tuples, dictionaries, domains and functions; "
+                f"got {name}={space!r}"
+            )

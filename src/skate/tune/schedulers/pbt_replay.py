@@ -1,0 +1,89 @@
+"""Repeat the schedule of configurations that population-based training has found."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skate.tune.result import TRAINING_ITERATION
+from skate.tune.schedulers._explore import perturbed_tag
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+
+class PopulationBasedTrainingReplay(FIFOScheduler):
+    """One trial, whose configuration changes when it did in a PBT run.
+
+    `policy_file` is the pbt_policy_<trial>.txt of that run.
+    """
+
+    _supports_buffered_results = False
+
+    def __init__(self, policy_file: str) -> None:
+        super().__init__()
+        path = Path(policy_file).expanduser()
+        if not path.exists():
+            raise ValueError(f"Policy file not found: {path}")
+        self.policy_file = str(path)
+        self.experiment_tag = f"replay_{os.path.basename(self.policy_file)}"
+        self.config, self._policy = _load(path)
+        self.current_config = self.config
+        self._trial: Trial | None = None
+        self._position = 0
+        self._current_step = 0
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        if self._trial is not None:
+            raise ValueError("a PBT replay runs one trial; there are more: use num_samples=1")
+        self._trial = trial
+        if self._policy:
+            trial.set_config(dict(self.config))
+        elif trial.config:
+            self.config = self.current_config = trial.config
+        else:
+            raise ValueError(f"the policy in {self.policy_file} is empty, and there is no config")
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if TRAINING_ITERATION not in result or self._position >= len(self._policy):
+            return TrialScheduler.CONTINUE
+        self._current_step = result[TRAINING_ITERATION]
+        change_at, config = self._policy[self._position]
+        if self._current_step < change_at:
+            return TrialScheduler.CONTINUE
+        self._position += 1
+        self.current_config = config
+        checkpoint = tune_controller.save_trial(trial)
+        tune_controller.pause_trial(trial, should_checkpoint=False)
+        trial.set_experiment_tag(perturbed_tag(self.experiment_tag, config, config))
+        trial.set_config(dict(config))
+        if checkpoint is not None:
+            tune_controller.adopt_checkpoint(trial, checkpoint, result)
+        return TrialScheduler.NOOP
+
+    def debug_string(self) -> str:
+        return (
+            f"PopulationBasedTraining replay: Step {self._current_step}, perturb {self._position}"
+        )
+
+
+def _load(path: Path) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]]]:
+    """The first configuration, and (step, configuration) of each change.
+
+    The file begins with the past of the trials that were copied; the last unbroken chain counts.
+    """
+    try:
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    except json.JSONDecodeError:
+        raise ValueError(f"Could not read PBT policy file: {path}") from None
+    policy: list[tuple[int, dict[str, Any]]] = []
+    source_tag, first = None, {}
+    for old_tag, new_tag, _, new_step, old_config, new_config in reversed(rows):
+        if source_tag is not None and old_tag != source_tag:
+            break
+        source_tag, first = new_tag, old_config
+        policy.append((new_step, new_config))
+    return first, policy[::-1]

@@ -1,0 +1,225 @@
+"""Change the resources of trials while they run, around any other scheduler."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.tune.execution.placement_groups import PlacementGroupFactory
+from skate.tune.schedulers.trial_scheduler import RUNNING, FIFOScheduler, TrialScheduler
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+Bundle = dict[str, float]
+
+
+class DistributeResources:
+    """Share all CPUs and GPUs evenly among the running trials.
+
+    A trial never gets less than it began with. With `add_bundles` what is added comes as new
+    bundles (for more workers), else the existing ones grow. `increase_by` is the unit in which a
+    trial grows (by default 1 CPU and/or GPU in proportion to what it has), at most
+    `increase_by_times` of them if that is above 0. `reserve_resources` stay free.
+    """
+
+    metric: str | None = None
+    mode: str | None = None
+
+    def __init__(
+        self,
+        add_bundles: bool = False,
+        increase_by: Bundle | None = None,
+        increase_by_times: int = -1,
+        reserve_resources: Bundle | None = None,
+    ) -> None:
+        self.add_bundles = add_bundles
+        self.increase_by = {k.upper(): v for k, v in (increase_by or {}).items()}
+        self.increase_by_times = increase_by_times
+        self.reserve_resources = reserve_resources or {}
+
+    def __call__(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any], scheduler: Any
+    ) -> PlacementGroupFactory | None:
+        """The new resources of a trial that has reported; None if they stay."""
+        base = scheduler.base_trial_resources or PlacementGroupFactory([{"CPU": 1}])
+        if result["training_iteration"] < 1:
+            return None
+        units = self._units_for(tune_controller, trial, base)
+        return self._grown(base, units)
+
+    def _units_for(self, tune_controller: Any, trial: Trial, base: PlacementGroupFactory) -> int:
+        """How many units the trial gets on top of what it began with."""
+        live = [t for t in tune_controller.get_live_trials() if not t.is_finished()]
+        order = sorted(live, key=lambda t: t.trial_id)
+        spare = self._spare_units(tune_controller, base, len(order))
+        each, rest = divmod(spare, max(len(order), 1))
+        units = each + (order.index(trial) < rest if trial in order else 0)
+        return self._limited(units)
+
+    def _limited(self, units: int) -> int:
+        return min(units, self.increase_by_times) if self.increase_by_times > 0 else units
+
+    def _spare_units(self, tune_controller: Any, base: PlacementGroupFactory, trials: int) -> int:
+        """How many units are left when each trial has its base."""
+        total, unit = tune_controller.total_resources(), self._unit(base)
+        counts = []
+        for name, amount in unit.items():
+            free = total.get(name, 0) - self.reserve_resources.get(name, 0)
+            free -= base.required_resources.get(name, 0) * trials
+            counts.append(math.floor(free / amount))
+        return max(min(counts, default=0), 0)
+
+    def _unit(self, base: PlacementGroupFactory) -> Bundle:
+        if self.increase_by:
+            return {name: amount for name, amount in self.increase_by.items() if amount}
+        wanted = base.required_resources
+        if self.add_bundles:
+            return {n: a for n, a in base.bundles[-1].items() if n in ("CPU", "GPU") and a}
+        return {name: 1.0 for name in ("CPU", "GPU") if wanted.get(name)}
+
+    def _grown(self, base: PlacementGroupFactory, units: int) -> PlacementGroupFactory:
+        bundles = [dict(bundle) for bundle in base.bundles]
+        unit = self._unit(base)
+        if self.add_bundles:
+            bundles += [dict(unit) for _ in range(units)]
+        else:
+            for name, amount in unit.items():
+                bundles[0][name] = bundles[0].get(name, 0) + amount * units
+        return PlacementGroupFactory(bundles, base.strategy)
+
+
+class DistributeResourcesToTopJob(DistributeResources):
+    """Give all that is spare to the best trial so far, by `metric` and `mode`."""
+
+    def __init__(
+        self,
+        add_bundles: bool = False,
+        increase_by: Bundle | None = None,
+        increase_by_times: int = -1,
+        reserve_resources: Bundle | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+    ) -> None:
+        super().__init__(add_bundles, increase_by, increase_by_times, reserve_resources)
+        self.metric = metric
+        self.mode = mode
+
+    def _units_for(self, tune_controller: Any, trial: Trial, base: PlacementGroupFactory) -> int:
+        if not self.metric or self.mode not in ("min", "max"):
+            raise ValueError(
+                f"DistributeResourcesToTopJob needs metric and mode; got {self.metric!r} and "
+                f"{self.mode!r}"
+            )
+        live = [t for t in tune_controller.get_live_trials() if self.metric in t.last_result]
+        sign = 1 if self.mode == "max" else -1
+        best = max(live, key=lambda t: sign * t.last_result[self.metric], default=None)
+        if trial is not best:
+            return 0
+        every = len(tune_controller.get_live_trials())
+        return self._limited(self._spare_units(tune_controller, base, every))
+
+
+Allocation = Callable[[Any, "Trial", dict[str, Any], Any], PlacementGroupFactory | None]
+
+
+class ResourceChangingScheduler(TrialScheduler):
+    """Asks `resources_allocation_function(controller, trial, result, scheduler)` after each
+    result that `base_scheduler` lets go on. With new resources the trial is paused, and goes on
+    with them from its checkpoint, so trials must save checkpoints.
+    """
+
+    _supports_buffered_results = False
+
+    def __init__(
+        self,
+        base_scheduler: TrialScheduler | None = None,
+        resources_allocation_function: Allocation | None = DistributeResources(),  # noqa: B008
+    ) -> None:
+        if resources_allocation_function is None:
+            warnings.warn(
+                "without a resources_allocation_function no trial's resources change",
+                stacklevel=2,
+            )
+        self._allocate: Any = resources_allocation_function
+        self._base = base_scheduler or FIFOScheduler()
+        self._base_trial_resources: PlacementGroupFactory | None = None
+        self._changes: dict[str, tuple[Trial, PlacementGroupFactory]] = {}
+        self._changed: set[str] = set()
+
+    @property
+    def metric(self) -> str | None:
+        return self._base.metric
+
+    @property
+    def base_trial_resources(self) -> PlacementGroupFactory | None:
+        """What each trial begins with."""
+        return self._base_trial_resources
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        self._metric, self._mode = metric, mode
+        return self._base.set_search_properties(metric, mode, **spec)
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+        wanted = trial.placement_group_factory
+        if self._base_trial_resources is None:
+            self._base_trial_resources = wanted
+        elif trial.trial_id not in self._changed and wanted != self._base_trial_resources:
+            raise RuntimeError(
+                f"ResourceChangingScheduler needs trials that begin with the same resources: the "
+                f"first had {self._base_trial_resources}, {trial} has {wanted}"
+            )
+        self._base.on_trial_add(tune_controller, trial, **kwargs)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+        self._base.on_trial_error(tune_controller, trial, **kwargs)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        decision = self._base.on_trial_result(tune_controller, trial, result)
+        if decision != TrialScheduler.CONTINUE:
+            return decision
+        wanted = self.reallocate_trial_resources_if_needed(tune_controller, trial, result)
+        if wanted is None:
+            return decision
+        self._changes[trial.trial_id] = (trial, wanted)
+        return TrialScheduler.PAUSE
+
+    def on_trial_complete(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any], **kwargs: Any
+    ) -> None:
+        self._base.on_trial_complete(tune_controller, trial, result, **kwargs)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+        self._base.on_trial_remove(tune_controller, trial, **kwargs)
+
+    def choose_trial_to_run(self, tune_controller: Any, **kwargs: Any) -> Trial | None:
+        for trial_id, (trial, wanted) in list(self._changes.items()):
+            if trial.status != RUNNING:
+                del self._changes[trial_id]
+                self.set_trial_resources(trial, wanted)
+        return self._base.choose_trial_to_run(tune_controller, **kwargs)
+
+    def set_trial_resources(self, trial: Trial, new_resources: Any) -> bool:
+        """Give a trial new resources; whether there were any."""
+        if not new_resources:
+            return False
+        trial.update_resources(new_resources)
+        self._changed.add(trial.trial_id)
+        return True
+
+    def reallocate_trial_resources_if_needed(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+    ) -> PlacementGroupFactory | None:
+        """What the function says, if it is not what the trial has."""
+        if self._allocate is None:
+            return None
+        for name in ("metric", "mode"):
+            if not getattr(self._allocate, name, None):
+                setattr(self._allocate, name, getattr(self._base, f"_{name}"))
+        wanted: PlacementGroupFactory | None = self._allocate(tune_controller, trial, result, self)
+        return wanted if wanted and wanted != trial.placement_group_factory else None
+
+    def debug_string(self) -> str:
+        return f"(ResourceChangingScheduler) {self._base.debug_string()}"

@@ -1,0 +1,149 @@
+"""What a scheduler has to do: say after each result whether a trial goes on."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from skate.tune.result import DEFAULT_METRIC
+from skate.tune.search._files import write_atomically
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
+
+
+class TrialScheduler:
+    """Base of all schedulers.
+
+    A trial waits at its report until the scheduler has answered: CONTINUE, PAUSE (it gives up
+    its resources and goes on later from its checkpoint), STOP, or NOOP when the scheduler has
+    already told the controller what to do with it.
+    """
+
+    CONTINUE = "CONTINUE"
+    PAUSE = "PAUSE"
+    STOP = "STOP"
+    NOOP = "NOOP"
+
+    _metric: str | None = None
+    _mode: str | None = None
+    _needs_mode = False
+    _supports_buffered_results = True
+
+    @property
+    def metric(self) -> str | None:
+        """The name of what is compared."""
+        return self._metric
+
+    @property
+    def supports_buffered_results(self) -> bool:
+        """Whether several results may be looked at together."""
+        return self._supports_buffered_results
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Take metric and mode from the tuner; False if they are set already."""
+        if (self._metric and metric) or (self._needs_mode and self._mode and mode):
+            return False
+        self._metric = metric or self._metric
+        self._mode = mode or self._mode
+        if self._metric is None and (self._mode or not self._needs_mode):
+            self._metric = DEFAULT_METRIC
+        return True
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """There is a new trial."""
+        raise NotImplementedError
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """A running trial failed."""
+        raise NotImplementedError
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """A running trial has reported: what now?"""
+        raise NotImplementedError
+
+    def on_trial_complete(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+    ) -> None:
+        """A running trial has ended, or was stopped."""
+        raise NotImplementedError
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """A trial that is not running was ended."""
+        raise NotImplementedError
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """The waiting or paused trial that is to run next; None if none is."""
+        raise NotImplementedError
+
+    def debug_string(self) -> str:
+        """One or a few lines for people."""
+        raise NotImplementedError
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state to a file."""
+        write_atomically(checkpoint_path, cloudpickle.dumps(self.__dict__))
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Go on from a file that `save` wrote."""
+        with open(checkpoint_path, "rb") as file:
+            self.__dict__.update(pickle.load(file))
+
+    # -- for schedulers that compare ---------------------------------------------------------
+
+    def _set_mode(self, metric: str | None, mode: str | None) -> None:
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode takes 'min' or 'max'; got {mode!r}")
+        self._metric = metric
+        self._mode = mode
+
+    def _score(self, result: dict[str, Any]) -> float:
+        """The metric, such that more is better."""
+        value = float(result[self._metric or DEFAULT_METRIC])
+        return value if self._mode == "max" else -value
+
+    def _check_metric(self) -> None:
+        if not self._metric or not self._mode:
+            raise ValueError(
+                f"{type(self).__name__} has been instantiated without a valid `metric` "
+                f"({self._metric}) or `mode` ({self._mode}) parameter: give both to the "
+                f"scheduler, or to TuneConfig"
+            )
+
+
+class FIFOScheduler(TrialScheduler):
+    """Trials run in the order in which they were made, to their end."""
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        pass
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        pass
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        return TrialScheduler.CONTINUE
+
+    def on_trial_complete(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+    ) -> None:
+        pass
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        pass
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        paused = None
+        for trial in tune_controller.get_live_trials():
+            if trial.status == PENDING:
+                found: Trial = trial
+                return found
+            if trial.status == PAUSED and paused is None:
+                paused = trial
+        return paused
+
+    def debug_string(self) -> str:
+        return "Using FIFO scheduling algorithm."

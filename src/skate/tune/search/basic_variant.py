@@ -1,0 +1,152 @@
+"""Grids and random draws: the search that is used when no other is given."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from skate.tune.search.sample import Rng
+from skate.tune.search.search_algorithm import SearchAlgorithm
+from skate.tune.search.searcher import plain_points
+from skate.tune.search.variant_generator import (
+    count_variants,
+    flatten_resolved_vars,
+    format_vars,
+    generate_variants,
+    preset_variants,
+)
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.experiment import Experiment
+    from skate.tune.experiment.trial import Trial
+
+
+class BasicVariantGenerator(SearchAlgorithm):
+    """Every combination of the grids, `num_samples` times, with fresh draws of the domains.
+
+    `points_to_evaluate` replace the first samples. `constant_grid_search` draws once per sample
+    and keeps these values for all combinations. With `random_state` (a seed or a NumPy
+    generator) the same configurations come again; without, NumPy's global generator is used.
+    """
+
+    CKPT_FILE_TMPL = "basic-variant-state-{}.json"
+
+    def __init__(
+        self,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        max_concurrent: int = 0,
+        constant_grid_search: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self._points_to_evaluate = plain_points(points_to_evaluate)
+        self.max_concurrent = max_concurrent
+        self._constant_grid_search = constant_grid_search
+        self._rng = Rng(random_state)
+        prefix = os.environ.get("_TEST_TUNE_TRIAL_UUID") or uuid.uuid4().hex[:5]
+        self._uuid_prefix = f"{prefix}_"
+        self._total_samples = 0
+        self._made = 0
+        self._skipped = 0
+        self._experiments: list[Experiment] = []
+        self._trials: Iterator[Trial] | None = None
+        self._live_trials: set[str] = set()
+
+    @property
+    def total_samples(self) -> int:
+        return self._total_samples
+
+    def add_configurations(self, experiments: Any) -> None:
+        from skate.tune.experiment.experiment import as_experiments
+
+        for experiment in as_experiments(experiments):
+            self._experiments.append(experiment)
+            self._total_samples += count_variants(experiment.spec, self._points_to_evaluate)
+        self._finished = False
+        self._trials = None
+
+    def next_trial(self) -> Trial | None:
+        if self.is_finished():
+            return None
+        if 0 < self.max_concurrent <= len(self._live_trials):
+            return None
+        if self._trials is None:
+            self._trials = self._generate()
+        trial = next(self._trials, None)
+        if trial is None:
+            self.set_finished()
+        else:
+            self._live_trials.add(trial.trial_id)
+        return trial
+
+    def _generate(self) -> Iterator[Trial]:
+        self._made = 0
+        for experiment in self._experiments:
+            for resolved, spec in self._variants(experiment.spec):
+                number = self._made
+                self._made += 1
+                if number >= self._skipped:
+                    yield self._trial(experiment, number, resolved, spec)
+
+    def _variants(self, spec: dict[str, Any]) -> Iterator[Any]:
+        left = spec.get("num_samples", 1)
+        options = (self._constant_grid_search, self._rng)
+        for point in self._points_to_evaluate:
+            yield from preset_variants(spec, point, *options)
+            left -= 1
+        while left > 0:
+            yield from generate_variants(spec, *options)
+            left -= 1
+
+    def _trial(
+        self, experiment: Experiment, number: int, resolved: dict[Any, Any], spec: dict[str, Any]
+    ) -> Trial:
+        tag = f"{number}_{format_vars(resolved)}" if resolved else str(number)
+        return experiment.make_trial(
+            spec["config"],
+            evaluated_params=flatten_resolved_vars(resolved),
+            trial_id=f"{self._uuid_prefix}{number:05d}",
+            experiment_tag=tag,
+        )
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        self._live_trials.discard(trial_id)
+
+    # -- going on ----------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """How far it is: the variants come again in the same order, so a number says it."""
+        return {"made": max(self._made, self._skipped), "uuid_prefix": self._uuid_prefix}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on after the trials that were made."""
+        self._skipped = state["made"]
+        self._uuid_prefix = state["uuid_prefix"]
+        self._trials = None
+        self._finished = False
+
+    def has_checkpoint(self, dirpath: str) -> bool:
+        from skate.tune.search.searcher import has_state
+
+        return has_state(dirpath, self.CKPT_FILE_TMPL.format("*"))
+
+    def save_to_dir(self, dirpath: str, session_str: str = "default", **kwargs: Any) -> None:
+        import json
+
+        from skate.tune.search._files import write_atomically
+
+        path = os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))
+        write_atomically(path, json.dumps(self.get_state()).encode())
+
+    def restore_from_dir(self, dirpath: str) -> None:
+        import json
+
+        from skate.tune.search._files import newest
+
+        path = newest(dirpath, self.CKPT_FILE_TMPL.format("*"))
+        if path is None:
+            raise RuntimeError(f"there is no state of a {type(self).__name__} in {dirpath}")
+        self.set_state(json.loads(path.read_text()))

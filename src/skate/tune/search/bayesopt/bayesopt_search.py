@@ -1,0 +1,218 @@
+"""Search with Gaussian processes, by the package bayesian-optimization."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from skate._imports import try_import
+from skate.tune.result import DEFAULT_METRIC
+from skate.tune.search.sample import Float
+from skate.tune.search.searcher import (
+    UNDEFINED_METRIC_MODE,
+    UNDEFINED_SEARCH_SPACE,
+    Searcher,
+    plain_points,
+)
+from skate.tune.search.variant_generator import parse_spec_vars
+from skate.tune.utils.util import flatten_dict, unflatten_dict
+
+logger = logging.getLogger(__name__)
+
+
+class BayesOptSearch(Searcher):
+    """Gaussian processes choose the configurations; all parameters are real numbers.
+
+    The first `random_search_steps` are random. `utility_kwargs` choose the acquisition function:
+    `{"kind": "ucb", "kappa": 2.576}`, or "ei" and "poi" with `xi`. The search ends when a
+    configuration, rounded to `repeat_float_precision` digits, was suggested more than `patience`
+    times; with `skip_duplicate` a repeated one is not run again.
+    """
+
+    def __init__(
+        self,
+        space: dict[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        utility_kwargs: dict[str, Any] | None = None,
+        random_state: int = 42,
+        random_search_steps: int = 10,
+        verbose: int = 0,
+        patience: int = 5,
+        skip_duplicate: bool = True,
+        analysis: Any = None,
+        repeat_float_precision: int = 5,
+    ) -> None:
+        try_import("bayes_opt", "bayesopt")
+        super().__init__(metric=metric, mode=mode)
+        if patience <= 0:
+            raise ValueError(f"patience takes a number above 0; got {patience}")
+        if isinstance(repeat_float_precision, bool) or not isinstance(repeat_float_precision, int):
+            raise TypeError(
+                f"repeat_float_precision takes a number; got {repeat_float_precision!r}"
+            )
+        if repeat_float_precision < 0:
+            raise ValueError(f"repeat_float_precision starts at 0; got {repeat_float_precision}")
+        self._utility = _acquisition(utility_kwargs or {"kind": "ucb", "kappa": 2.576})
+        self._patience = patience
+        self._skip_duplicate = skip_duplicate
+        self.repeat_float_precision = repeat_float_precision
+        self.random_search_trials = random_search_steps
+        self._random_state = random_state
+        self._verbose = verbose
+        self._analysis = analysis
+        self._points_to_evaluate = plain_points(points_to_evaluate)
+        self._suggested: Counter[Any] = Counter()
+        self._live: dict[str, dict[str, float]] = {}
+        self._first: list[tuple[dict[str, float], dict[str, Any]]] = []
+        self._random_made = 0
+        self.optimizer: Any = None
+        if space:
+            _, domains, grids = parse_spec_vars(space)
+            self._setup(self.convert_search_space(space) if domains or grids else space)
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        if self.optimizer is not None:
+            return False
+        self._metric = metric or self._metric
+        self._mode = mode or self._mode
+        self._setup(self.convert_search_space(config))
+        return True
+
+    def _setup(self, bounds: dict[str, Any]) -> None:
+        import bayes_opt
+
+        if self._metric is None and self._mode:
+            self._metric = DEFAULT_METRIC
+        self.optimizer = bayes_opt.BayesianOptimization(
+            f=None,
+            pbounds=bounds,
+            acquisition_function=self._utility,
+            random_state=self._random_state,
+            verbose=self._verbose,
+            allow_duplicate_points=True,
+        )
+        if self._analysis is not None:
+            self.register_analysis(self._analysis)
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        self._check_ready()
+        given = bool(self._points_to_evaluate)
+        if given:
+            config = flatten_dict(self._points_to_evaluate.pop(0))
+        elif not self._may_suggest():
+            return None
+        else:
+            config = {name: float(value) for name, value in self.optimizer.suggest().items()}
+        key = tuple(sorted((k, round(v, self.repeat_float_precision)) for k, v in config.items()))
+        self._suggested[key] += 1
+        if self._suggested[key] > self._patience:
+            return Searcher.FINISHED
+        if self._suggested[key] > 1 and self._skip_duplicate:
+            return None
+        if self._still_random():
+            self._random_made += 1
+        self._live[trial_id] = config
+        return unflatten_dict(config)
+
+    def _still_random(self) -> bool:
+        return len(self._first) < self.random_search_trials
+
+    def _may_suggest(self) -> bool:
+        """After the random ones are made, their results are awaited before anything else."""
+        return not self._still_random() or self._random_made < self.random_search_trials
+
+    def _check_ready(self) -> None:
+        name = type(self).__name__
+        if self.optimizer is None:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
+        if not self._metric or not self._mode:
+            raise RuntimeError(
+                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
+            )
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        params = self._live.pop(trial_id, None)
+        if params is None:
+            return
+        if error or not result:
+            if self._still_random():
+                self._random_made -= 1  # it will bring no result to wait for
+            return
+        if not self._still_random():
+            self._register(params, result)
+            return
+        self._first.append((params, result))
+        if not self._still_random():
+            for one, found in self._first:
+                self._register(one, found)
+
+    def _register(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        value = float(result[self._metric])
+        if math.isfinite(value):
+            self.optimizer.register(dict(params), value if self._mode == "max" else -value)
+
+    def register_analysis(self, analysis: Any) -> None:
+        """Learn from the trials of another search."""
+        names = set(self.optimizer.space.keys)
+        for trial in analysis.trials:
+            flat = flatten_dict(trial.config)
+            if self._metric in trial.last_result:
+                self._register({n: flat[n] for n in names}, trial.last_result)
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        self._check_ready()
+        if not error and not pruned:
+            flat = flatten_dict(parameters)
+            names = self.optimizer.space.keys
+            self._register({n: flat[n] for n in names}, {self._metric: value})
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any], join: bool = False) -> dict[str, Any]:
+        """Bounds by names as "layer/size"; with `join`, constants too."""
+        _, domains, grids = parse_spec_vars(spec)
+        if grids:
+            raise ValueError("BayesOpt cannot walk over grids: it takes uniform() ranges only")
+        flatten_dict(spec, prevent_delimiter=True)
+        bounds = {"/".join(map(str, path)): _bounds(path, domain) for path, domain in domains}
+        return {**flatten_dict(spec), **bounds} if join else bounds
+
+
+def _bounds(path: tuple[Any, ...], domain: Any) -> tuple[float, float]:
+    name = "/".join(map(str, path))
+    if not isinstance(domain, Float) or not math.isfinite(domain.lower):
+        raise ValueError(
+            f"BayesOpt takes floats between two bounds; {name!r} is a {type(domain).__name__}"
+        )
+    if str(domain.get_sampler()) != "Uniform":
+        logger.warning("BayesOpt draws %r evenly between its bounds", name)
+    return domain.lower, domain.upper
+
+
+def _acquisition(options: dict[str, Any]) -> Any:
+    from bayes_opt import acquisition
+
+    kind = options.get("kind", "ucb")
+    xi = options.get("xi", 0.0)
+    if kind == "ucb":
+        return acquisition.UpperConfidenceBound(kappa=options.get("kappa", 2.576))
+    if kind == "ei":
+        return acquisition.ExpectedImprovement(xi=xi)
+    if kind == "poi":
+        return acquisition.ProbabilityOfImprovement(xi=xi)
+    raise ValueError(f"utility_kwargs takes kind 'ucb', 'ei' or 'poi'; got {kind!r}")

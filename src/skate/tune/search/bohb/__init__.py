@@ -1,0 +1,5 @@
+"""Search with BOHB, together with the scheduler HyperBandForBOHB."""
+
+from skate.tune.search.bohb.bohb_search import TuneBOHB
+
+__all__ = ["TuneBOHB"]

@@ -1,0 +1,154 @@
+"""Search with BOHB's model, by the package hpbandster."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from skate._imports import try_import
+from skate.tune.result import DEFAULT_METRIC
+from skate.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
+from skate.tune.search.searcher import (
+    UNDEFINED_METRIC_MODE,
+    UNDEFINED_SEARCH_SPACE,
+    Searcher,
+    negated_if_max,
+    plain_points,
+)
+from skate.tune.search.variant_generator import parse_spec_vars
+from skate.tune.utils.util import flatten_dict, unflatten_list_dict
+
+
+class _Job:
+    """One result, in the form that BOHB's model learns from."""
+
+    def __init__(self, loss: float, budget: float, config: dict[str, Any]) -> None:
+        self.result = {"loss": loss}
+        self.kwargs = {"budget": budget, "config": copy.deepcopy(config)}
+        self.exception = None
+
+
+class TuneBOHB(Searcher):
+    """BOHB's model chooses the configurations; use it with HyperBandForBOHB.
+
+    `space` is a ConfigSpace, or nothing: then the domains of the tuner's space are translated.
+    """
+
+    def __init__(
+        self,
+        space: Any = None,
+        bohb_config: dict[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        seed: int | None = None,
+        max_concurrent: int = 0,
+    ) -> None:
+        try_import("hpbandster", "bohb")
+        super().__init__(metric=metric, mode=mode)
+        self._bohb_config = bohb_config or {}
+        self._seed = seed
+        self._max_concurrent = max_concurrent
+        self._points_to_evaluate = plain_points(points_to_evaluate)
+        self.trial_to_params: dict[str, dict[str, Any]] = {}
+        self.running: set[str] = set()
+        self.paused: set[str] = set()
+        self.bohber: Any = None
+        if space:
+            self._setup(self.convert_search_space(space) if isinstance(space, dict) else space)
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        self._max_concurrent = max_concurrent
+        return True
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        if self.bohber is not None:
+            return False
+        self._metric = metric or self._metric
+        self._mode = mode or self._mode
+        self._setup(self.convert_search_space(config))
+        return True
+
+    def _setup(self, space: Any) -> None:
+        bohb = try_import("hpbandster.optimizers.config_generators.bohb", "bohb")
+        if self._metric is None and self._mode:
+            self._metric = DEFAULT_METRIC
+        if self._seed is not None:
+            space.seed(self._seed)
+        self.bohber = bohb.BOHB(space, **self._bohb_config)
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        name = type(self).__name__
+        if self.bohber is None:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
+        if not self._metric or not self._mode:
+            raise RuntimeError(
+                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
+            )
+        if 0 < self._max_concurrent <= len(self.running):
+            return None
+        if self._points_to_evaluate:
+            config = flatten_dict(self._points_to_evaluate.pop(0))
+        else:
+            config, _ = self.bohber.get_config(None)
+        self.trial_to_params[trial_id] = copy.deepcopy(config)
+        self.running.add(trial_id)
+        result: dict[str, Any] = unflatten_list_dict(config)
+        return result
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        if trial_id not in self.paused:
+            self.running.add(trial_id)
+        budget = result.get("hyperband_info", {}).get("budget")
+        if budget is not None:
+            loss = negated_if_max(result[self._metric], self._mode)
+            self.bohber.new_result(_Job(loss, budget, self.trial_to_params[trial_id]))
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        self.trial_to_params.pop(trial_id, None)
+        self.paused.discard(trial_id)
+        self.running.discard(trial_id)
+
+    def on_pause(self, trial_id: str) -> None:
+        """A paused trial does not count as running."""
+        self.paused.add(trial_id)
+        self.running.discard(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """It runs again."""
+        self.paused.discard(trial_id)
+        self.running.add(trial_id)
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any]) -> Any:
+        """Domains as a ConfigSpace."""
+        space = try_import("ConfigSpace", "bohb").ConfigurationSpace()
+        _, domains, grids = parse_spec_vars(spec)
+        if grids:
+            raise ValueError("BOHB cannot walk over grids: use choice() in place of grid_search()")
+        flatten_dict(spec, prevent_delimiter=True)
+        for path, domain in domains:
+            parameter = _hyperparameter("/".join(map(str, path)), domain)
+            space.add(parameter) if hasattr(space, "add") else space.add_hyperparameter(parameter)
+        return space
+
+
+def _hyperparameter(name: str, domain: Domain) -> Any:
+    config_space = try_import("ConfigSpace", "bohb")
+    sampler = domain.get_sampler()
+    if isinstance(sampler, Quantized):
+        raise ValueError(f"BOHB cannot round {name!r}; use the range without q, or choice()")
+    log = isinstance(sampler, LogUniform)
+    if isinstance(domain, Float):
+        return config_space.UniformFloatHyperparameter(name, domain.lower, domain.upper, log=log)
+    if isinstance(domain, Integer):
+        return config_space.UniformIntegerHyperparameter(
+            name, domain.lower, domain.upper - 1, log=log
+        )
+    if isinstance(domain, Categorical):
+        return config_space.CategoricalHyperparameter(name, choices=domain.categories)
+    raise ValueError(f"BOHB cannot draw {name!r}, a {type(domain).__name__}")

@@ -1,0 +1,277 @@
+"""Search with HyperOpt's tree of Parzen estimators, conditional spaces included."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skate._imports import try_import
+from skate.tune.result import DEFAULT_METRIC
+from skate.tune.search.sample import (
+    Categorical,
+    Domain,
+    Float,
+    Integer,
+    LogUniform,
+    Normal,
+    Quantized,
+    Uniform,
+)
+from skate.tune.search.searcher import (
+    UNDEFINED_METRIC_MODE,
+    UNDEFINED_SEARCH_SPACE,
+    Searcher,
+    negated_if_max,
+    plain_points,
+)
+from skate.tune.search.variant_generator import assign_value, copy_space, parse_spec_vars
+from skate.tune.utils.util import flatten_dict
+
+
+class HyperOptSearch(Searcher):
+    """HyperOpt chooses the configurations.
+
+    `space` is a dictionary with `hp.…` values, or nothing: then the domains of the tuner's space
+    are translated, those inside of choices too. `n_initial_points` are random; `gamma` is TPE's.
+    """
+
+    def __init__(
+        self,
+        space: dict[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        n_initial_points: int = 20,
+        random_state_seed: int | None = None,
+        gamma: float = 0.25,
+    ) -> None:
+        tpe = try_import("hyperopt", "hyperopt").tpe
+        super().__init__(metric=metric, mode=mode)
+        self.algo = tpe.suggest
+        if n_initial_points is not None:
+            self.algo = partial(self.algo, n_startup_jobs=n_initial_points)
+        if gamma is not None:
+            self.algo = partial(self.algo, gamma=gamma)
+        self.rstate = np.random.RandomState(random_state_seed)
+        self.domain: Any = None
+        self._points = plain_points(points_to_evaluate)
+        self._points_left = 0
+        self._live: dict[str, int] = {}
+        self._hpopt_trials: Any = None
+        self._space: dict[str, Any] = {}
+        if space:
+            _, domains, grids = parse_spec_vars(space)
+            self._setup(self.convert_search_space(space) if domains or grids else space)
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        if self.domain is not None:
+            return False
+        self._metric = metric or self._metric
+        self._mode = mode or self._mode
+        self._setup(self.convert_search_space(config))
+        return True
+
+    def _setup(self, space: dict[str, Any]) -> None:
+        hyperopt = _hyperopt()
+        if not space:
+            raise RuntimeError(
+                UNDEFINED_SEARCH_SPACE.format(cls=type(self).__name__, space="space")
+            )
+        if self._metric is None and self._mode:
+            self._metric = DEFAULT_METRIC
+        self._space = space
+        self._points_left = len(self._points)
+        if self._points:
+            # HyperOpt takes the last of them first
+            points = [_indexed(point, space) for point in reversed(self._points)]
+            self._hpopt_trials = _hyperopt("fmin").generate_trials_to_calculate(points)
+            self._hpopt_trials.refresh()
+        else:
+            self._hpopt_trials = hyperopt.Trials()
+        self.domain = hyperopt.Domain(_identity, space)
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        name = type(self).__name__
+        if self.domain is None:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
+        if not self._metric or not self._mode:
+            raise RuntimeError(
+                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
+            )
+        trial = self._given_trial() if self._points_left else self._new_trial()
+        self._live[trial_id] = trial["tid"]
+        return self._config_of(trial)
+
+    def _given_trial(self) -> Any:
+        self._points_left -= 1
+        return self._hpopt_trials.trials[self._points_left]
+
+    def _new_trial(self) -> Any:
+        ids = self._hpopt_trials.new_trial_ids(1)
+        self._hpopt_trials.refresh()
+        seed = self.rstate.randint(2**31 - 1)
+        new = self.algo(ids, self.domain, self._hpopt_trials, seed)
+        self._hpopt_trials.insert_trial_docs(new)
+        self._hpopt_trials.refresh()
+        return new[0]
+
+    def _config_of(self, trial: Any) -> dict[str, Any]:
+        base, pyll = _hyperopt("base"), _hyperopt("pyll")
+        chosen = flatten_dict(base.spec_from_misc(trial["misc"]), flatten_list=True)
+        memo = self.domain.memo_from_config(chosen)
+        try:
+            config = pyll.rec_eval(self.domain.expr, memo=memo, print_node_on_error=False)
+        except (AssertionError, TypeError) as error:
+            raise ValueError(
+                f"HyperOpt cannot make a configuration of {chosen}: a point to evaluate must "
+                f"have a value for every parameter of the space {list(self._space)}"
+            ) from error
+        result: dict[str, Any] = copy.deepcopy(_plain(config))
+        return result
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        base, utils = _hyperopt("base"), _hyperopt("utils")
+        trial = self._live_trial(trial_id)
+        if trial is None:
+            return
+        del self._live[trial_id]
+        trial["refresh_time"] = utils.coarse_utcnow()
+        if error or not result or self._metric not in result:
+            trial["state"] = base.JOB_STATE_ERROR
+            trial["misc"]["error"] = ("TuneError", "the trial failed")
+        else:
+            loss = negated_if_max(float(result[self._metric]), self._mode)
+            trial["state"] = base.JOB_STATE_DONE
+            trial["result"] = {"loss": loss, "status": "ok"}
+        self._hpopt_trials.refresh()
+
+    def _live_trial(self, trial_id: str) -> Any:
+        tid = self._live.get(trial_id)
+        if tid is None:
+            return None
+        return next((t for t in self._hpopt_trials.trials if t["tid"] == tid), None)
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+        """Domains as HyperOpt's expressions; what is no domain stays."""
+        space: dict[str, Any] = copy_space(spec)
+        _, domains, grids = parse_spec_vars(space)
+        if grids:
+            raise ValueError(
+                f"HyperOpt cannot walk over grids ({['/'.join(map(str, p)) for p, _ in grids]}): "
+                f"use choice() in place of grid_search()"
+            )
+        if not domains:
+            return {}
+        for path, domain in domains:
+            name = "/".join(str(part) for part in ((prefix, *path) if prefix else path))
+            assign_value(space, path, _expression(name, domain))
+        return space
+
+
+def _hyperopt(part: str = "") -> Any:
+    return try_import(f"hyperopt.{part}" if part else "hyperopt", "hyperopt")
+
+
+def _identity(space: Any) -> Any:
+    return space
+
+
+def _plain(value: Any) -> Any:
+    """HyperOpt gives tuples for lists."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return value
+
+
+def _expression(name: str, domain: Domain) -> Any:
+    hp = _hyperopt("hp")
+    sampler = domain.get_sampler()
+    q = None
+    if isinstance(sampler, Quantized):
+        q, sampler = sampler.q, sampler.sampler
+    if isinstance(domain, Categorical) and isinstance(sampler, Uniform):
+        options = [_option(f"{name}/{i}", name, o) for i, o in enumerate(domain.categories)]
+        return hp.choice(name, options)
+    if isinstance(domain, Float):
+        made = _float(name, domain, sampler, q)
+    elif isinstance(domain, Integer):
+        made = _integer(name, domain, sampler, q)
+    else:
+        made = None
+    if made is None:
+        raise ValueError(
+            f"HyperOpt cannot draw {name!r}, a {type(domain).__name__} with the sampler {sampler}"
+        )
+    return made
+
+
+def _float(name: str, domain: Float, sampler: Any, q: float | None) -> Any:
+    hp = _hyperopt("hp")
+    if isinstance(sampler, Normal):
+        return (
+            hp.qnormal(name, sampler.mean, sampler.sd, q)
+            if q
+            else hp.normal(name, sampler.mean, sampler.sd)
+        )
+    if isinstance(sampler, LogUniform):
+        low, high = np.log(domain.lower), np.log(domain.upper)
+        return hp.qloguniform(name, low, high, q) if q else hp.loguniform(name, low, high)
+    if isinstance(sampler, Uniform):
+        low, high = domain.lower, domain.upper
+        return hp.quniform(name, low, high, q) if q else hp.uniform(name, low, high)
+    return None
+
+
+def _integer(name: str, domain: Integer, sampler: Any, q: float | None) -> Any:
+    hp, scope = _hyperopt("hp"), _hyperopt("pyll").scope
+    high = domain.upper if q and q > 1 else domain.upper - 1
+    if isinstance(sampler, LogUniform):
+        low_log, high_log = np.log(domain.lower), np.log(high)
+        return scope.int(hp.qloguniform(name, low_log, high_log, q or 1.0))
+    if isinstance(sampler, Uniform):
+        if q:
+            return scope.int(hp.quniform(name, domain.lower, high, q))
+        return hp.uniformint(name, domain.lower, high)
+    return None
+
+
+def _option(place: str, name: str, option: Any) -> Any:
+    """One option of a choice, which may be a space of its own."""
+    if isinstance(option, dict):
+        return HyperOptSearch.convert_search_space(option, prefix=name) or option
+    if isinstance(option, list) and option and isinstance(option[0], Domain):
+        return HyperOptSearch.convert_search_space(
+            {str(i): o for i, o in enumerate(option)}, prefix=place
+        )
+    if isinstance(option, Domain):
+        return _expression(place, option)
+    return option
+
+
+def _indexed(point: dict[str, Any], space: dict[str, Any]) -> dict[str, Any]:
+    """The point as HyperOpt wants it: options of choices by their position."""
+    made: dict[str, Any] = {}
+    for key, value in point.items():
+        there = space.get(key)
+        if isinstance(value, dict) and isinstance(there, dict):
+            made.update({f"{key}/{k}": v for k, v in _indexed(value, there).items()})
+        elif getattr(there, "name", None) == "switch":
+            made[key] = _position(key, value, there)
+        else:
+            made[key] = value
+    return made
+
+
+def _position(key: str, value: Any, choice: Any) -> int:
+    options = [arg.obj for arg in choice.pos_args[1:] if arg.name == "literal"]
+    if value not in options:
+        raise ValueError(f"the point has {key}={value!r}, which is none of {options}")
+    return options.index(value)

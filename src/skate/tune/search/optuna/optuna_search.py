@@ -1,0 +1,306 @@
+"""Search with Optuna: its samplers (TPE by default) choose, trials are asked for and told."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skate._imports import try_import
+from skate.tune.result import DEFAULT_METRIC, TRAINING_ITERATION
+from skate.tune.search.sample import (
+    Categorical,
+    Domain,
+    Float,
+    Integer,
+    LogUniform,
+    Quantized,
+    Uniform,
+)
+from skate.tune.search.searcher import (
+    UNDEFINED_METRIC_MODE,
+    UNDEFINED_SEARCH_SPACE,
+    Searcher,
+    check_rewards,
+    plain_points,
+)
+from skate.tune.search.variant_generator import parse_spec_vars
+from skate.tune.utils.util import flatten_dict, unflatten_dict
+
+logger = logging.getLogger(__name__)
+
+
+class OptunaSearch(Searcher):
+    """Optuna chooses the configurations.
+
+    `space` is a dictionary of Optuna distributions, a function that calls `trial.suggest_…`
+    (define-by-run), or nothing: then the domains of the tuner's space are translated.
+    `points_to_evaluate` are tried first; with `evaluated_rewards` they are taken as known.
+    `metric` and `mode` may be lists, for several objectives. `storage` keeps the study.
+    """
+
+    def __init__(
+        self,
+        space: dict[str, Any] | Callable[[Any], dict[str, Any] | None] | None = None,
+        metric: str | list[str] | None = None,
+        mode: str | list[str] | None = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        sampler: Any = None,
+        study_name: str | None = None,
+        storage: Any = None,
+        seed: int | None = None,
+        evaluated_rewards: list[float] | None = None,
+    ) -> None:
+        optuna = try_import("optuna", "tune")
+        super().__init__(metric=metric, mode=mode)
+        if sampler is not None and not isinstance(sampler, optuna.samplers.BaseSampler):
+            raise TypeError(f"sampler takes an optuna sampler; got {sampler!r}")
+        if sampler is not None and seed is not None:
+            raise ValueError("give the seed to the sampler; `seed` is for the default sampler")
+        if storage is not None and not isinstance(storage, optuna.storages.BaseStorage):
+            raise TypeError(f"storage takes an optuna storage; got {storage!r}")
+        self._sampler = sampler
+        self._seed = seed
+        self._storage = storage
+        self._study_name = study_name or "optuna"
+        self._points_to_evaluate = plain_points(points_to_evaluate)
+        self._evaluated_rewards = evaluated_rewards
+        check_rewards(self._points_to_evaluate, evaluated_rewards)
+        self._ot_trials: dict[str, Any] = {}
+        self._completed_trials: set[str] = set()
+        self._ot_study: Any = None
+        self._rounding: dict[str, Any] = {}
+        self._space: Any = self._own_space(space)
+        if self._space:
+            self._setup_study()
+
+    def _own_space(self, space: Any) -> Any:
+        if not isinstance(space, Mapping) or not space:
+            return space
+        _, domains, grids = parse_spec_vars(space)
+        if domains or grids:
+            return self._converted(space)
+        return flatten_dict(space)
+
+    def _converted(self, space: Mapping[str, Any]) -> dict[str, Any]:
+        self._rounding = {
+            name: domain
+            for name, domain in _domains(space).items()
+            if isinstance(domain.get_sampler(), Quantized)
+        }
+        return self.convert_search_space(space)
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        if self._space:
+            return False
+        self._space = self._converted(config)
+        self._metric = metric or self._metric
+        self._mode = mode or self._mode
+        if self._space:
+            self._setup_study()
+        return True
+
+    def _setup_study(self) -> None:
+        import optuna
+
+        if self._metric is None and self._mode:
+            if isinstance(self._mode, list):
+                raise ValueError("with a list of modes, `metric` takes a list of names; got None")
+            self._metric = DEFAULT_METRIC
+        modes = self._mode if isinstance(self._mode, (list, tuple)) else [self._mode]
+        loud = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(max(loud, optuna.logging.WARNING))  # it announces studies
+        self._ot_study = optuna.create_study(
+            storage=self._storage,
+            sampler=self._sampler or optuna.samplers.TPESampler(seed=self._seed),
+            pruner=optuna.pruners.NopPruner(),
+            study_name=self._study_name,
+            load_if_exists=True,
+            directions=["minimize" if mode == "min" else "maximize" for mode in modes],
+        )
+        optuna.logging.set_verbosity(loud)
+        self._add_points()
+
+    def _add_points(self) -> None:
+        if not self._evaluated_rewards:
+            for point in self._points_to_evaluate:
+                self._ot_study.enqueue_trial(flatten_dict(point))
+            return
+        for point, reward in zip(self._points_to_evaluate, self._evaluated_rewards, strict=True):
+            self.add_evaluated_point(point, reward)
+
+    # -- trials ------------------------------------------------------------------------------
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        self._check_ready()
+        if callable(self._space):
+            trial = self._asked(trial_id)
+            return unflatten_dict(_define_by_run(self._space, trial))
+        trial = self._asked(trial_id, self._space)
+        return unflatten_dict({name: self._rounded(name, v) for name, v in trial.params.items()})
+
+    def _asked(self, trial_id: str, distributions: Any = None) -> Any:
+        if trial_id not in self._ot_trials:
+            self._ot_trials[trial_id] = self._ot_study.ask(fixed_distributions=distributions)
+        return self._ot_trials[trial_id]
+
+    def _rounded(self, name: str, value: Any) -> Any:
+        """Optuna cannot do steps in a logarithmic range."""
+        domain = self._rounding.get(name)
+        if domain is None:
+            return value
+        q = domain.get_sampler().q
+        return domain.cast(min(max(round(value / q) * q, domain.lower), domain.upper))
+
+    def _check_ready(self) -> None:
+        name = type(self).__name__
+        if not self._space:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
+        if not self._metric or not self._mode:
+            raise RuntimeError(
+                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
+            )
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        if isinstance(self._metric, list) or trial_id in self._completed_trials:
+            return  # Optuna takes intermediate values of one objective only
+        if self._metric in result and trial_id in self._ot_trials:
+            step = result[TRAINING_ITERATION]
+            self._ot_trials[trial_id].report(float(result[self._metric]), step)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        import optuna
+
+        if trial_id in self._completed_trials or trial_id not in self._ot_trials:
+            return
+        self._completed_trials.add(trial_id)
+        trial = self._ot_trials.pop(trial_id)
+        values = self._values(result)
+        states = optuna.trial.TrialState
+        if values is None:
+            self._ot_study.tell(trial, state=states.FAIL if error else states.PRUNED)
+        elif any(math.isnan(value) for value in values):
+            self._ot_study.tell(trial, state=states.FAIL)
+        else:
+            self._ot_study.tell(trial, values)
+
+    def _values(self, result: dict[str, Any] | None) -> list[float] | None:
+        names = self._metric if isinstance(self._metric, (list, tuple)) else [self._metric]
+        if not result or any(result.get(name) is None for name in names):
+            return None
+        return [float(result[name]) for name in names]
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        import optuna
+
+        self._check_ready()
+        if callable(self._space):
+            raise TypeError(
+                "evaluated points need a space of distributions; this one is a function. Give "
+                "a dictionary as `space`, or domains in the tuner's space"
+            )
+        states = optuna.trial.TrialState
+        state = states.FAIL if error else states.PRUNED if pruned else states.COMPLETE
+        flat = flatten_dict(parameters)
+        self._ot_study.add_trial(
+            optuna.trial.create_trial(
+                state=state,
+                value=None if error else value,
+                params={name: flat[name] for name in self._space},
+                distributions=self._space,
+                intermediate_values=dict(enumerate(intermediate_values or ())),
+            )
+        )
+
+    @staticmethod
+    def convert_search_space(spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Domains as Optuna's distributions, by names as "layer/size".
+
+        What a function makes (`sample_from`) is left out: it is drawn when the rest is known.
+        """
+        return {
+            name: _distribution(name, domain)
+            for name, domain in _domains(spec).items()
+            if not domain.is_function()
+        }
+
+
+def _domains(spec: Mapping[str, Any]) -> dict[str, Domain]:
+    _, domains, grids = parse_spec_vars(spec)
+    if grids:
+        raise ValueError(
+            f"Optuna cannot walk over grids ({['/'.join(map(str, p)) for p, _ in grids]}): use "
+            f"choice() in place of grid_search()"
+        )
+    flatten_dict(spec, prevent_delimiter=True)
+    return {"/".join(map(str, path)): domain for path, domain in domains}
+
+
+def _distribution(name: str, domain: Domain) -> Any:
+    from optuna import distributions
+
+    sampler = domain.get_sampler()
+    step = None
+    if isinstance(sampler, Quantized):
+        step, sampler = sampler.q, sampler.sampler
+    if isinstance(domain, Categorical) and isinstance(sampler, Uniform):
+        return distributions.CategoricalDistribution(domain.categories)
+    log = isinstance(sampler, LogUniform)
+    if isinstance(domain, Float) and (log or isinstance(sampler, Uniform)):
+        return distributions.FloatDistribution(
+            domain.lower, domain.upper, log=log, step=None if log else step
+        )
+    if isinstance(domain, Integer) and (log or isinstance(sampler, Uniform)):
+        # the upper bound is included when rounding, else it is not
+        upper = domain.upper if step and step > 1 else domain.upper - 1
+        return distributions.IntDistribution(
+            domain.lower, upper, log=log, step=int(1 if log else step or 1)
+        )
+    raise ValueError(
+        f"Optuna cannot draw {name!r}, a {type(domain).__name__} with the sampler {sampler}; it "
+        f"knows uniform, loguniform, randint, lograndint, their rounded forms, and choice"
+    )
+
+
+class _Recorder:
+    """An Optuna trial that remembers everything it has suggested."""
+
+    def __init__(self, trial: Any) -> None:
+        self._trial = trial
+        self.captured_values: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._trial, name)
+        if not name.startswith("suggest_"):
+            return found
+
+        def suggest(parameter: str, *args: Any, **kwargs: Any) -> Any:
+            value = found(parameter, *args, **kwargs)
+            self.captured_values[parameter] = value
+            return value
+
+        return suggest
+
+
+def _define_by_run(function: Callable[[Any], Any], trial: Any) -> dict[str, Any]:
+    recorder = _Recorder(trial)
+    constants = function(recorder)
+    if constants is not None and not (
+        isinstance(constants, dict) and all(isinstance(key, str) for key in constants)
+    ):
+        raise TypeError(
+            f"a define-by-run space returns None or a dictionary with text keys; got {constants!r}"
+        )
+    return {**recorder.captured_values, **(constants or {})}

@@ -1,0 +1,438 @@
+"""Search spaces: domains of values, and how to draw from them.
+
+A domain (`Float`, `Integer`, `Categorical`, `Function`) knows its values; its sampler (`Uniform`,
+`LogUniform`, `Normal`, `Quantized`, `Grid`) how they are distributed. Searchers translate both.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from inspect import signature
+from typing import Any, TypeVar
+
+import numpy as np
+
+_UNSET: Any = object()
+_D = TypeVar("_D", bound="Domain")
+
+
+class Rng:
+    """NumPy's old and new generators behind one set of names; None is the global one."""
+
+    def __init__(self, source: Any = None) -> None:
+        if source is None or isinstance(source, (np.random.RandomState, np.random.Generator)):
+            self._source = source
+        else:
+            self._source = np.random.default_rng(source)
+
+    @classmethod
+    def of(cls, source: Any) -> Rng:
+        """`source` itself if it is one already."""
+        return source if isinstance(source, Rng) else cls(source)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the draws come from a generator of our own."""
+        return self._source is not None
+
+    def uniform(self, lower: float, upper: float, size: int) -> Any:
+        return (self._source or np.random).uniform(lower, upper, size=size)
+
+    def normal(self, mean: float, sd: float, size: int) -> Any:
+        return (self._source or np.random).normal(mean, sd, size=size)
+
+    def integers(self, lower: int, upper: int, size: int) -> Any:
+        if isinstance(self._source, np.random.Generator):
+            return self._source.integers(lower, upper, size=size)
+        return (self._source or np.random).randint(lower, upper, size=size)
+
+    def choice(self, count: int, size: int) -> Any:
+        return (self._source or np.random).choice(np.arange(count), size=size)
+
+
+class Sampler:
+    """How the values of a domain are distributed."""
+
+    def sample(
+        self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
+    ) -> Any:
+        """One value of the domain, or a list of them if `size` is more than 1."""
+        values = self._draw(domain, config, size, Rng.of(random_state))
+        return values if len(values) > 1 else domain.cast(values[0])
+
+    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+        raise TypeError(f"{type(self).__name__} cannot draw from {type(domain).__name__}")
+
+    def __str__(self) -> str:
+        return type(self).__name__.lstrip("_")
+
+
+class BaseSampler(Sampler):
+    """A sampler that is not a distribution."""
+
+
+class Uniform(Sampler):
+    """All values alike."""
+
+    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+        if isinstance(domain, Categorical):
+            return [domain.categories[index] for index in rng.choice(len(domain), size)]
+        if isinstance(domain, Integer):
+            return rng.integers(domain.lower, domain.upper, size)
+        return rng.uniform(domain.lower, domain.upper, size)
+
+
+class LogUniform(Sampler):
+    """All orders of magnitude alike."""
+
+    def __init__(self, base: Any = _UNSET) -> None:
+        _warn_of_base(base)
+
+    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+        values = np.exp(rng.uniform(math.log(domain.lower), math.log(domain.upper), size))
+        return np.floor(values).astype(int) if isinstance(domain, Integer) else values
+
+
+class Normal(Sampler):
+    """A normal distribution; the domain has no bounds."""
+
+    def __init__(self, mean: float = 0.0, sd: float = 1.0) -> None:
+        if not sd > 0:
+            raise ValueError(f"sd takes a number above 0; got {sd}")
+        self.mean = mean
+        self.sd = sd
+
+    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+        return rng.normal(self.mean, self.sd, size)
+
+
+class Grid(Sampler):
+    """Each value once; the variant generator walks over them."""
+
+    def sample(
+        self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
+    ) -> Any:
+        raise RuntimeError("a grid is walked over, not sampled from; use choice() to sample")
+
+
+class Quantized(Sampler):
+    """Another sampler, rounded to multiples of `q` within the bounds."""
+
+    def __init__(self, sampler: Sampler, q: float) -> None:
+        self.sampler = sampler
+        self.q = q
+
+    def get_sampler(self) -> Sampler:
+        """The sampler whose values are rounded."""
+        return self.sampler
+
+    def sample(
+        self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
+    ) -> Any:
+        rng = Rng.of(random_state)
+        if isinstance(domain, Integer):
+            values = np.multiply(self._indices(domain, config, size, rng), self.q)
+        else:
+            inner = copy(domain)
+            inner.lower = self._index(domain.lower, np.ceil) * self.q
+            inner.upper = self._index(domain.upper, np.floor) * self.q
+            drawn = self.sampler.sample(inner, config, size, random_state=rng)
+            values = np.round(np.divide(drawn, self.q)) * self.q
+        if isinstance(values, np.ndarray):
+            return [domain.cast(value) for value in values]
+        return domain.cast(values)
+
+    def _indices(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+        """Draw positions on the grid, so that both bounds can be hit."""
+        inner = copy(domain)
+        inner.lower = int(self._index(domain.lower, np.ceil))
+        inner.upper = int(self._index(domain.upper, np.floor))
+        if inner.upper < inner.lower:
+            raise ValueError(
+                f"no multiple of q={self.q} lies between {domain.lower} and {domain.upper}"
+            )
+        if self.q != 1:
+            inner.upper += 1
+        return self.sampler.sample(inner, config, size, random_state=rng)
+
+    def _index(self, bound: float, inwards: Callable[[float], float]) -> float:
+        """The bound in multiples of q, rounded inwards; an infinite one stays."""
+        if not math.isfinite(bound):
+            return bound
+        scaled = bound / self.q
+        nearest = round(scaled)
+        return nearest if math.isclose(scaled, nearest) else inwards(scaled)
+
+
+class Domain:
+    """A set of values to draw from."""
+
+    sampler: Sampler | None = None
+    default_sampler_cls: type[Sampler] = Uniform
+
+    def cast(self, value: Any) -> Any:
+        """The value as the domain's own type."""
+        return value
+
+    def set_sampler(self, sampler: Sampler, allow_override: bool = False) -> None:
+        """Choose the distribution; it can be chosen once."""
+        if self.sampler is not None and not allow_override:
+            raise ValueError(
+                f"a domain has one sampler; this one has {self.sampler} and was given {sampler}"
+            )
+        self.sampler = sampler
+
+    def get_sampler(self) -> Sampler:
+        """The distribution that was chosen, or the usual one of this domain."""
+        return self.sampler or self.default_sampler_cls()
+
+    def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
+        """One value, or a list of `size`."""
+        return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
+
+    def is_grid(self) -> bool:
+        """Whether every value is wanted once."""
+        return isinstance(self.sampler, Grid)
+
+    def is_function(self) -> bool:
+        """Whether a function of the user's makes the values."""
+        return False
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether `value` belongs to the domain."""
+        raise NotImplementedError
+
+    @property
+    def domain_str(self) -> str:
+        """The values, for messages."""
+        return "(unknown)"
+
+    def _with(self: _D, sampler: Sampler) -> _D:
+        new = copy(self)
+        new.set_sampler(sampler)
+        return new
+
+
+class _Range(Domain):
+    """What floats and integers share."""
+
+    lower: Any
+    upper: Any
+
+    def loguniform(self: Any, base: Any = _UNSET) -> Any:
+        """Draw orders of magnitude alike; both bounds are above 0."""
+        _warn_of_base(base)
+        if not (self.lower > 0 and 0 < self.upper < float("inf")):
+            raise ValueError(
+                f"loguniform takes bounds above 0 and below infinity; got {self.domain_str}; "
+                f"give the values themselves, not their logarithms"
+            )
+        return self._with(LogUniform())
+
+    def is_valid(self, value: Any) -> bool:
+        return bool(self.lower <= value <= self.upper)
+
+    @property
+    def domain_str(self) -> str:
+        return f"({self.lower}, {self.upper})"
+
+
+class Float(_Range):
+    """Real numbers between two bounds; None is no bound."""
+
+    def __init__(self, lower: float | None, upper: float | None) -> None:
+        self.lower = float("-inf") if lower is None else lower
+        self.upper = float("inf") if upper is None else upper
+
+    def cast(self, value: Any) -> float:
+        return float(value)
+
+    def uniform(self) -> Float:
+        """Draw all values alike."""
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
+            raise ValueError(f"uniform takes two finite bounds; got {self.domain_str}")
+        return self._with(Uniform())
+
+    def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
+        """Draw from a normal distribution."""
+        return self._with(Normal(mean, sd))
+
+    def quantized(self, q: float) -> Float:
+        """Round to multiples of `q`, of which the bounds must be."""
+        for bound in (self.lower, self.upper):
+            if math.isfinite(bound) and not math.isclose(bound / q, round(bound / q)):
+                raise ValueError(f"the bound {bound} is not a multiple of q={q}")
+        new = copy(self)
+        new.set_sampler(Quantized(new.get_sampler(), q), allow_override=True)
+        return new
+
+
+class Integer(_Range):
+    """Whole numbers from `lower` up to, not including, `upper`."""
+
+    def __init__(self, lower: int, upper: int) -> None:
+        self.lower = lower
+        self.upper = upper
+
+    def cast(self, value: Any) -> int:
+        return int(value)
+
+    def uniform(self) -> Integer:
+        """Draw all values alike."""
+        return self._with(Uniform())
+
+    def quantized(self, q: int) -> Integer:
+        """Round to multiples of `q`; the upper bound is included then."""
+        new = copy(self)
+        new.set_sampler(Quantized(new.get_sampler(), q), allow_override=True)
+        return new
+
+
+class Categorical(Domain):
+    """A list of values."""
+
+    def __init__(self, categories: Iterable[Any]) -> None:
+        self.categories = list(categories)
+
+    def uniform(self) -> Categorical:
+        """Draw all values alike."""
+        return self._with(Uniform())
+
+    def grid(self) -> Categorical:
+        """Take every value once."""
+        return self._with(Grid())
+
+    def __len__(self) -> int:
+        return len(self.categories)
+
+    def __getitem__(self, item: int) -> Any:
+        return self.categories[item]
+
+    def is_valid(self, value: Any) -> bool:
+        return value in self.categories
+
+    @property
+    def domain_str(self) -> str:
+        return f"{self.categories}"
+
+
+class _CallSampler(BaseSampler):
+    """Calls the user's function."""
+
+    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+        if not domain.pass_config:
+            return [domain.func() for _ in range(size)]
+        configs = config if isinstance(config, list) else [config] * size
+        return [domain.func(_view(one)) for one in configs]
+
+
+def _view(config: Any) -> Any:
+    from skate.tune.search.variant_generator import view
+
+    return view(config) if isinstance(config, Mapping) else config
+
+
+class Function(Domain):
+    """Values made by a function without arguments, or of the config."""
+
+    default_sampler_cls = _CallSampler
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self.func = func
+        self.pass_config = _binds(func, {})
+        if not self.pass_config and not _binds(func):
+            raise ValueError(f"sample_from takes a function of 0 or 1 arguments; got {func!r}")
+
+    def is_function(self) -> bool:
+        return True
+
+    def is_valid(self, value: Any) -> bool:
+        return True
+
+    @property
+    def domain_str(self) -> str:
+        return f"{self.func}()"
+
+
+def _binds(func: Callable[..., Any], *args: Any) -> bool:
+    try:
+        signature(func).bind(*args)
+    except TypeError:
+        return False
+    return True
+
+
+def _warn_of_base(base: Any) -> None:
+    if base is not _UNSET:
+        warnings.warn("`base` has no effect on a log-uniform distribution", stacklevel=3)
+
+
+def sample_from(func: Callable[..., Any]) -> Function:
+    """Draw by calling `func()` or `func(config)`, where config holds the other values."""
+    return Function(func)
+
+
+def uniform(lower: float, upper: float) -> Float:
+    """A float between the bounds, all alike."""
+    return Float(lower, upper).uniform()
+
+
+def quniform(lower: float, upper: float, q: float) -> Float:
+    """As `uniform`, rounded to multiples of `q`; the upper bound is included."""
+    return Float(lower, upper).uniform().quantized(q)
+
+
+def loguniform(lower: float, upper: float, base: Any = _UNSET) -> Float:
+    """A float between the bounds, all orders of magnitude alike."""
+    _warn_of_base(base)
+    result: Float = Float(lower, upper).loguniform()
+    return result
+
+
+def qloguniform(lower: float, upper: float, q: float, base: Any = _UNSET) -> Float:
+    """As `loguniform`, rounded to multiples of `q`; the upper bound is included."""
+    _warn_of_base(base)
+    result: Float = Float(lower, upper).loguniform().quantized(q)
+    return result
+
+
+def choice(categories: Iterable[Any]) -> Categorical:
+    """One of the values."""
+    return Categorical(categories).uniform()
+
+
+def randint(lower: int, upper: int) -> Integer:
+    """A whole number from `lower` up to, not including, `upper`."""
+    return Integer(lower, upper).uniform()
+
+
+def lograndint(lower: int, upper: int, base: Any = _UNSET) -> Integer:
+    """As `randint`, all orders of magnitude alike."""
+    _warn_of_base(base)
+    result: Integer = Integer(lower, upper).loguniform()
+    return result
+
+
+def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
+    """As `randint`, rounded to multiples of `q`; with q above 1 the upper bound is included."""
+    return Integer(lower, upper).uniform().quantized(q)
+
+
+def qlograndint(lower: int, upper: int, q: int, base: Any = _UNSET) -> Integer:
+    """As `lograndint`, rounded to multiples of `q`; with q above 1 the upper bound is included."""
+    _warn_of_base(base)
+    result: Integer = Integer(lower, upper).loguniform().quantized(q)
+    return result
+
+
+def randn(mean: float = 0.0, sd: float = 1.0) -> Float:
+    """A float from a normal distribution."""
+    return Float(None, None).normal(mean, sd)
+
+
+def qrandn(mean: float, sd: float, q: float) -> Float:
+    """As `randn`, rounded to multiples of `q`."""
+    return Float(None, None).normal(mean, sd).quantized(q)

@@ -1,0 +1,183 @@
+"""What a search algorithm has to do: suggest configurations, and learn from their results."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from skate.tune.search._files import newest, write_atomically
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
+logger = logging.getLogger(__name__)
+
+UNRESOLVED_SEARCH_SPACE = (
+    "the search space given to {cls} as `{par}` contains grids or domains ({space}): these belong "
+    "into the space of the tuner, from which the searcher takes them"
+)
+UNDEFINED_SEARCH_SPACE = (
+    "{cls} has no search space: give it `{space}`, or domains such as tune.uniform in the "
+    "`param_space` of the tuner"
+)
+UNDEFINED_METRIC_MODE = (
+    "{cls} has no metric and mode (metric={metric!r}, mode={mode!r}): give both to the searcher, "
+    "or to TuneConfig"
+)
+
+
+class Searcher:
+    """Base of all search algorithms.
+
+    `suggest` gives the next configuration; `on_trial_result` and `on_trial_complete` bring what
+    came of it. `metric` and `mode` may also be lists, for several objectives.
+    """
+
+    FINISHED = "FINISHED"
+    CKPT_FILE_TMPL = "searcher-state-{}.pkl"
+
+    def __init__(self, metric: Any = None, mode: Any = None) -> None:
+        _check_metric_and_mode(metric, mode)
+        self._metric = metric
+        self._mode = mode
+
+    @property
+    def metric(self) -> Any:
+        """The name of what is optimised."""
+        return self._metric
+
+    @property
+    def mode(self) -> Any:
+        """Whether it is to be "min" or "max"."""
+        return self._mode
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        """Take metric, mode and space from the tuner; False if they are set already."""
+        return False
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """The configuration of the next trial; None for "not now", FINISHED for "no more"."""
+        raise NotImplementedError
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """A trial has reported."""
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """A trial has ended; `result` is its last one."""
+        raise NotImplementedError
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Whether the searcher itself obeys a limit of trials at a time."""
+        return False
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Learn from a point that somebody else evaluated."""
+        raise NotImplementedError(f"{type(self).__name__} cannot take evaluated points")
+
+    def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
+        """Learn from the finished trials of another search."""
+        for trial in _trials_of(trials_or_analysis):
+            self._add_trial(trial, metric)
+
+    def _add_trial(self, trial: Trial, metric: str) -> None:
+        analysis = trial.metric_analysis.get(metric)
+        if trial.status not in ("TERMINATED", "ERROR") or analysis is None:
+            return
+        self.add_evaluated_point(
+            parameters=dict(trial.config),
+            value=analysis["last"],
+            error=trial.status == "ERROR",
+        )
+
+    # -- saving ------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that `set_state` needs to go on."""
+        return {key: value for key, value in self.__dict__.items() if key != "searcher"}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.__dict__.update(state)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state to a file."""
+        write_atomically(checkpoint_path, cloudpickle.dumps(self.get_state()))
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Go on from a file that `save` wrote."""
+        with open(checkpoint_path, "rb") as file:
+            self.set_state(pickle.load(file))
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Write the state to a file of that folder."""
+        self.save(os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str)))
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Go on from the newest state in that folder."""
+        path = newest(checkpoint_dir, self.CKPT_FILE_TMPL.format("*"))
+        if path is None:
+            raise RuntimeError(f"there is no state of a searcher in {checkpoint_dir}")
+        self.restore(str(path))
+
+
+def _check_metric_and_mode(metric: Any, mode: Any) -> None:
+    modes = mode if isinstance(mode, (list, tuple)) else [mode]
+    if mode is not None and any(one not in ("min", "max", "obs") for one in modes):
+        raise ValueError(f"mode takes 'min' or 'max', or a list of them; got {mode!r}")
+    if isinstance(metric, (list, tuple)) != isinstance(mode, (list, tuple)) and metric and mode:
+        raise ValueError(f"metric and mode are two names or two lists; got {metric!r}, {mode!r}")
+    if isinstance(metric, (list, tuple)) and mode and len(metric) != len(mode):
+        raise ValueError(f"there must be one mode per metric; got {metric!r} and {mode!r}")
+
+
+def _trials_of(trials_or_analysis: Any) -> list[Trial]:
+    if isinstance(trials_or_analysis, (list, tuple)):
+        return list(trials_or_analysis)
+    if hasattr(trials_or_analysis, "trials"):
+        return list(trials_or_analysis.trials)
+    return [trials_or_analysis]
+
+
+def has_state(folder: str, pattern: str) -> bool:
+    """Whether a folder holds a saved state."""
+    return any(Path(folder).glob(pattern))
+
+
+def negated_if_max(value: float, mode: str) -> float:
+    """For optimisers that only minimise."""
+    return -value if mode == "max" else value
+
+
+def plain_points(points: Any) -> list[dict[str, Any]]:
+    """Points to evaluate, checked."""
+    if points is None:
+        return []
+    if not isinstance(points, list) or not all(isinstance(p, Mapping) for p in points):
+        raise TypeError(f"points_to_evaluate takes a list of dictionaries; got {points!r}")
+    return [dict(point) for point in points]
+
+
+def check_rewards(points: list[Any], rewards: Any) -> None:
+    """Rewards, if given, are one per point."""
+    if rewards is not None and len(rewards) != len(points):
+        raise ValueError(
+            f"there must be one evaluated reward per point; got {len(rewards)} rewards for "
+            f"{len(points)} points"
+        )

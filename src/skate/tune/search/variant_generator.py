@@ -1,0 +1,299 @@
+"""From a search space to configurations: grids are walked over, domains are drawn from.
+
+A space is a nested dictionary (lists and tuples too) with domains among its values. Values that
+depend on others are worked out in passes, until nothing is open.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from skate.tune.search.sample import Categorical, Domain, Function, Rng
+
+Path = tuple[Any, ...]
+_PASSES = 20
+_NAMES_FOR_EVAL = {"random": random, "np": np}
+_NOT_IN_TAGS = ("run", "env", "resources_per_trial")
+
+
+class RecursiveDependencyError(Exception):
+    """A value depends on one that is not known yet."""
+
+    def __init__(self, msg: str) -> None:
+        super().__init__(msg)
+
+
+def grid_search(values: Iterable[Any]) -> dict[str, Iterable[Any]]:
+    """Every one of these values, in every combination with other grids."""
+    return {"grid_search": values}
+
+
+class Guard(dict[str, Any]):
+    """A config as functions see it: values by key or attribute; an open one raises."""
+
+    def __getitem__(self, key: Any) -> Any:
+        value = super().__getitem__(key)
+        if as_domain(value) is not None:
+            raise RecursiveDependencyError(f"{key!r} is not known yet: it is {value}")
+        return guarded(value)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+
+def view(spec: Mapping[str, Any]) -> Guard:
+    """A spec for functions of all eras: `spec.config.lr`, `config["lr"]`, `config.get("lr")`."""
+    if isinstance(spec, Guard):
+        return spec
+    config = spec.get("config")
+    if not isinstance(config, Mapping):
+        return Guard({**spec, "config": spec})
+    return Guard({**spec, **config, "config": config})
+
+
+def guarded(value: Any) -> Any:
+    """Dictionaries as Guards, all else as it is."""
+    return Guard(value) if isinstance(value, dict) and not isinstance(value, Guard) else value
+
+
+def as_domain(value: Any) -> Domain | None:
+    """The domain that a value of a space stands for; None if it is just a value."""
+    if isinstance(value, Domain):
+        return value
+    if isinstance(value, dict) and len(value) == 1:
+        if "grid_search" in value:
+            return _grid(value["grid_search"])
+        if "eval" in value:
+            text = value["eval"]
+            return Function(lambda spec: eval(text, dict(_NAMES_FOR_EVAL), {"spec": spec}))
+    return None
+
+
+def _grid(values: Any) -> Categorical:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ValueError(f"grid_search takes a list of values; got {values!r}")
+    return Categorical(values).grid()
+
+
+def walk(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every leaf of a space with its path; domains and grids are leaves."""
+    domain = as_domain(space)
+    if domain is not None:
+        yield path, domain
+    elif isinstance(space, Mapping):
+        for key, value in space.items():
+            yield from walk(value, (*path, key))
+    elif isinstance(space, (list, tuple)):
+        for index, value in enumerate(space):
+            yield from walk(value, (*path, index))
+    else:
+        yield path, space
+
+
+def parse_spec_vars(
+    spec: Mapping[str, Any],
+) -> tuple[list[tuple[Path, Any]], list[tuple[Path, Any]], list[tuple[Path, Any]]]:
+    """The leaves of a space: (plain values, domains, grids)."""
+    fixed, domains, grids = [], [], []
+    for path, value in walk(spec):
+        if not isinstance(value, Domain):
+            fixed.append((path, value))
+        elif value.is_grid():
+            grids.append((path, value))
+        else:
+            domains.append((path, value))
+    grids.sort(key=lambda item: [str(part) for part in item[0]])
+    return fixed, domains, grids
+
+
+def has_unresolved_values(spec: Mapping[str, Any]) -> bool:
+    """Whether domains or grids are among the values."""
+    return any(isinstance(value, Domain) for _, value in walk(spec))
+
+
+def get_value(spec: Any, path: Path) -> Any:
+    """The value at a path."""
+    for key in path:
+        spec = spec[key]
+    return spec
+
+
+def assign_value(spec: Any, path: Path, value: Any) -> None:
+    """Set the value at a path; a tuple on the way is made anew."""
+    parent, key = None, None
+    for name in path[:-1]:
+        parent, key, spec = spec, name, spec[name]
+    if not isinstance(spec, tuple):
+        spec[path[-1]] = value
+    elif parent is None:
+        raise ValueError("cannot assign to a tuple that is nobody's value")
+    else:
+        parent[key] = (*spec[: path[-1]], value, *spec[path[-1] + 1 :])
+
+
+def generate_variants(
+    unresolved_spec: Mapping[str, Any],
+    constant_grid_search: bool = False,
+    random_state: Any = None,
+) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
+    """One draw of the space: pairs of (what was chosen, by path) and the finished spec.
+
+    Several if there are grids: one per combination, each with fresh draws of the domains, or
+    with the same ones if `constant_grid_search`.
+    """
+    rng = Rng.of(random_state)
+    spec = copy_space(unresolved_spec)
+    _, domains, grids = parse_spec_vars(spec)
+    if not domains and not grids:
+        yield {}, spec
+        return
+    constant: dict[Path, Any] = {}
+    if constant_grid_search:
+        constant = _draw(spec, domains, rng, allow_fail=True)
+    for combination in _combinations(grids):
+        variant = copy_space(spec)
+        chosen = dict(constant)
+        for (path, _), value in zip(grids, combination, strict=True):
+            assign_value(variant, path, value)
+            chosen[path] = value
+        chosen.update(_draw(variant, [d for d in domains if d[0] not in chosen], rng))
+        for more, finished in generate_variants(variant, constant_grid_search, rng):
+            yield {**chosen, **more}, finished
+
+
+def _combinations(grids: list[tuple[Path, Any]]) -> Iterator[tuple[Any, ...]]:
+    """All combinations, the first grid fastest."""
+    backwards = [domain.categories for _, domain in reversed(grids)]
+    for combination in itertools.product(*backwards):
+        yield combination[::-1]
+
+
+def _draw(
+    spec: dict[str, Any], domains: list[tuple[Path, Any]], rng: Rng, allow_fail: bool = False
+) -> dict[Path, Any]:
+    """Draw all domains into the spec; those that wait for others come in a later pass."""
+    drawn: dict[Path, Any] = {}
+    waiting, error = domains, None
+    for _ in range(_PASSES):
+        waiting, error = _one_pass(spec, waiting, rng, drawn)
+        if not waiting:
+            return drawn
+    if allow_fail:
+        return drawn
+    raise error or RecursiveDependencyError("the search space does not come to an end")
+
+
+def _one_pass(
+    spec: dict[str, Any], domains: list[tuple[Path, Any]], rng: Rng, drawn: dict[Path, Any]
+) -> tuple[list[tuple[Path, Any]], Exception | None]:
+    waiting, error = [], None
+    for path, domain in domains:
+        try:
+            value = domain.sample(view(spec), random_state=rng)
+        except RecursiveDependencyError as found:
+            waiting.append((path, domain))
+            error = found
+        except Exception as found:
+            name = "/".join(map(str, path))
+            raise ValueError(
+                f"Failed to evaluate expression: {name}: {domain.domain_str} raised {found!r}"
+            ) from found
+        else:
+            assign_value(spec, path, value)
+            drawn[path] = value
+    return waiting, error
+
+
+def preset_variants(
+    spec: Mapping[str, Any],
+    config: Mapping[str, Any],
+    constant_grid_search: bool = False,
+    random_state: Any = None,
+) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
+    """As `generate_variants`, with some values given."""
+    spec = copy_space(spec)
+    for path, value in walk(config):
+        try:
+            get_value(spec["config"], path[:-1])
+        except (KeyError, IndexError, TypeError):
+            raise ValueError(
+                f"the given point sets {'/'.join(map(str, path))!r}, which is not in the "
+                f"search space {list(spec['config'])}"
+            ) from None
+        assign_value(spec["config"], path, value)
+    return generate_variants(spec, constant_grid_search, random_state)
+
+
+def count_spec_samples(spec: Mapping[str, Any], num_samples: int = 1) -> int:
+    """How many variants a space gives."""
+    _, _, grids = parse_spec_vars(spec)
+    count = num_samples
+    for _, domain in grids:
+        count *= len(domain)
+    return count
+
+
+def count_variants(spec: Mapping[str, Any], presets: list[dict[str, Any]]) -> int:
+    """As `count_spec_samples`, where each given point replaces one sample."""
+    total, left = 0, spec.get("num_samples", 1)
+    for preset in presets:
+        with_preset = copy_space(spec)
+        for path, value in walk(preset):
+            assign_value(with_preset["config"], path, value)
+        total += count_spec_samples(with_preset)
+        left -= 1
+    return total + (count_spec_samples(spec, left) if left > 0 else 0)
+
+
+def copy_space(space: Any) -> Any:
+    """A copy of the containers; the values inside are shared."""
+    if isinstance(space, dict):
+        try:
+            made = copy.copy(space)
+        except TypeError:
+            made = dict(space)
+        for key, value in space.items():
+            made[key] = copy_space(value)
+        return made
+    if type(space) in (list, tuple):
+        return type(space)(copy_space(value) for value in space)
+    return space
+
+
+def flatten_resolved_vars(resolved: Mapping[Path, Any]) -> dict[str, Any]:
+    """What was chosen, by names as "layer/size"."""
+    return {
+        "/".join(str(part) for part in (path[1:] if path[0] == "config" else path)): value
+        for path, value in resolved.items()
+    }
+
+
+def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
+    """What was chosen, as a text that can be part of a folder's name."""
+    items = sorted(
+        (item for item in resolved_vars.items() if item[0][0] not in _NOT_IN_TAGS),
+        key=lambda item: [str(part) for part in item[0]],
+    )
+    return ",".join(f"{_clean(path[-1])}={_clean(value)}" for path, value in items)
+
+
+def _clean(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return re.sub(r"[^a-zA-Z0-9_-]+", "_", str(value)).strip("_")

@@ -1,0 +1,29 @@
+"""A function of the user's decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from skate.tune.stopper.stopper import Stopper
+
+
+class FunctionStopper(Stopper):
+    """Ends a trial when `function(trial_id, result)` is true."""
+
+    def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
+        self._fn = function
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return bool(self._fn(trial_id, result))
+
+    def stop_all(self) -> bool:
+        return False
+
+    @classmethod
+    def is_valid_function(cls, fn: Any) -> bool:
+        """Whether it is a function, and not a stopper with a `stop_all` of its own."""
+        is_function = callable(fn) and not isinstance(fn, Stopper)
+        if is_function and hasattr(fn, "stop_all"):
+            raise ValueError(f"a stopper must inherit from tune.Stopper; {fn!r} does not")
+        return is_function

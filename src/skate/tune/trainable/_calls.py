@@ -1,0 +1,70 @@
+"""How a user's function wants to be called: the eras differ in what comes after the config."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate.tune.result import DEFAULT_METRIC
+
+
+def free_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters that are not bound by a partial."""
+    bound = set(function.keywords) if isinstance(function, functools.partial) else set()
+    try:
+        found: Any = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # builtins and other callables without a signature
+        found = {"config": inspect.Parameter("config", inspect.Parameter.POSITIONAL_ONLY)}
+    return {name: p for name, p in found.items() if name not in bound}
+
+
+def arguments_for(
+    function: Callable[..., Any],
+    config: dict[str, Any],
+    checkpoint: Checkpoint | None,
+    reporter: Callable[..., None],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """`f(config)`, `f(config, checkpoint=None)`, `f(config, checkpoint_dir=None)`,
+    `f(config, reporter)` and `f()`."""
+    parameters = free_parameters(function)
+    given: dict[str, Any] = {}
+    if "checkpoint_dir" in parameters:
+        given["checkpoint_dir"] = folder_of(checkpoint)
+    if "checkpoint" in parameters:
+        given["checkpoint"] = None if checkpoint is None else checkpoint.value
+    positional = [
+        name
+        for name, p in parameters.items()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and name not in given
+    ]
+    required = [name for name in positional if parameters[name].default is inspect._empty]
+    if "reporter" in positional or len(required) == 2:
+        return (config, reporter), given
+    open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    return ((config,) if positional or open_ended else ()), given
+
+
+def folder_of(checkpoint: Checkpoint | None) -> str | None:
+    """The folder of a checkpoint, also if it is a single file."""
+    if checkpoint is None:
+        return None
+    path: str = checkpoint.path
+    return os.path.dirname(path) if os.path.isfile(path) else path
+
+
+def metrics_of(returned: Any) -> dict[str, Any] | None:
+    """The last result, if a function returned or yielded one."""
+    if returned is None:
+        return None
+    if isinstance(returned, dict):
+        return returned
+    if isinstance(returned, (int, float)) or hasattr(returned, "item"):
+        return {DEFAULT_METRIC: returned}
+    raise ValueError(
+        f"a trial may return None, a number or a dictionary of metrics; got "
+        f"{type(returned).__name__}: {returned!r}"
+    )

@@ -1,0 +1,129 @@
+"""Trainables with parameters and resources of their own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
+from skate.tune.trainable.trainable import Trainable
+
+
+def _check(trainable: Any, name: str) -> None:
+    is_class = inspect.isclass(trainable)
+    if not callable(trainable) or (is_class and not issubclass(trainable, Trainable)):
+        raise ValueError(
+            f"tune.{name} takes a function or a subclass of tune.Trainable; got "
+            f"{type(trainable).__name__}: {trainable!r}"
+        )
+
+
+class _Parameters:
+    """Values in the object store, put there when the trainable is first sent."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values: dict[str, Any] | None = values
+        self._refs: dict[str, Any] | None = None
+
+    def get(self) -> dict[str, Any]:
+        import skate
+
+        if self._values is None:
+            refs = self._refs or {}
+            self._values = dict(zip(refs, skate.get(list(refs.values())), strict=True))
+        return self._values
+
+    def __getstate__(self) -> dict[str, Any]:
+        import skate
+
+        if not skate.is_initialized():  # written to a file, for a program to come
+            return {"_values": self._values, "_refs": None}
+        if self._refs is None:
+            values = self._values or {}
+            self._refs = {name: skate.put(value) for name, value in values.items()}
+        return {"_values": None, "_refs": self._refs}
+
+
+def with_parameters(trainable: Any, **kwargs: Any) -> Any:
+    """The trainable with more arguments, which may be large: they are stored once and shared.
+
+    A function gets them beside the config, a class in `setup`.
+    """
+    _check(trainable, "with_parameters()")
+    parameters = _Parameters(kwargs)
+    if inspect.isclass(trainable):
+        return _class_with_parameters(trainable, parameters)
+    return _function_with_parameters(trainable, parameters)
+
+
+def _class_with_parameters(trainable: Any, parameters: _Parameters) -> Any:
+    class WithParameters(trainable):  # type: ignore[misc]
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(config, **parameters.get())
+
+    WithParameters.__name__ = trainable.__name__
+    return WithParameters
+
+
+def _function_with_parameters(trainable: Callable[..., Any], parameters: _Parameters) -> Any:
+    from skate.tune.trainable._calls import free_parameters
+
+    names = parameters.get()
+    free = {k: p for k, p in free_parameters(trainable).items() if k not in names}
+    takes_checkpoint = [name for name in ("checkpoint", "checkpoint_dir") if name in free]
+
+    def with_values(config: dict[str, Any], **more: Any) -> Any:
+        return trainable(config, **more, **parameters.get())
+
+    with_values.__name__ = getattr(trainable, "__name__", "tune_with_parameters")
+    with_values.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            *(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+                for name in takes_checkpoint
+            ),
+        ]
+    )
+    if hasattr(trainable, "_resources"):
+        with_values._resources = trainable._resources  # type: ignore[attr-defined]
+    return with_values
+
+
+def with_resources(trainable: Any, resources: Any) -> Any:
+    """The trainable with the resources of each trial: a dictionary as `{"cpu": 2, "gpu": 0.5}`, a
+    PlacementGroupFactory, a ScalingConfig, or a function of the config that returns one."""
+    _check(trainable, "with_resources()")
+    is_function = callable(resources) and not isinstance(resources, PlacementGroupFactory)
+    wanted: Any = resources if is_function else as_resources(resources)
+    if inspect.isclass(trainable):
+
+        class WithResources(trainable):  # type: ignore[misc]
+            @classmethod
+            def default_resource_request(cls, config: dict[str, Any]) -> Any:
+                return as_resources(wanted(config)) if is_function else wanted
+
+        WithResources.__name__ = trainable.__name__
+        return WithResources
+    if isinstance(trainable, (types.MethodType, functools.partial)):
+        trainable = _plain_function(trainable)
+    try:
+        trainable._resources = wanted
+    except AttributeError:
+        raise RuntimeError(
+            f"{trainable!r} cannot carry resources: wrap it into a function of your own"
+        ) from None
+    return trainable
+
+
+def _plain_function(trainable: Any) -> Any:
+    def function(config: dict[str, Any], **more: Any) -> Any:
+        return trainable(config, **more)
+
+    inner = getattr(trainable, "func", trainable)
+    function.__name__ = getattr(inner, "__name__", "trainable")
+    function.__signature__ = inspect.signature(trainable)  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,200 @@
+"""`Tuner`: a search as an object, which can be taken up again."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+from skate._run.config import FailureConfig, RunConfig, as_config
+from skate._run.storage import Storage
+from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+from skate.tune.execution.launch import Settings, execute
+from skate.tune.experiment._states import STATE_FILE
+from skate.tune.experiment.experiment import Experiment
+from skate.tune.result_grid import ResultGrid
+from skate.tune.tune_config import ResumeConfig, TuneConfig
+
+logger = logging.getLogger(__name__)
+
+TUNER_FILE = "tuner.pkl"
+
+
+class Tuner:
+    """Searches `param_space` with trials of `trainable`: a function, a Trainable, a trainer, or
+    the name of a registered one.
+
+    Names that begin with an underscore are for Ray's own use and change nothing.
+    """
+
+    def __init__(
+        self,
+        trainable: Any = None,
+        *,
+        param_space: dict[str, Any] | None = None,
+        tune_config: TuneConfig | None = None,
+        run_config: RunConfig | None = None,
+        _tuner_kwargs: dict[str, Any] | None = None,
+        _tuner_internal: Any = None,
+        _entrypoint: Any = None,
+    ) -> None:
+        if trainable is None:
+            raise ValueError("Tuner needs a trainable: a function, a Trainable, or a trainer")
+        self._trainable = trainable
+        self._param_space = _as_space(param_space)
+        self._tune_config = as_config(TuneConfig, tune_config)
+        self._run_config = as_config(RunConfig, run_config or _run_config_of(trainable))
+        self._resume: ResumeConfig | None = None
+        self._storage: Storage | None = None
+        self._results: ResultGrid | None = None
+
+    # -- running -----------------------------------------------------------------------------
+
+    def fit(self) -> ResultGrid:
+        """Run all trials; what they came to. A trial's failure is in its result."""
+        experiment = self._experiment()
+        self._storage = experiment.storage
+        if self._resume is None:
+            self._save(experiment.storage)
+        config = self._tune_config
+        failures = as_config(FailureConfig, self._run_config.failure_config)
+        settings = Settings(
+            metric=config.metric,
+            mode=config.mode,
+            search_alg=config.search_alg,
+            scheduler=config.scheduler,
+            callbacks=list(self._run_config.callbacks or []),
+            progress_reporter=self._run_config.progress_reporter,
+            verbose=self._run_config.verbose,
+            max_concurrent=config.max_concurrent_trials or 0,
+            fail_fast=failures.fail_fast,
+            reuse_actors=config.reuse_actors,
+            chdir=config.chdir_to_trial_dir,
+            resume=self._resume,
+        )
+        self._results = ResultGrid(execute([experiment], settings))
+        return self._results
+
+    def _experiment(self) -> Experiment:
+        config, run = self._tune_config, self._run_config
+        failures = as_config(FailureConfig, run.failure_config)
+        return Experiment(
+            run.name,
+            self._trainable,
+            stop=run.stop,
+            time_budget_s=config.time_budget_s,
+            config=self._param_space,
+            num_samples=config.num_samples if config.num_samples >= 0 else 2**31,
+            storage_path=run.storage_path,
+            storage_filesystem=run.storage_filesystem,
+            sync_config=run.sync_config,
+            checkpoint_config=run.checkpoint_config,
+            trial_name_creator=config.trial_name_creator,
+            trial_dirname_creator=config.trial_dirname_creator,
+            log_to_file=run.log_to_file,
+            max_failures=failures.max_failures,
+        )
+
+    def get_results(self) -> ResultGrid:
+        """What the trials came to, also of a tuner that was restored but not run."""
+        if self._results is None:
+            if self._resume is None or self._storage is None:
+                raise RuntimeError("there are no results yet: call fit() first")
+            config = self._tune_config
+            self._results = ResultGrid(
+                ExperimentAnalysis(
+                    self._storage, default_metric=config.metric, default_mode=config.mode
+                )
+            )
+        return self._results
+
+    # -- taking up ---------------------------------------------------------------------------
+
+    def _save(self, storage: Storage) -> None:
+        """What `restore` needs beside the trainable."""
+        content = {
+            "param_space": self._param_space,
+            "tune_config": self._tune_config,
+            "run_config": self._run_config,
+        }
+        try:
+            data = cloudpickle.dumps(content)
+        except Exception as error:
+            logger.warning("the tuner cannot be saved, so not restored: %r", error)
+            return
+        storage.write(TUNER_FILE, data)
+
+    @classmethod
+    def restore(
+        cls,
+        path: Any,
+        trainable: Any,
+        resume_unfinished: bool = True,
+        resume_errored: bool = False,
+        restart_errored: bool = False,
+        param_space: dict[str, Any] | None = None,
+        storage_filesystem: Any = None,
+        _resume_config: ResumeConfig | None = None,
+    ) -> Tuner:
+        """The tuner of an experiment's folder; `fit` goes on with it.
+
+        Finished trials stay; unfinished ones go on from their checkpoint, or from the start if
+        there is none. Failed ones stay as they are, go on (`resume_errored`) or begin anew
+        (`restart_errored`). The folder may have been moved.
+        """
+        storage = Storage.at(path, storage_filesystem)
+        if not storage.exists(STATE_FILE) or not storage.exists(TUNER_FILE):
+            raise ValueError(
+                f"there is no tuner to restore at {storage.path!r}: its folder, "
+                f"storage_path/name, has the files {STATE_FILE} and {TUNER_FILE}"
+            )
+        content = pickle.loads(storage.read(TUNER_FILE))
+        tuner = cls(
+            trainable,
+            param_space=param_space if param_space is not None else content["param_space"],
+            tune_config=content["tune_config"],
+            run_config=content["run_config"],
+        )
+        parent, _, name = storage.path.rstrip("/").rpartition("/")
+        tuner._run_config.name = name
+        tuner._run_config.storage_path = parent or "/"
+        tuner._run_config.storage_filesystem = None if storage.is_local else storage.filesystem
+        tuner._storage = storage
+        tuner._resume = _resume_config or _resume_of(
+            resume_unfinished, resume_errored, restart_errored
+        )
+        return tuner
+
+    @classmethod
+    def can_restore(cls, path: Any, storage_filesystem: Any = None) -> bool:
+        """Whether there is an experiment to restore."""
+        storage = Storage.at(path, storage_filesystem)
+        return storage.exists(STATE_FILE) and storage.exists(TUNER_FILE)
+
+
+def _resume_of(unfinished: bool, errored: bool, restart: bool) -> ResumeConfig:
+    if errored and restart:
+        raise ValueError("resume_errored and restart_errored exclude each other")
+    return ResumeConfig(
+        unfinished="resume" if unfinished else "skip",
+        errored="resume" if errored else "restart" if restart else "skip",
+    )
+
+
+def _as_space(space: Any) -> dict[str, Any]:
+    if space is None:
+        return {}
+    if not isinstance(space, dict):
+        to_dict: Callable[[], dict[str, Any]] | None = getattr(space, "to_dict", None)
+        if to_dict is None:
+            raise ValueError(f"param_space takes a dictionary; got {space!r}")
+        return to_dict()
+    return space
+
+
+def _run_config_of(trainable: Any) -> Any:
+    """A trainer may bring its own."""
+    return None if isinstance(trainable, type) else getattr(trainable, "run_config", None)

@@ -1,0 +1,230 @@
+"""`import ray` means skate: names, identity, workers, child processes, refusals, and back."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import cloudpickle
+import pytest
+
+import skate
+from skate.compat import ray as compat
+
+MODULE = """
+import ray
+from ray.util.placement_group import placement_group
+
+@ray.remote
+def version():
+    return ray.__version__
+
+def plain():
+    return ray.__name__, ray.get is __import__("skate").get
+"""
+
+
+@pytest.fixture
+def as_ray() -> Iterator[None]:
+    compat.install()
+    yield
+    skate.shutdown()
+    compat.uninstall()
+
+
+def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+class TestNames:
+    def test_names_are_the_same_objects(self, as_ray: None) -> None:
+        import ray
+        import ray.exceptions
+        from ray.actor import ActorHandle
+        from ray.util import ActorPool
+        from ray.util.queue import Queue
+
+        assert ray.get is skate.get
+        assert ray.remote is skate.remote
+        assert ray.ObjectRef is skate.ObjectRef
+        assert ray.exceptions.RayError is skate.exceptions.SkateError
+        assert ActorHandle is skate.ActorHandle
+        assert ActorPool is skate.util.ActorPool
+        assert Queue is skate.util.queue.Queue
+
+    def test_the_version_is_that_of_the_api(self, as_ray: None) -> None:
+        import ray
+
+        assert ray.__version__ == compat.RAY_VERSION == importlib.metadata.version("ray")
+        assert importlib.metadata.version("cloudpickle") == cloudpickle.__version__
+
+    def test_a_function_stays_a_function_beside_its_module(self, as_ray: None) -> None:
+        import ray
+        import ray.util.placement_group
+
+        assert ray.util.placement_group is skate.util.placement_group
+        assert callable(ray.util.placement_group)
+
+    def test_everything_of_a_module(self, as_ray: None) -> None:
+        names: dict[str, object] = {}
+        exec("from ray.util import *", names)
+        assert names["ActorPool"] is skate.util.ActorPool
+
+    def test_old_paths_lead_to_their_homes(self, as_ray: None) -> None:
+        import ray
+        from ray._raylet import ObjectRef
+        from ray.worker import global_worker
+
+        found: Any = ObjectRef
+        assert found is skate.ObjectRef
+        assert ray.worker.get is skate.get
+        assert not global_worker.connected
+        ray.init(num_cpus=1, local_mode=True)
+        assert global_worker.mode == ray.LOCAL_MODE
+
+    def test_what_is_replaced_is_replaced_in_skate(self, as_ray: None) -> None:
+        import ray
+
+        original = skate.nodes
+        with mock.patch("ray.nodes", return_value="replaced"):
+            found: list[Any] = [ray.nodes(), skate.nodes()]
+            assert found == ["replaced", "replaced"]
+        assert ray.nodes is skate.nodes is original
+
+    def test_it_can_be_looked_for(self, as_ray: None) -> None:
+        assert importlib.util.find_spec("ray") is not None
+        assert importlib.util.find_spec("ray.data") is not None
+
+
+class TestMissing:
+    @pytest.mark.parametrize(
+        ("statement", "words"),
+        [
+            ("import ray.rllib", "reinforcement learning"),
+            ("from ray import rllib", "reinforcement learning"),
+            ("from ray.rllib.algorithms import ppo", "reinforcement learning"),
+            ("from ray.util.sgd import TorchTrainer", "train.torch.TorchTrainer"),
+            ("from ray import nothing_like_it", "ray.nothing_like_it.*ray engine"),
+            ("from ray.util import nothing_like_it", "ray.util.nothing_like_it.*ray engine"),
+            ("import ray.util.dask", "dask's own"),
+        ],
+    )
+    def test_an_import_says_what_to_do(self, as_ray: None, statement: str, words: str) -> None:
+        with pytest.raises(ImportError, match=words):
+            exec(statement, {})
+
+    def test_an_attribute_says_what_to_do(self, as_ray: None) -> None:
+        import ray
+
+        with pytest.raises(AttributeError, match=r"ray\.nothing_like_it.*ray engine"):
+            _ = ray.nothing_like_it
+        assert not hasattr(ray.util, "nothing_like_it")
+
+    def test_a_cluster_is_refused_when_it_is_made(self, as_ray: None) -> None:
+        from ray.cluster_utils import Cluster
+
+        with pytest.raises(NotImplementedError, match="one machine"):
+            Cluster()
+
+
+class TestProcesses:
+    def test_workers_and_their_children(self, as_ray: None, tmp_path: Path) -> None:
+        (tmp_path / "skate_uses_ray.py").write_text(MODULE)
+        sys.path.insert(0, str(tmp_path))
+        try:
+            skate.init(num_cpus=2)
+            program = importlib.import_module("skate_uses_ray")
+            assert skate.get(program.version.remote()) == compat.RAY_VERSION
+            assert skate.get(skate.remote(program.plain).remote()) == ("ray", True)
+
+            @skate.remote
+            def by_value() -> tuple[object, ...]:
+                import ray as inner
+
+                child = run("import ray.util.queue; print(ray.__version__)")
+                return inner.get(inner.put(1)), inner.__version__, child.stdout.strip()
+
+            assert skate.get(by_value.remote()) == (1, compat.RAY_VERSION, compat.RAY_VERSION)
+        finally:
+            sys.path.remove(str(tmp_path))
+            sys.modules.pop("skate_uses_ray", None)
+
+    def test_modules_travel_in_closures(self, as_ray: None) -> None:
+        import ray
+        import ray.util.queue
+
+        skate.init(num_cpus=1)
+        queue = ray.util.queue
+        assert skate.get(skate.remote(lambda: (ray.__name__, queue.__name__)).remote()) == (
+            "ray",
+            "ray.util.queue",
+        )
+        assert pickle.loads(cloudpickle.dumps(ray)) is ray
+
+    def test_a_worker_that_was_there_before(self) -> None:
+        skate.init(num_cpus=1)
+        assert skate.get(skate.remote(lambda: 1).remote()) == 1
+        compat.install()
+        try:
+            actor = skate.remote(type("A", (), {"v": lambda self: __import__("ray").__version__}))
+            assert skate.get(actor.remote().v.remote()) == compat.RAY_VERSION
+        finally:
+            skate.shutdown()
+            compat.uninstall()
+
+
+class TestOnAndOff:
+    def test_off_leaves_nothing(self) -> None:
+        before = [*sys.path], os.environ.get("PYTHONPATH"), [*sys.meta_path]
+        compat.install()
+        compat.install()
+        import ray
+        import ray.util.queue  # noqa: F401
+
+        assert compat.is_installed()
+        compat.uninstall()
+        assert not compat.is_installed()
+        assert ([*sys.path], os.environ.get("PYTHONPATH"), [*sys.meta_path]) == before
+        assert not [name for name in sys.modules if name.partition(".")[0] == "ray"]
+
+    def test_it_is_off_unless_asked_for(self) -> None:
+        done = run("import skate, sys; print('ray' in sys.modules, len(sys.meta_path))")
+        bare = run("import sys; print('ray' in sys.modules, len(sys.meta_path))")
+        assert done.stdout == bare.stdout
+
+    def test_refused_when_ray_itself_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "ray", os)
+        with pytest.raises(RuntimeError, match="imported already"):
+            compat.install()
+        assert not compat.is_installed()
+
+    @pytest.mark.parametrize(
+        ("variable", "value"), [("SKATE_ENGINE", "ray"), ("SKATE_ADDRESS", "auto")]
+    )
+    def test_refused_with_the_ray_engine(
+        self, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    ) -> None:
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(RuntimeError, match=f"{variable}={value}.*ray engine"):
+            compat.install()
+
+    def test_a_cluster_is_not_joined_under_the_name_of_skate(self, as_ray: None) -> None:
+        import ray
+
+        with pytest.raises(RuntimeError, match="means skate"):
+            ray.init(address="auto")
+        assert not ray.is_initialized()

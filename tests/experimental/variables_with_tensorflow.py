@@ -1,0 +1,307 @@
+"""TensorFlowVariables: what it finds, gets, sets and refuses; with graphs, and without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from skate.experimental.tf_utils import TensorFlowVariables
+
+v1 = tf.compat.v1
+
+
+class Line:
+    """y = w x + b in a graph, with a session."""
+
+    def __init__(self, graph: Any = None, resource: bool = False) -> None:
+        self.graph = graph or tf.Graph()
+        with self.graph.as_default():
+            self.w = v1.Variable([1.0], use_resource=resource)
+            self.b = v1.Variable([2.0], use_resource=resource)
+            self.unused = v1.Variable([3.0], use_resource=resource)
+            self.y = self.w * tf.constant([1.0, 2.0, 3.0]) + self.b
+            self.loss = tf.reduce_mean(tf.square(self.y))
+            self.train = v1.train.MomentumOptimizer(0.1, 0.9).minimize(self.loss)
+            self.session = v1.Session()
+            self.session.run(v1.global_variables_initializer())
+
+    def variables(self, output: Any = "loss", **more: Any) -> TensorFlowVariables:
+        found = getattr(self, output) if isinstance(output, str) else output
+        return TensorFlowVariables(found, self.session, **more)
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.session.close()
+
+
+@pytest.fixture(params=[False, True], ids=["ref", "resource"])
+def line(request: pytest.FixtureRequest) -> Any:
+    with Line(resource=request.param) as built:
+        yield built
+
+
+def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    return left.keys() == right.keys() and all(
+        np.array_equal(left[name], right[name]) for name in left
+    )
+
+
+# -- graphs: what is found -----------------------------------------------------------------------
+
+
+def test_it_finds_what_the_output_depends_on(line: Line) -> None:
+    variables = line.variables()
+    assert list(variables.variables) == ["Variable", "Variable_1"]
+    assert variables.placeholders.keys() == variables.variables.keys()
+    assert variables.assignment_nodes.keys() == variables.variables.keys()
+
+
+def test_it_follows_control_dependencies_to_an_optimizers_state(line: Line) -> None:
+    assert len(line.variables("train").variables) == 4
+
+
+def test_several_outputs_and_further_variables(line: Line) -> None:
+    several = line.variables([line.b, line.y])
+    assert list(several.variables) == ["Variable", "Variable_1"]
+    assert list(line.variables(input_variables=[line.unused]).variables) == [
+        "Variable",
+        "Variable_1",
+        "Variable_2",
+    ]
+    assert list(line.variables(None, input_variables=[line.unused]).variables) == ["Variable_2"]
+
+
+def test_an_output_of_another_graph_than_the_default_one(line: Line) -> None:
+    with tf.Graph().as_default() as other:
+        variables = line.variables()
+    assert not other.get_operations()
+    assert variables.get_weights()["Variable"] == [1.0]
+
+
+def test_outputs_of_two_graphs_are_refused(line: Line) -> None:
+    with Line() as other, pytest.raises(ValueError, match="one graph; got 2 graphs"):
+        line.variables([line.loss, other.loss])
+
+
+# -- graphs: getting and setting -----------------------------------------------------------------
+
+
+def test_weights_come_and_go_by_name(line: Line) -> None:
+    variables = line.variables()
+    weights = variables.get_weights()
+    assert same(weights, {"Variable": np.array([1.0]), "Variable_1": np.array([2.0])})
+    for name in weights:
+        weights[name] += 1.0
+    variables.set_weights(weights)
+    assert same(variables.get_weights(), weights)
+    variables.set_weights({"Variable": [7]})
+    assert same(variables.get_weights(), weights | {"Variable": np.array([7.0])})
+
+
+def test_weights_come_and_go_as_one_array(line: Line) -> None:
+    variables = line.variables()
+    assert variables.get_flat_size() == 2
+    assert variables.get_flat().tolist() == [1.0, 2.0]
+    variables.set_flat(np.array([5.0, 6.0]))
+    assert variables.get_flat().tolist() == [5.0, 6.0]
+
+
+def test_weights_that_were_got_stay_as_they_were(line: Line) -> None:
+    variables = line.variables()
+    before = variables.get_weights()
+    line.session.run(line.train)
+    assert before["Variable"] == [1.0]
+    assert variables.get_weights()["Variable"] != [1.0]
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_arrays_that_were_set_belong_to_the_caller(resource: bool) -> None:
+    """TensorFlow keeps aligned arrays that it is fed with, instead of copying them."""
+    memory = np.zeros(100_016, np.float32)
+    start = (-memory.ctypes.data // 4) % 16
+    mine = memory[start : start + 100_000]
+    with tf.Graph().as_default(), v1.Session() as session:
+        variable = v1.Variable(tf.zeros([100_000]), use_resource=resource)
+        train = v1.assign_add(variable, tf.ones([100_000]))
+        variables = TensorFlowVariables(variable, session)
+        variables.set_weights({"Variable": mine})
+        mine[:] = 5
+        assert not variables.get_flat().any()
+        session.run(train)
+        assert mine.all()
+        assert (variables.get_flat() == 1).all()
+
+
+def test_the_graph_does_not_grow_after_construction(line: Line) -> None:
+    variables = line.variables()
+    nodes = len(line.graph.get_operations())
+    for _ in range(3):
+        variables.set_weights(variables.get_weights())
+        variables.set_flat(variables.get_flat())
+    assert len(line.graph.get_operations()) == nodes
+
+
+def test_a_session_may_be_given_later(line: Line) -> None:
+    variables = TensorFlowVariables(line.loss)
+    with pytest.raises(ValueError, match=r"set_session\(sess\)"):
+        variables.get_weights()
+    variables.set_session(line.session)
+    assert variables.sess is line.session
+    assert variables.get_flat_size() == len(variables.get_flat())
+
+
+# -- graphs: what is refused ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("weights", "complaint"),
+    [
+        ({"Variable": [9.0], "Variable_1": [1.0, 2.0]}, r"shape \(1,\); got .* shape \(2,\)"),
+        ({"Variable": [9.0], "bias": [1.0]}, r"no variables are named \['bias'\]"),
+        ({"Variable": [9.0], "Variable_1": ["a"]}, "could not convert"),
+    ],
+)
+def test_a_bad_call_changes_nothing(line: Line, weights: Any, complaint: str) -> None:
+    variables = line.variables()
+    with pytest.raises(ValueError, match=complaint):
+        variables.set_weights(weights)
+    with pytest.raises(ValueError, match=r"2 numbers .* shape \(3,\)"):
+        variables.set_flat([1.0, 2.0, 3.0])
+    assert variables.get_flat().tolist() == [1.0, 2.0]
+
+
+def test_two_networks_in_one_graph_are_explained_and_flat_arrays_work() -> None:
+    graph = tf.Graph()
+    with Line(graph) as first, Line(graph) as second:
+        one, two = first.variables(), second.variables()
+        two.set_flat([8.0, 9.0])
+        with pytest.raises(ValueError, match=r"two networks in one graph.*tf\.Graph\(\)") as error:
+            two.set_weights(one.get_weights())
+        assert "set_flat" in str(error.value)
+        assert two.get_flat().tolist() == [8.0, 9.0]
+        two.set_flat(one.get_flat())
+        assert two.get_flat().tolist() == [1.0, 2.0]
+
+
+def test_two_networks_in_two_graphs_share_names() -> None:
+    with Line() as first, Line() as second:
+        second.variables().set_weights({"Variable": [4.0], "Variable_1": [5.0]})
+        first.variables().set_weights(second.variables().get_weights())
+        assert first.variables().get_flat().tolist() == [4.0, 5.0]
+
+
+def test_a_finalized_graph_gives_advice(line: Line) -> None:
+    made_in_time = line.variables()
+    line.graph.finalize()
+    with pytest.raises(RuntimeError, match="before the graph is closed"):
+        line.variables()
+    made_in_time.set_flat([3.0, 4.0])
+    assert made_in_time.get_flat().tolist() == [3.0, 4.0]
+
+
+# -- without a graph -----------------------------------------------------------------------------
+
+
+class Module(tf.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = tf.Variable([2.0], name="scale")
+        self.table = tf.Variable(tf.zeros([2, 3]))
+        self.count = tf.Variable(7, trainable=False)
+
+
+def keras_model() -> Any:
+    layers = tf.keras.layers
+    model = tf.keras.Sequential(
+        [layers.Input((3,)), layers.Dense(4, name="hidden"), layers.Dropout(0.5), layers.Dense(1)]
+    )
+    model.compile("adam", "mse", metrics=["mae"])
+    return model
+
+
+def test_a_module() -> None:
+    module = Module()
+    variables = TensorFlowVariables(module)
+    weights = variables.get_weights()
+    assert {name: value.shape for name, value in weights.items()} == {
+        "Variable": (),
+        "scale": (1,),
+        "Variable_1": (2, 3),
+    }
+    assert variables.placeholders == variables.assignment_nodes == {}
+    variables.set_weights({"scale": [5.0], "Variable": 8})
+    assert (module.scale.numpy(), module.count.numpy()) == ([5.0], 8)
+    variables.set_flat(np.arange(8))
+    assert variables.get_flat().tolist() == list(range(8))
+    assert variables.get_weights()["Variable"].dtype == np.int32
+
+
+def test_a_keras_model_trained_and_restored() -> None:
+    model = keras_model()
+    variables = TensorFlowVariables(model)
+    assert len(variables.variables) == 4  # neither random seeds nor metrics
+    assert any(name.endswith("hidden/kernel") for name in variables.variables)
+    before = {name: value.copy() for name, value in variables.get_weights().items()}
+    held = variables.get_weights()
+    model.fit(np.ones((8, 3)), np.ones((8, 1)), verbose=0)
+    assert same(held, before)  # views of then, although training goes on in place
+    assert not same(variables.get_weights(), before)
+    variables.set_weights(before)
+    assert same(variables.get_weights(), before)
+    assert variables.get_flat_size() == model.count_params()
+
+
+def test_a_list_of_variables_of_one_name() -> None:
+    variables = TensorFlowVariables([tf.Variable([float(i)]) for i in range(3)])
+    assert list(variables.variables) == ["Variable", "Variable_1", "Variable_2"]
+    variables.set_flat([3.0, 4.0, 5.0])
+    assert variables.get_flat().tolist() == [3.0, 4.0, 5.0]
+
+
+def test_two_keras_models_in_one_process_are_explained() -> None:
+    one, two = TensorFlowVariables(keras_model()), TensorFlowVariables(keras_model())
+    with pytest.raises(ValueError, match="two networks in one graph"):
+        two.set_weights(one.get_weights())
+    two.set_flat(one.get_flat())
+    assert np.array_equal(one.get_flat(), two.get_flat())
+
+
+def test_a_bad_call_without_a_graph_changes_nothing() -> None:
+    variables = TensorFlowVariables([tf.Variable([1.0], name="a"), tf.Variable([2.0], name="b")])
+    with pytest.raises(ValueError, match="'b' has the shape"):
+        variables.set_weights({"a": [9.0], "b": [[9.0]]})
+    assert variables.get_flat().tolist() == [1.0, 2.0]
+
+
+def test_what_names_no_variables_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Give the model, the tf\.Module"):
+        TensorFlowVariables(tf.constant(1.0) + 1.0)
+    with pytest.raises(ValueError, match="before it was built"):
+        TensorFlowVariables(tf.keras.Sequential([tf.keras.layers.Dense(1)]))
+    with pytest.raises(ValueError, match="give an output, a model or input_variables"):
+        TensorFlowVariables(None)
+
+
+# -- imports -------------------------------------------------------------------------------------
+
+
+def test_tensorflow_is_imported_by_use_alone() -> None:
+    program = (
+        "import sys, skate; skate.experimental.tf_utils.TensorFlowVariables\n"
+        "from skate.experimental import TensorFlowVariables\n"
+        "assert not {'tensorflow', 'numpy'} & set(sys.modules)\n"
+        "sys.modules['tensorflow'] = None\n"
+        "class Variable:\n"
+        "    op = type('Op', (), {'graph': 1, 'inputs': (), 'control_inputs': ()})()\n"
+        "try: TensorFlowVariables(Variable())\n"
+        "except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert 'pip install "skate[tensorflow]"' in done.stdout, done.stderr

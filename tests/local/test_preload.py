@@ -1,0 +1,44 @@
+"""What fork servers import before they fork."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate
+from tests.support import local_only
+
+pytestmark = local_only
+
+#: Stands for a module that runs an operation of TensorFlow while it is imported.
+STARTS_A_RUNTIME = """
+import os, sys, types
+
+context = types.ModuleType("tensorflow.python.eager.context")
+context._context = types.SimpleNamespace(_initialized=True)
+sys.modules["tensorflow.python.eager.context"] = context
+imported_by = os.getpid()
+"""
+
+
+def test_a_module_that_starts_tensorflow_is_not_inherited(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "skate_starts_a_runtime.py").write_text(STARTS_A_RUNTIME)
+    (tmp_path / "skate_harmless.py").write_text("import os\nimported_by = os.getpid()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = ["skate_starts_a_runtime", "skate_harmless"]
+    start(num_cpus=1, preload=names)
+
+    @skate.remote
+    def inherited() -> dict[str, bool]:
+        return {name: import_module(name).imported_by != os.getpid() for name in names}
+
+    assert skate.get(inherited.remote()) == {
+        "skate_starts_a_runtime": False,
+        "skate_harmless": True,
+    }

@@ -1,0 +1,79 @@
+"""Predictions by Keras models, on batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+from skate.predict import TensorflowPredictor
+
+
+def doubling() -> Any:
+    layers = tf.keras.layers
+    model = tf.keras.Sequential([layers.Input((1,)), layers.Dense(1)])
+    model.set_weights([np.array([[2.0]]), np.array([0.0])])
+    return model
+
+
+def adding() -> Any:
+    inputs = [tf.keras.layers.Input((1,), name=name) for name in "AB"]
+    return tf.keras.Model(inputs=inputs, outputs=tf.keras.layers.Add()(inputs))
+
+
+def named() -> Any:
+    one = tf.keras.layers.Input((1,))
+    return tf.keras.Model(inputs=one, outputs={"a": one, "b": one * 2})
+
+
+def listed() -> Any:
+    one = tf.keras.layers.Input((1,))
+    return tf.keras.Model(inputs=one, outputs=[one, one])
+
+
+ONES = np.array([[1.0], [2.0], [3.0]])
+
+
+def test_one_column_is_a_tensor() -> None:
+    predictor = TensorflowPredictor(doubling(), preprocessor=None)
+    assert predictor.predict(ONES)["predictions"].tolist() == [[2], [4], [6]]
+    frame = predictor.predict(pd.DataFrame({"x": list(ONES)}), dtype=tf.float32)
+    assert np.ravel(list(frame["predictions"])).tolist() == [2, 4, 6]
+    assert repr(predictor).startswith("TensorflowPredictor(model='sequential")
+
+
+def test_several_columns_are_a_dictionary() -> None:
+    predictor = TensorflowPredictor(adding())
+    frame = pd.DataFrame({"A": list(ONES), "B": list(ONES)})
+    assert np.ravel(list(predictor.predict(frame)["predictions"])).tolist() == [2, 4, 6]
+
+
+def test_outputs_by_name() -> None:
+    predictions = TensorflowPredictor(named()).predict(ONES)
+    assert {name: value.ravel().tolist() for name, value in predictions.items()} == {
+        "a": [1, 2, 3],
+        "b": [2, 4, 6],
+    }
+
+
+def test_other_outputs_need_a_class_of_their_own() -> None:
+    class Numbered(TensorflowPredictor):
+        def call_model(self, inputs: Any) -> Any:
+            return {str(i): output for i, output in enumerate(super().call_model(inputs))}
+
+    with pytest.raises(ValueError, match="derive from TensorflowPredictor"):
+        TensorflowPredictor(listed()).predict(ONES)
+    assert list(Numbered(listed()).predict(ONES)) == ["0", "1"]
+
+
+def test_a_definition_and_weights() -> None:
+    weights = [np.array([[3.0]]), np.array([1.0])]
+    predictor = TensorflowPredictor(model_definition=doubling, model_weights=weights)
+    assert predictor.predict(ONES)["predictions"].ravel().tolist() == [4, 7, 10]
+    with pytest.raises(ValueError, match="one of them"):
+        TensorflowPredictor()
+    with pytest.raises(ValueError, match="no GPU"):
+        TensorflowPredictor(doubling(), use_gpu=True)

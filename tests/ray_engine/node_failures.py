@@ -1,0 +1,146 @@
+"""A node is lost in the middle of a job of each library, and the job finishes.
+
+Takes minutes, so it is not among what pytest finds by itself: scripts/contract-on-ray runs it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate
+from tests.ray_engine.conftest import NODE
+from tests.support import Flag
+
+pytestmark = [
+    pytest.mark.leaves("the cluster serves the whole module"),
+    pytest.mark.timeout(300),
+]
+
+
+@pytest.fixture
+def victim(cluster: Any) -> Iterator[Any]:
+    """A node that the test may kill; `doomed` is its resource."""
+    node = cluster.add_node(**NODE, resources={"doomed": 100})
+    cluster.wait_for_nodes()
+    yield node
+    if node in cluster.worker_nodes:
+        cluster.remove_node(node, allow_graceful=False)
+
+
+def kill_when(flag: Flag, cluster: Any, node: Any) -> Callable[[], None]:
+    """Kill the node as soon as the flag is set; returns what waits for that."""
+
+    def kill() -> None:
+        flag.wait()
+        cluster.remove_node(node, allow_graceful=False)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    return lambda: thread.join(60)
+
+
+def test_a_dataset_survives_the_loss_of_a_node(cluster, victim, flag):
+    started = flag("started")
+
+    def slow(batch: dict[str, Any]) -> dict[str, Any]:
+        import time
+
+        time.sleep(0.3)
+        node = skate.get_runtime_context().get_node_id()
+        if node == victim.node_id:
+            started.set()
+        return {"id": batch["id"] + 1}
+
+    killed = kill_when(started, cluster, victim)
+    dataset = skate.data.range(4000, override_num_blocks=80).map_batches(slow, batch_size=None)
+    total = dataset.random_shuffle(seed=3).sum("id")
+    killed()
+    assert started.is_set()
+    assert total == sum(range(1, 4001))
+
+
+def training_loop(config: dict[str, Any]) -> None:
+    import tempfile
+    import time
+
+    from skate import train
+
+    checkpoint = train.get_checkpoint()
+    first = 0
+    if checkpoint:
+        with checkpoint.as_directory() as folder:
+            first = int(Path(folder, "step").read_text()) + 1
+    for step in range(first, 8):
+        time.sleep(0.3)
+        if skate.get_runtime_context().get_node_id() == config["doomed"] and step == 3:
+            config["started"].set()
+            time.sleep(60)
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "step").write_text(str(step))
+            saved = train.Checkpoint.from_directory(folder)
+            train.report({"step": step, "first": first}, checkpoint=saved)
+
+
+def test_training_resumes_elsewhere_after_the_loss_of_a_node(cluster, victim, flag, tmp_path):
+    from skate.train import FailureConfig, RunConfig, ScalingConfig
+    from skate.train.torch import TorchTrainer
+
+    started = flag("started")
+    killed = kill_when(started, cluster, victim)
+    result = TorchTrainer(
+        training_loop,
+        train_loop_config={"started": started, "doomed": victim.node_id},
+        scaling_config=ScalingConfig(num_workers=4, placement_strategy="STRICT_SPREAD"),
+        run_config=RunConfig(
+            storage_path=str(tmp_path), name="lossy", failure_config=FailureConfig(max_failures=2)
+        ),
+    )
+    cluster.add_node(**NODE)  # where the worker of the lost node goes
+    result = result.fit()
+    killed()
+    assert started.is_set()
+    assert result.metrics["step"] == 7
+    assert result.metrics["first"] == 3
+
+
+def objective(config: dict[str, Any]) -> None:
+    import time
+
+    from skate import tune
+
+    for step in range(4):
+        time.sleep(0.3)
+        if skate.get_runtime_context().get_node_id() == config["doomed"]:
+            config["started"].set()
+        tune.report({"score": config["x"] * step})
+
+
+def test_trials_survive_the_loss_of_a_node(cluster, victim, flag, tmp_path):
+    from skate import tune
+
+    started = flag("started")
+    killed = kill_when(started, cluster, victim)
+    results = tune.Tuner(
+        objective,
+        param_space={
+            "x": tune.grid_search(list(range(12))),
+            "started": started,
+            "doomed": victim.node_id,
+        },
+        tune_config=tune.TuneConfig(metric="score", mode="max"),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path),
+            name="lossy",
+            failure_config=tune.FailureConfig(max_failures=2),
+        ),
+    ).fit()
+    killed()
+    assert started.is_set()
+    assert not results.errors
+    assert len(results) == 12
+    assert results.get_best_result().metrics["score"] == 33

@@ -1,0 +1,242 @@
+"""What matters on several nodes, and the libraries on them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import skate
+from skate.exceptions import ActorDiedError, TaskCancelledError, TaskError
+from skate.util.placement_group import (
+    get_current_placement_group,
+    placement_group,
+    remove_placement_group,
+)
+from skate.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
+
+pytestmark = [
+    pytest.mark.usefixtures("cluster"),
+    pytest.mark.leaves("the cluster serves the whole module"),
+]
+
+
+@skate.remote
+def node_id() -> str:
+    return skate.get_runtime_context().get_node_id()
+
+
+@skate.remote
+class Counter:
+    def __init__(self, start: int = 0) -> None:
+        self.count = start
+
+    def add(self, amount: int = 1) -> int:
+        self.count += amount
+        return self.count
+
+    def node(self) -> str:
+        return skate.get_runtime_context().get_node_id()
+
+    def count_up(self, limit: int) -> Any:
+        yield from range(limit)
+
+
+def test_nodes_and_resources_are_those_of_the_cluster():
+    assert len([node for node in skate.nodes() if node["Alive"]]) == 3
+    assert skate.cluster_resources()["CPU"] == 6
+    assert skate.get_runtime_context().get_node_id() in {n["NodeID"] for n in skate.nodes()}
+
+
+def test_a_task_runs_on_the_node_that_was_asked_for():
+    for node in skate.nodes():
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        assert skate.get(node_id.options(scheduling_strategy=there).remote()) == node["NodeID"]
+
+
+def test_a_strictly_spread_group_has_one_bundle_per_node():
+    group = placement_group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+    assert group.wait(30)
+
+    @skate.remote
+    def inside() -> tuple[str, bool]:
+        current = get_current_placement_group()
+        return skate.get_runtime_context().get_node_id(), current == group
+
+    refs = [
+        inside.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group, index)).remote()
+        for index in range(3)
+    ]
+    nodes, same = zip(*skate.get(refs), strict=True)
+    assert len(set(nodes)) == 3
+    assert all(same)
+    remove_placement_group(group)
+
+
+def test_references_in_any_structure_cross_nodes_and_keep_their_values_alive():
+    @skate.remote(resources={"second": 0.1})
+    def make() -> dict[str, Any]:
+        return {"inner": [skate.put(np.arange(200_000)), node_id.remote()]}
+
+    @skate.remote(resources={"third": 0.1})
+    def total(found: dict[str, Any]) -> int:
+        return int(skate.get(found["inner"][0]).sum())
+
+    found = make.remote()
+    assert skate.get(total.remote(found)) == sum(range(200_000))
+    inner = skate.get(found)["inner"]
+    del found
+    assert skate.get(inner[0]).sum() == sum(range(200_000))
+    assert isinstance(skate.get(inner[1]), str)
+
+
+def test_arrays_are_views_on_shared_memory():
+    ref = skate.put(np.zeros(1_000_000))
+    first, second = skate.get(ref), skate.get(ref)
+    assert not first.flags.writeable
+    assert np.shares_memory(first, second)
+    assert skate.get(ref, copy=True).flags.writeable
+
+
+def test_a_handle_works_wherever_it_is_sent():
+    counter = Counter.options(resources={"third": 0.1}, name="counter").remote(10)
+
+    @skate.remote(resources={"second": 0.1})
+    def use(handles: list[Any]) -> Any:
+        return skate.get(handles[0].add.remote(5))
+
+    assert skate.get(use.remote([counter])) == 15
+    assert skate.get(skate.get_actor("counter").add.remote()) == 16
+    assert skate.get(counter.node.remote()) != skate.get_runtime_context().get_node_id()
+
+
+def test_streams_and_async():
+    counter = Counter.remote()
+    assert [skate.get(ref) for ref in counter.count_up.remote(4)] == [0, 1, 2, 3]
+
+    async def read() -> list[int]:
+        found = [await ref async for ref in counter.count_up.remote(3)]
+        return [*found, await counter.add.remote()]
+
+    assert asyncio.run(read()) == [0, 1, 2, 1]
+
+
+def test_errors_keep_their_type_and_their_line():
+    class SpecialError(KeyError):
+        pass
+
+    @skate.remote(max_retries=0)
+    def fails() -> None:
+        raise SpecialError("the line that is wrong")
+
+    with pytest.raises(SpecialError, match="the line that is wrong") as caught:
+        skate.get(fails.remote())
+    assert isinstance(caught.value, TaskError)
+    assert "test_cluster.py" in str(caught.value)
+
+
+def test_a_died_actor_and_a_cancelled_task_say_so():
+    counter = Counter.remote()
+    assert skate.get(counter.add.remote()) == 1
+    skate.kill(counter)
+    with pytest.raises(ActorDiedError):
+        skate.get(counter.add.remote(), timeout=30)
+
+    blocked = node_id.options(resources={"second": 1, "third": 1}).remote()
+    skate.cancel(blocked)
+    with pytest.raises(TaskCancelledError):
+        skate.get(blocked, timeout=30)
+
+
+def test_a_plain_ray_task_finds_skate_by_itself():
+    import ray
+
+    def nested() -> tuple[str, str]:
+        from skate.engine import current_engine
+
+        here = current_engine().name
+        return here, skate.get(skate.remote(lambda: current_engine().name).remote())
+
+    assert ray.get(ray.remote(nested).remote()) == ("ray", "ray")
+
+
+# -- libraries -----------------------------------------------------------------------------------
+
+
+def test_a_dataset_is_mapped_and_shuffled():
+    dataset = skate.data.range(1000, override_num_blocks=6)
+    doubled = dataset.map_batches(lambda batch: {"id": batch["id"] * 2}).random_shuffle(seed=1)
+    found = [row["id"] for row in doubled.take_all()]
+    assert found != sorted(found)
+    assert sorted(found) == list(range(0, 2000, 2))
+
+
+def train_loop(config: dict[str, Any]) -> None:
+    import torch
+    import torch.distributed as dist
+
+    from skate import train
+
+    context = train.get_context()
+    total = torch.tensor([float(context.get_world_rank() + 1)])
+    dist.all_reduce(total)
+    where = skate.get_runtime_context().get_node_id()
+    train.report({"total": total.item(), "size": context.get_world_size(), "node": where})
+
+
+def test_training_workers_on_two_nodes_form_a_group(tmp_path):
+    from skate.train import RunConfig, ScalingConfig
+    from skate.train.torch import TorchTrainer
+
+    scaling = ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD")
+    run = RunConfig(storage_path=str(tmp_path), name="two-nodes")
+    result = TorchTrainer(train_loop, scaling_config=scaling, run_config=run).fit()
+    assert result.metrics["total"] == 3.0
+    assert result.metrics["size"] == 2
+
+
+def objective(config: dict[str, float]) -> None:
+    from skate import tune
+
+    tune.report({"loss": (config["x"] - 2) ** 2})
+
+
+def test_trials_run_on_the_cluster(tmp_path):
+    from skate import tune
+
+    tuner = tune.Tuner(
+        objective,
+        param_space={"x": tune.grid_search([1, 2, 3])},
+        run_config=tune.RunConfig(storage_path=str(tmp_path), name="grid"),
+    )
+    best = tuner.fit().get_best_result("loss", "min")
+    assert best.config["x"] == 2
+
+
+# -- a driver of its own -------------------------------------------------------------------------
+
+DRIVER = """
+import skate
+
+@skate.remote
+def double(x):
+    return 2 * x
+
+print(skate.get([double.remote(i) for i in range(3)]), skate.engine.current_engine().name)
+"""
+
+
+def test_a_separate_driver_attaches_by_the_environment(cluster):
+    surroundings = {**os.environ, "SKATE_ADDRESS": cluster.address}
+    command = [sys.executable, "-c", DRIVER]
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[0, 2, 4] ray", done.stderr
+    assert done.stderr == ""

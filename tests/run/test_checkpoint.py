@@ -1,0 +1,127 @@
+"""Checkpoint: one class, whatever it was made from and wherever it is."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import fsspec
+import pyarrow.fs as pafs
+import pytest
+
+import skate.air
+import skate.train
+from skate._run.checkpoint import Checkpoint
+from skate.data.preprocessors import StandardScaler
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "made"
+    (place / "inner").mkdir(parents=True)
+    (place / "weights.bin").write_bytes(b"\x00\x01")
+    (place / "inner" / "note.txt").write_text("hello")
+    return place
+
+
+def content(place):
+    place = Path(place)
+    return {
+        p.relative_to(place).as_posix(): p.read_bytes() for p in place.rglob("*") if p.is_file()
+    }
+
+
+def test_all_libraries_have_the_same_class():
+    assert skate.train.Checkpoint is skate.air.Checkpoint is Checkpoint
+
+
+def test_a_folder_is_used_where_it_is(folder):
+    checkpoint = Checkpoint.from_directory(folder)
+    assert checkpoint.path == str(folder) == checkpoint.value
+    assert checkpoint.filesystem == pafs.LocalFileSystem()
+    with checkpoint.as_directory() as place:
+        assert place == str(folder)
+    assert folder.exists()
+
+
+def test_to_directory_copies(folder, tmp_path):
+    copy = Checkpoint(folder).to_directory(tmp_path / "copy")
+    assert content(copy) == content(folder)
+
+
+def test_a_dict_keeps_its_values(tmp_path):
+    checkpoint = Checkpoint.from_dict({"epoch": 3, "function": lambda x: x + 1})
+    assert checkpoint.to_dict()["epoch"] == 3
+    again = Checkpoint.from_directory(checkpoint.to_directory(tmp_path / "written"))
+    assert again.to_dict()["function"](1) == 2
+    assert set(again.to_dict()) == {"epoch", "function"}
+
+
+def test_a_dict_has_no_place_before_it_is_written():
+    with pytest.raises(ValueError, match=r"to_directory\(\)"):
+        _ = Checkpoint.from_dict({"a": 1}).path
+
+
+def test_a_folder_survives_as_a_dict_and_as_bytes(folder, tmp_path):
+    as_dict = Checkpoint.from_dict(Checkpoint(folder).to_dict())
+    assert content(as_dict.to_directory(tmp_path / "from_dict")) == content(folder)
+    as_bytes = Checkpoint.from_bytes(Checkpoint(folder).to_bytes())
+    assert content(as_bytes.to_directory(tmp_path / "from_bytes")) == content(folder)
+
+
+@pytest.mark.parametrize("kind", ["uri", "arrow", "fsspec"])
+def test_any_file_system(folder, tmp_path, kind):
+    if kind == "uri":
+        uri = Checkpoint(folder).to_uri(f"memory://bucket/{tmp_path.name}")
+        far = Checkpoint.from_uri(uri)
+        assert far.uri == uri
+    else:
+        system = fsspec.filesystem("memory")
+        system.put(str(folder), f"/there/{tmp_path.name}", recursive=True)
+        arrow = pafs.PyFileSystem(pafs.FSSpecHandler(system))
+        far = Checkpoint(f"/there/{tmp_path.name}", arrow if kind == "arrow" else system)
+    assert content(far.to_directory(tmp_path / "back")) == content(folder)
+    with far.as_directory() as place:
+        assert content(place) == content(folder)
+    assert not Path(place).exists()
+
+
+def test_metadata(folder):
+    checkpoint = Checkpoint(folder)
+    assert checkpoint.get_metadata() == {}
+    checkpoint.set_metadata({"a": 1})
+    checkpoint.update_metadata({"b": [2]})
+    assert Checkpoint(folder).get_metadata() == {"a": 1, "b": [2]}
+
+
+@pytest.mark.parametrize("kind", ["folder", "dict"])
+def test_a_preprocessor_travels_inside(folder, tmp_path, kind):
+    checkpoint = Checkpoint(folder) if kind == "folder" else Checkpoint.from_dict({"a": 1})
+    assert checkpoint.get_preprocessor() is None
+    checkpoint.set_preprocessor(StandardScaler(["x"]))
+    written = Checkpoint(checkpoint.to_directory(tmp_path / "written"))
+    assert written.get_preprocessor().columns == ["x"]
+
+
+def test_equal_to_another_of_the_same_place(folder, tmp_path):
+    assert Checkpoint(folder) == Checkpoint(str(folder))
+    assert Checkpoint(folder) != Checkpoint(tmp_path)
+    assert Checkpoint.from_dict({"a": 1}) != Checkpoint.from_dict({"a": 1})
+    assert len({Checkpoint(folder), Checkpoint(folder)}) == 1
+
+
+def test_pickles_as_its_place(folder):
+    data = pickle.dumps(Checkpoint(folder))
+    assert len(data) < 400
+    assert pickle.loads(data) == Checkpoint(folder)
+
+
+def test_is_not_a_path(folder):
+    with pytest.raises(TypeError, match="as_directory"):
+        Path(Checkpoint(folder))
+
+
+def test_a_checkpoint_that_is_gone_says_so(tmp_path):
+    missing = Checkpoint(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="none"), missing.as_directory():
+        pass

@@ -1,0 +1,79 @@
+"""Configurations: all eras' parameters, and clear errors for what cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from skate._run.config import (
+    CheckpointConfig,
+    FailureConfig,
+    LoggingConfig,
+    RunConfig,
+    ScalingConfig,
+    as_config,
+    default_storage_path,
+)
+
+
+def test_a_worker_takes_a_cpu_or_a_gpu():
+    assert ScalingConfig(num_workers=2).total_resources == {"CPU": 2}
+    assert ScalingConfig(num_workers=2, use_gpu=True).total_resources == {"GPU": 2}
+    config = ScalingConfig(use_gpu=True, resources_per_worker={"CPU": 3, "special": 1})
+    assert config.num_cpus_per_worker == 3
+    assert config.num_gpus_per_worker == 1
+    assert config.additional_resources_per_worker == {"special": 1}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_workers": -1}, "negative"),
+        ({"num_workers": (3, 2)}, "least > most"),
+        ({"num_workers": "two"}, "num_workers"),
+        ({"resources_per_worker": {"GPU": 1}}, "use_gpu"),
+        ({"use_gpu": True, "resources_per_worker": {"GPU": 0}}, "GPU"),
+        ({"placement_strategy": "CLOSE"}, "STRICT_PACK"),
+        ({"use_tpu": True}, "TPU"),
+    ],
+)
+def test_impossible_scaling(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        ScalingConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("cls", "wrong"),
+    [
+        (FailureConfig, {"max_failures": -2}),
+        (FailureConfig, {"fail_fast": "maybe"}),
+        (FailureConfig, {"fail_fast": True, "max_failures": 1}),
+        (CheckpointConfig, {"num_to_keep": 0}),
+        (CheckpointConfig, {"checkpoint_score_order": "best"}),
+        (CheckpointConfig, {"checkpoint_frequency": -1}),
+        (LoggingConfig, {"log_level": "LOUD"}),
+    ],
+)
+def test_impossible_settings(cls, wrong):
+    with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
+        cls(**wrong)
+
+
+def test_a_dict_is_a_configuration_and_unknown_names_are_named():
+    assert as_config(ScalingConfig, {"num_workers": 2}).num_workers == 2
+    assert as_config(ScalingConfig, None) == ScalingConfig()
+    with pytest.raises(ValueError, match=r"\['workers'\]"):
+        as_config(ScalingConfig, {"workers": 2})
+    with pytest.raises(TypeError, match="ScalingConfig"):
+        as_config(ScalingConfig, 2)
+
+
+def test_the_place_of_runs(monkeypatch, tmp_path):
+    assert RunConfig(storage_path=tmp_path).storage_path == str(tmp_path)
+    assert RunConfig(local_dir=str(tmp_path)).storage_path == str(tmp_path)
+    monkeypatch.setenv("SKATE_STORAGE", str(tmp_path))
+    assert default_storage_path() == str(tmp_path)
+
+
+def test_shows_what_differs_from_the_defaults():
+    assert repr(RunConfig()) == "RunConfig()"
+    assert repr(ScalingConfig(num_workers=2)) == "ScalingConfig(num_workers=2)"

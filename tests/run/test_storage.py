@@ -1,0 +1,84 @@
+"""A run's folder: nothing is ever half there."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+
+import pytest
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.storage import Storage
+
+
+@pytest.fixture(params=["local", "elsewhere"])
+def storage(request, tmp_path):
+    if request.param == "local":
+        return Storage(tmp_path, "run")
+    return Storage(f"memory://storage/{tmp_path.name}", "run")
+
+
+def test_lines_come_back(storage):
+    for number in range(3):
+        storage.append("log.json", {"n": number})
+    assert storage.lines("log.json") == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert storage.lines("other.json") == []
+
+
+def test_a_cut_at_any_byte_loses_at_most_the_last_line(tmp_path):
+    storage = Storage(tmp_path, "run")
+    records = [{"n": number, "text": "äöü"} for number in range(3)]
+    for record in records:
+        storage.append("log.json", record)
+    whole = storage.read("log.json")
+    for length in range(len(whole) + 1):
+        storage.write("log.json", whole[:length])
+        complete = whole[:length].count(b"\n")
+        assert Storage.at(storage.path).lines("log.json") == records[:complete]
+        Storage.at(storage.path).append("log.json", {"n": "next"})
+        assert storage.lines("log.json") == [*records[:complete], {"n": "next"}]
+
+
+def test_a_checkpoint_appears_as_a_whole(storage):
+    draft = storage.draft("checkpoint_000000")
+    draft.write("part", b"1")
+    checkpoint = storage.finish("checkpoint_000000")
+    assert storage.names() == ["checkpoint_000000"]
+    with checkpoint.as_directory() as folder:
+        assert os.listdir(folder) == ["part"]
+
+
+def test_a_crash_while_saving_leaves_no_checkpoint(tmp_path):
+    class Unwritable:
+        def __reduce__(self):
+            raise RuntimeError("crash")
+
+    storage = Storage(tmp_path, "run")
+    storage.persist(Checkpoint.from_dict({"n": 0}), "checkpoint_000000")
+    with pytest.raises(RuntimeError, match="crash"):
+        storage.persist(Checkpoint.from_dict({"n": Unwritable()}), "checkpoint_000001")
+    storage.delete_drafts()
+    assert storage.names() == ["checkpoint_000000"]
+
+
+def test_a_moved_folder_still_works(tmp_path):
+    storage = Storage(tmp_path, "run")
+    storage.persist(Checkpoint.from_dict({"n": 1}), "checkpoint_000000")
+    shutil.move(storage.path, tmp_path / "elsewhere")
+    moved = Storage.at(tmp_path / "elsewhere")
+    assert moved.checkpoint("checkpoint_000000").to_dict() == {"n": 1}
+
+
+def test_what_loggers_write_arrives_elsewhere(tmp_path):
+    storage = Storage(f"memory://logs/{tmp_path.name}", "run")
+    with open(os.path.join(storage.local_path, "progress.csv"), "w") as file:
+        file.write("a\n1\n")
+    staging = storage.local_path
+    storage.close()
+    assert storage.read("progress.csv") == b"a\n1\n"
+    assert not os.path.exists(staging)
+
+
+def test_travels(storage):
+    assert pickle.loads(pickle.dumps(storage)).path == storage.path

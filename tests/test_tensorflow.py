@@ -1,0 +1,32 @@
+"""All tests that use TensorFlow in the program itself, in one process of their own.
+
+The import takes seconds and cannot be undone: sessions that other tests start in the same process
+would import it in their fork servers too. The files can also be run one by one:
+
+    scripts/test tests/experimental/variables_with_tensorflow.py
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+FILES = sorted(TESTS.rglob("*_with_tensorflow.py"))
+
+
+@pytest.mark.timeout(300)
+def test_with_tensorflow() -> None:
+    assert len(FILES) == 3
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *FILES],
+        cwd=TESTS.parent,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{done.stdout[-20_000:]}\n{done.stderr[-5_000:]}"

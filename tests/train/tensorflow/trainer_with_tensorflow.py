@@ -1,0 +1,252 @@
+"""Training with TensorFlow on two workers, with the real thing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+import skate
+import skate.data
+from skate import train
+from skate.predict import BatchPredictor, TensorflowPredictor
+from skate.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
+from skate.train.tensorflow import TensorflowCheckpoint, TensorflowTrainer, prepare_dataset_shard
+from tests.leftovers import Picture, leftovers_since
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.leaves("one session for the whole file: importing TensorFlow takes seconds"),
+    pytest.mark.filterwarnings("ignore:__array__ implementation"),  # Keras 3 with NumPy 2
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session() -> Iterator[None]:
+    before = Picture.take()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+        skate.init(engine="local", num_cpus=2)
+        yield
+        skate.shutdown()
+    assert not leftovers_since(before)
+
+
+def settings(folder: Path, workers: int = 2, **more: Any) -> dict[str, Any]:
+    return {
+        "scaling_config": ScalingConfig(num_workers=workers),
+        "run_config": RunConfig(storage_path=str(folder), **more),
+    }
+
+
+def line_model() -> Any:
+    model = tf.keras.Sequential([tf.keras.layers.Input((3,)), tf.keras.layers.Dense(1)])
+    model.compile(optimizer=tf.keras.optimizers.SGD(0.1), loss="mse")
+    return model
+
+
+def sums(count: int) -> Any:
+    rows = np.random.default_rng(0).random((count, 3)).astype(np.float32)
+    return skate.data.from_items([{"x": row, "y": row.sum(keepdims=True)} for row in rows])
+
+
+def fit_line(config: dict[str, Any]) -> list[float]:
+    from skate.train.tensorflow.keras import ReportCheckpointCallback
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    assert strategy.num_replicas_in_sync == train.get_context().get_world_size()
+    with strategy.scope():
+        model = line_model()
+    shard = train.get_dataset_shard("train").to_tf("x", "y", batch_size=8)
+    callback = ReportCheckpointCallback(metrics={"error": "loss"})
+    model.fit(
+        prepare_dataset_shard(shard), epochs=config["epochs"], verbose=0, callbacks=[callback]
+    )
+    return [float(value) for value in np.ravel(model.get_weights()[0])]
+
+
+def test_two_workers_train_one_model(tmp_path: Path) -> None:
+    trainer = TensorflowTrainer(
+        fit_line, train_loop_config={"epochs": 4}, datasets={"train": sums(128)},
+        **settings(tmp_path),
+    )  # fmt: skip
+    result = trainer.fit()
+    assert result.metrics is not None
+    assert result.checkpoint is not None
+    errors = list(result.metrics_dataframe["error"])
+    assert result.metrics["training_iteration"] == 4
+    assert errors[-1] < errors[0] / 2
+    batches = skate.data.from_items([{"x": np.full(3, n, np.float32)} for n in (0.2, 0.5)])
+    predictor = BatchPredictor.from_checkpoint(result.checkpoint, TensorflowPredictor)
+    predicted = np.ravel(list(predictor.predict(batches).to_pandas()["predictions"]))
+    model = TensorflowCheckpoint.from_checkpoint(result.checkpoint).get_model()
+    expected = model.predict(np.array([[0.2] * 3, [0.5] * 3], np.float32), verbose=0)
+    np.testing.assert_allclose(predicted, np.ravel(expected), rtol=1e-4)
+
+
+def count_and_die_once(config: dict[str, Any]) -> None:
+    """One epoch per report. Rank 1 is killed in its third, the first time."""
+    context = train.get_context()
+    done = train.get_checkpoint()
+    start, total = (0, 0.0) if done is None else done.to_dict()["state"]
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    for epoch in range(start, 4):
+        marker = Path(config["marker"])
+        if epoch == 2 and context.get_world_rank() == 1 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        mine = strategy.run(lambda: tf.constant(float(context.get_world_rank() + 1)))
+        total += float(strategy.reduce("SUM", mine, axis=None))
+        checkpoint = Checkpoint.from_dict({"state": (epoch + 1, total)})
+        train.report({"epoch": epoch, "total": total, "start": start}, checkpoint=checkpoint)
+
+
+def test_a_killed_worker_is_replaced_and_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
+    trainer = TensorflowTrainer(
+        count_and_die_once,
+        train_loop_config={"marker": str(tmp_path / "killed")},
+        **settings(tmp_path, failure_config=FailureConfig(max_failures=1)),
+    )
+    result = trainer.fit()
+    assert (tmp_path / "killed").exists()
+    assert result.metrics is not None
+    assert result.metrics["start"] == 2
+    assert result.metrics["total"] == 4 * (1 + 2)
+    assert list(result.metrics_dataframe["epoch"]) == [0, 1, 2, 3]
+
+
+def report_surroundings() -> None:
+    from tensorflow.keras import layers
+
+    train.report(
+        {
+            "config": os.environ["TF_CONFIG"],
+            "attribute": tf.keras.layers.Dense.__module__,
+            "module": layers.Dense.__module__,
+        }
+    )
+
+
+def test_what_a_worker_finds(tmp_path: Path) -> None:
+    result = TensorflowTrainer(report_surroundings, **settings(tmp_path, workers=1)).fit()
+    assert result.metrics is not None
+    assert '"task": {"type": "worker", "index": 0}' in result.metrics["config"]
+    assert result.metrics["attribute"] == result.metrics["module"]
+    assert result.metrics["module"].startswith("tf_keras.")
+
+
+def test_weights_in_a_checkpoint_need_the_model() -> None:
+    model = line_model()
+    checkpoint = Checkpoint.from_dict({"model": model.get_weights()})
+    frame = pd.DataFrame({"x": [np.ones(3, np.float32)] * 2})
+    predictor = TensorflowPredictor.from_checkpoint(checkpoint, model_definition=line_model)
+    expected = model.predict(np.ones((2, 3)), verbose=0)
+    np.testing.assert_allclose(
+        np.stack(list(predictor.predict(frame)["predictions"])), expected, rtol=1e-5
+    )
+    with pytest.raises(ValueError, match="model_definition"):
+        TensorflowPredictor.from_checkpoint(checkpoint)
+
+
+# -- tuning --------------------------------------------------------------------------------------
+
+
+def fit_with_rate(config: dict[str, Any]) -> None:
+    from skate.train.tensorflow.keras import ReportCheckpointCallback
+
+    model = line_model()
+    model.optimizer.learning_rate = config["rate"]
+    inputs = np.random.default_rng(0).random((64, 3))
+    targets = inputs.sum(axis=1, keepdims=True)
+    callback = ReportCheckpointCallback(metrics={"error": "loss"})
+    model.fit(inputs, targets, epochs=3, verbose=0, callbacks=[callback])
+
+
+def test_tuning_finds_the_rate_that_learns(tmp_path: Path) -> None:
+    from skate import tune
+
+    tuner = tune.Tuner(
+        fit_with_rate,
+        param_space={"rate": tune.grid_search([1e-6, 0.2])},
+        tune_config=tune.TuneConfig(metric="error", mode="min"),
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
+    )
+    best = tuner.fit().get_best_result()
+    assert best.config == {"rate": 0.2}
+    assert best.metrics is not None
+    assert best.metrics["training_iteration"] == 3
+    assert best.checkpoint is not None
+    model = TensorflowCheckpoint.from_checkpoint(best.checkpoint).get_model()
+    assert model.count_params() == 4
+
+
+# -- in this process -----------------------------------------------------------------------------
+
+
+def fit_here(config: dict[str, Any]) -> None:
+    from skate.air.integrations.keras import ReportCheckpointCallback
+
+    model = line_model()
+    data = tf.data.Dataset.from_tensor_slices((np.ones((16, 3)), np.ones((16, 1)))).batch(8)
+    callback = ReportCheckpointCallback(**config)
+    shard = prepare_dataset_shard(data)
+    model.fit(shard, epochs=2, verbose=0, shuffle=False, callbacks=[callback])
+
+
+def test_what_and_when_keras_reports(tmp_path: Path) -> None:
+    def run(**config: Any) -> Any:
+        return TensorflowTrainer(
+            fit_here, train_loop_config=config, **settings(tmp_path, workers=0)
+        ).fit()
+
+    result = run(report_metrics_on="train_batch_end", checkpoint_on="train_end", metrics="loss")
+    assert len(result.metrics_dataframe) == 2 * 2 + 1
+    model = TensorflowCheckpoint.from_checkpoint(result.checkpoint).get_model()
+    assert [w.shape for w in model.get_weights()] == [(3, 1), (1,)]
+    with pytest.raises(train.TrainingFailedError, match=r"no \['mae'\] here; it has \['loss'\]"):
+        run(metrics=["loss", "mae"])
+    with pytest.raises(train.TrainingFailedError, match="'epoch_over' is no event of Keras"):
+        run(checkpoint_on="epoch_over")
+
+
+def test_models_in_checkpoints(tmp_path: Path) -> None:
+    model = line_model()
+    weights = np.ravel(model.get_weights()[0]).tolist()
+
+    def same(checkpoint: Checkpoint) -> bool:
+        found = TensorflowCheckpoint.from_checkpoint(checkpoint).get_model(line_model)
+        return bool(np.ravel(found.get_weights()[0]).tolist() == weights)
+
+    whole = TensorflowCheckpoint.from_model(model, preprocessor="fitted")
+    assert same(whole)
+    assert whole.get_preprocessor() == "fitted"
+    assert same(Checkpoint.from_directory(whole.path))
+    assert same(Checkpoint.from_dict({"model": model.get_weights()}))
+    assert same(Checkpoint.from_dict({"model": model}))
+    model.save(tmp_path / "line.keras")
+    assert same(Checkpoint.from_directory(tmp_path))
+    with pytest.raises(ValueError, match=r"ends with \.h5"):
+        TensorflowCheckpoint.from_h5(tmp_path / "line.keras")
+    with pytest.raises(ValueError, match="takes a folder"):
+        TensorflowCheckpoint.from_saved_model(tmp_path / "none")
+    with pytest.raises(ValueError, match="no model in this checkpoint"):
+        TensorflowCheckpoint.from_dict({"weights": 1}).get_model()
+
+
+def test_the_program_that_trains_need_not_import_tensorflow() -> None:
+    program = (
+        "import sys, skate.train.tensorflow, skate.train\n"
+        "skate.train.tensorflow.TensorflowTrainer(print)\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

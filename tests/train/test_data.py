@@ -1,0 +1,136 @@
+"""Datasets of a trainer: disjoint, equal, streaming parts; preprocessors."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+import skate.data
+from skate import train
+from skate.data.preprocessors import StandardScaler
+from skate.train import Checkpoint, DataConfig, DataParallelTrainer, FailureConfig
+from tests.support import Tally
+
+
+def fit(loop, run_config, datasets, **settings):
+    return DataParallelTrainer(
+        loop,
+        scaling_config={"num_workers": 2},
+        run_config=run_config,
+        datasets=datasets,
+        **settings,
+    ).fit()
+
+
+def reading(place, epochs=1):
+    """A loop that notes which rows each rank gets."""
+
+    def loop():
+        shard = train.get_dataset_shard("train")
+        tally = Tally(place / f"rank-{train.world_rank()}")
+        for _ in range(epochs):
+            for batch in shard.iter_batches(batch_size=4):
+                for number in batch["id"]:
+                    tally.add(number)
+
+    return loop
+
+
+def rows(place, rank):
+    return [int(word) for word in Tally(place / f"rank-{rank}").words()]
+
+
+def test_parts_are_disjoint_and_equal(run_config, tmp_path):
+    fit(reading(tmp_path, epochs=2), run_config(), {"train": skate.data.range(20)})
+    first, second = rows(tmp_path, 0), rows(tmp_path, 1)
+    assert sorted(first[:10] + second[:10]) == list(range(20))
+    assert sorted(first[10:] + second[10:]) == list(range(20))
+
+
+@pytest.mark.parametrize(("uneven", "each", "distinct"), [("repeat", 11, 21), ("drop", 10, 20)])
+def test_what_does_not_divide(run_config, tmp_path, uneven, each, distinct):
+    config = DataConfig(uneven=uneven)
+    dataset = {"train": skate.data.range(21)}
+    fit(reading(tmp_path), run_config(), dataset, dataset_config=config)
+    first, second = rows(tmp_path, 0), rows(tmp_path, 1)
+    assert len(first) == len(second) == each
+    assert len({*first, *second}) == distinct
+
+
+@pytest.mark.parametrize("spelling", [DataConfig(["other"]), {"other": {"split": True}}])
+def test_whole_datasets_for_each(run_config, tmp_path, spelling):
+    fit(reading(tmp_path), run_config(), {"train": skate.data.range(6)}, dataset_config=spelling)
+    assert rows(tmp_path, 0) == rows(tmp_path, 1) == list(range(6))
+
+
+def test_a_config_of_ones_own(run_config):
+    class Mine(DataConfig):
+        def configure(self, datasets, world_size, worker_handles, worker_node_ids, **info):
+            assert len(worker_handles) == world_size == 2
+            return [{"train": rank} for rank in range(world_size)]
+
+    def loop():
+        assert train.get_dataset_shard("train") == train.world_rank()
+
+    fit(loop, run_config(), {"train": skate.data.range(1)}, dataset_config=Mine())
+
+
+def test_a_preprocessor_is_fitted_once_and_travels_in_the_checkpoint(run_config):
+    frame = [{"x": float(n)} for n in range(8)]
+    scaler = StandardScaler(["x"])
+
+    def loop():
+        values = [row["x"] for row in train.get_dataset_shard("train").iter_rows()]
+        train.report({"n": len(values)}, checkpoint=Checkpoint.from_dict({"sum": sum(values)}))
+
+    datasets = {"train": skate.data.from_items(frame), "test": skate.data.from_items(frame[:2])}
+    result = fit(loop, run_config(), datasets, preprocessor=scaler)
+    assert result.metrics["n"] == 4
+    kept = result.checkpoint.get_preprocessor()
+    assert kept.stats_ == scaler.stats_
+    assert kept.transform_batch({"x": [3.5]})["x"][0] == 0
+
+
+def test_a_killed_worker_goes_on_behind_the_rows_it_has_read(run_config, tmp_path, tally):
+    def loop():
+        shard = train.get_dataset_shard("train")
+        notes = Tally(tmp_path / f"rank-{train.world_rank()}")
+        before = train.get_checkpoint()
+        done = before.to_dict()["batches"] if before else 0
+        for epoch in range(done // 4, 2):
+            for batch in shard.iter_batches(batch_size=5):
+                if done == 6 and train.world_rank() == 1 and len(tally) == 0:
+                    tally.add()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                done += 1
+                for number in batch["id"]:
+                    notes.add(number)
+                train.report({"epoch": epoch}, checkpoint=Checkpoint.from_dict({"batches": done}))
+
+    failures = FailureConfig(max_failures=1)
+    fit(loop, run_config(failure_config=failures), {"train": skate.data.range(40)})
+    killed, other = rows(tmp_path, 1), rows(tmp_path, 0)
+    assert len(killed) == 40
+    assert killed[:20] == killed[20:]  # two epochs, no row twice, none left out
+    assert len(other) == 45  # the batch that it had begun while the other was killed
+    assert sorted({*killed, *other}) == list(range(40))
+
+
+def test_what_is_not_a_dataset(run_config):
+    with pytest.raises(ValueError, match="not a Dataset but a list"):
+        fit(lambda: None, run_config(), {"train": [1, 2]})
+    with pytest.raises(ValueError, match="dict of datasets"):
+        fit(lambda: None, run_config(), skate.data.range(2))
+
+
+def test_restored_runs_need_their_datasets_again(run_config, tmp_path):
+    def loop():
+        train.report(rows=sum(1 for _ in train.get_dataset_shard("train").iter_rows()))
+
+    result = fit(loop, run_config(), {"train": skate.data.range(8)})
+    with pytest.raises(ValueError, match="datasets="):
+        DataParallelTrainer.restore(result.path)
+    again = DataParallelTrainer.restore(result.path, datasets={"train": skate.data.range(4)})
+    assert again.fit().metrics["rows"] == 2

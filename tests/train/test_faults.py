@@ -1,0 +1,208 @@
+"""Workers that raise, die and hang; a driver that is killed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from skate import train
+from skate.train import Checkpoint, DataParallelTrainer, FailureConfig, WorkerGroupError
+from tests.support import PATIENCE, eventually
+
+
+def fit(loop, run_config, **settings):
+    return DataParallelTrainer(
+        loop, scaling_config={"num_workers": 2}, run_config=run_config, **settings
+    ).fit()
+
+
+def epochs(total):
+    """The epochs that are left, from the last checkpoint on."""
+    before = train.get_checkpoint()
+    return range(before.to_dict()["epoch"] + 1 if before else 0, total)
+
+
+def report(epoch):
+    train.report({"epoch": epoch}, checkpoint=Checkpoint.from_dict({"epoch": epoch}))
+
+
+def die(how):
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif how == "crashed":
+        os._exit(3)
+    elif how == "stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    raise ValueError("raised")
+
+
+@pytest.mark.parametrize("how", ["killed", "crashed", "raised"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_worker_is_lost_in_the_middle(run_config, tally, how, rank):
+    def loop():
+        for epoch in epochs(4):
+            if epoch == 2 and train.world_rank() == rank and len(tally) == 0:
+                tally.add()
+                die(how)
+            report(epoch)
+
+    result = fit(loop, run_config(failure_config=FailureConfig(max_failures=1)))
+    assert list(result.metrics_dataframe["epoch"]) == [0, 1, 2, 3]
+    assert list(result.metrics_dataframe["training_iteration"]) == [1, 2, 3, 4]
+    assert result.checkpoint.to_dict() == {"epoch": 3}
+
+
+def test_a_worker_that_hangs(run_config, tally, monkeypatch):
+    monkeypatch.setenv("SKATE_TRAIN_HUNG_AFTER", "0.5")
+
+    def loop():
+        for epoch in epochs(2):
+            if epoch == 1 and train.world_rank() == 1 and len(tally) == 0:
+                tally.add()
+                die("stopped")
+            report(epoch)
+
+    result = fit(loop, run_config(failure_config=FailureConfig(max_failures=1)))
+    assert list(result.metrics_dataframe["epoch"]) == [0, 1]
+
+
+def test_a_worker_is_lost_while_it_saves(run_config, tally):
+    class DiesWhileItIsSaved:
+        def __reduce__(self):
+            if tally.add() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return DiesWhileItIsSaved, ()
+
+    def loop():
+        for epoch in epochs(3):
+            values = {"epoch": epoch, "model": DiesWhileItIsSaved() if epoch == 1 else None}
+            train.report({"epoch": epoch}, checkpoint=Checkpoint.from_dict(values))
+
+    result = fit(loop, run_config(failure_config=FailureConfig(max_failures=1)))
+    assert list(result.metrics_dataframe["epoch"]) == [0, 1, 2]
+    names = sorted(name for name in os.listdir(result.path) if name.startswith("checkpoint_"))
+    assert names == ["checkpoint_000000", "checkpoint_000001", "checkpoint_000002"]
+    assert [c.to_dict()["epoch"] for c, _ in result.best_checkpoints] == [0, 1, 2]
+
+
+def test_no_more_often_than_allowed(run_config, tally):
+    def loop():
+        if train.world_rank() == 1:
+            tally.add()
+            die("killed")
+        train.report(step=0)
+
+    with pytest.raises(WorkerGroupError, match="rank 1") as caught:
+        fit(loop, run_config(failure_config=FailureConfig(max_failures=2)))
+    assert len(tally) == 3
+    assert "SIGKILL" in str(caught.value)
+    assert list(caught.value.worker_failures) == [1]
+
+
+def test_an_exception_ends_all_and_says_where_it_was(run_config, tmp_path):
+    def loop():
+        (tmp_path / str(train.world_rank())).write_text(str(os.getpid()))
+        if train.world_rank() == 1:
+            eventually((tmp_path / "0").exists)
+            this_fails = {}
+            this_fails["no such key"]
+        time.sleep(10 * PATIENCE)
+
+    start = time.monotonic()
+    with pytest.raises(KeyError) as caught:
+        fit(loop, run_config())
+    assert time.monotonic() - start < PATIENCE
+    assert isinstance(caught.value, WorkerGroupError)
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), KeyError)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert isinstance(caught.value.worker_failures[1], KeyError)
+    assert "rank 1" in str(caught.value)
+    assert 'this_fails["no such key"]' in str(caught.value)
+    other = int((tmp_path / "0").read_text())
+    eventually(lambda: not psutil.pid_exists(other))
+    assert (tmp_path / "runs" / "run" / "error.pkl").exists()
+
+
+def test_ranks_that_never_meet(run_config):
+    def loop():
+        if train.world_rank() == 0:
+            train.report(step=0)
+
+    with pytest.raises(WorkerGroupError, match="equally often"):
+        fit(loop, run_config())
+
+
+def test_a_run_that_stands_still_says_whom_it_waits_for(run_config, capsys, monkeypatch):
+    monkeypatch.setattr("skate.train._controller.LOOK_AROUND", 0.05)
+    monkeypatch.setattr("skate.train._view.FIRST_WORD_AFTER", 0.1)
+
+    def loop():
+        if train.world_rank() == 1:
+            time.sleep(0.5)
+        train.report(step=0)
+
+    fit(loop, run_config())
+    assert "rank 0 reported" in (said := capsys.readouterr().err)
+    assert "waiting for rank 1" in said
+
+
+DRIVER = """
+    import os, signal, sys, time
+    from pathlib import Path
+    from skate import train
+    from skate.train import Checkpoint, DataParallelTrainer, RunConfig
+
+    def loop(config):
+        before = train.get_checkpoint()
+        for epoch in range(before.to_dict()["epoch"] + 1 if before else 0, 4):
+            if epoch == 2 and Path(config["wait"]).exists():
+                time.sleep(1000)
+            train.report({"epoch": epoch}, checkpoint=Checkpoint.from_dict({"epoch": epoch}))
+
+    if __name__ == "__main__":
+        DataParallelTrainer(
+            loop,
+            train_loop_config={"wait": sys.argv[2]},
+            scaling_config={"num_workers": 2},
+            run_config=RunConfig(name="run", storage_path=sys.argv[1]),
+        ).fit()
+"""
+
+
+@pytest.mark.usefixtures("_session")
+def test_the_driver_is_killed_and_the_run_restored(tmp_path):
+    program, wait = tmp_path / "driver.py", tmp_path / "wait"
+    program.write_text(textwrap.dedent(DRIVER))
+    wait.touch()
+    driver = subprocess.Popen([sys.executable, program, tmp_path, wait])
+    results = tmp_path / "run" / "result.json"
+    eventually(lambda: results.exists() and results.read_text().count("\n") == 2)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    driver.kill()
+    driver.wait()
+    eventually(lambda: not any(process.is_running() for process in family))
+
+    wait.unlink()
+    path = tmp_path / "run"
+    assert DataParallelTrainer.can_restore(path)
+    moved = path.rename(tmp_path / "moved")
+    result = DataParallelTrainer.restore(moved).fit()
+    assert Path(result.path) == moved
+    assert list(result.metrics_dataframe["epoch"]) == [0, 1, 2, 3]
+    assert result.metrics["training_iteration"] == 4
+    assert len(result.best_checkpoints) == 4
+
+
+def test_nothing_to_restore(tmp_path):
+    assert not DataParallelTrainer.can_restore(tmp_path)
+    with pytest.raises(ValueError, match="restore"):
+        DataParallelTrainer.restore(tmp_path)

@@ -1,0 +1,66 @@
+"""A controller for schedulers and trials without processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from skate._run.storage import Storage
+from skate.tune.experiment import Trial
+from skate.tune.schedulers import TrialScheduler
+from skate.tune.search import BasicVariantGenerator
+
+
+class FakeController:
+    """Runs traces through a scheduler: it keeps the states of the trials, as a real one does."""
+
+    def __init__(self, scheduler: TrialScheduler, folder: Path, cpus: int = 4) -> None:
+        self.scheduler = scheduler
+        self.search_alg: Any = BasicVariantGenerator()
+        self.trials: list[Trial] = []
+        self.saved: list[str] = []
+        self._storage = Storage(folder, "experiment")
+        self._cpus = cpus
+
+    def add(self, name: str, **config: Any) -> Trial:
+        trial = Trial("fake", trial_id=name, config=config, storage=self._storage)
+        self.trials.append(trial)
+        self.scheduler.on_trial_add(self, trial)
+        return trial
+
+    def report(self, trial: Trial, **result: Any) -> str:
+        """One result of a running trial; the decision, carried out."""
+        trial.set_status(Trial.RUNNING)
+        trial.update_last_result(result)
+        decision = self.scheduler.on_trial_result(self, trial, result)
+        if decision == TrialScheduler.STOP:
+            trial.set_status(Trial.TERMINATED)
+            self.scheduler.on_trial_complete(self, trial, result)
+        elif decision == TrialScheduler.PAUSE:
+            trial.set_status(Trial.PAUSED)
+        return decision
+
+    # -- what schedulers call -----------------------------------------------------------------
+
+    def get_trials(self) -> list[Trial]:
+        return self.trials
+
+    def get_live_trials(self) -> list[Trial]:
+        return [trial for trial in self.trials if not trial.is_finished()]
+
+    def stop_trial(self, trial: Trial) -> None:
+        trial.set_status(Trial.TERMINATED)
+        self.scheduler.on_trial_remove(self, trial)
+
+    def save_trial(self, trial: Trial) -> str:
+        self.saved.append(trial.trial_id)
+        return f"checkpoint of {trial.trial_id}"
+
+    def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
+        trial.set_status(Trial.PAUSED)
+
+    def adopt_checkpoint(self, trial: Trial, checkpoint: Any, metrics: Any) -> None:
+        trial.adopted = checkpoint
+
+    def total_resources(self) -> dict[str, float]:
+        return {"CPU": self._cpus}

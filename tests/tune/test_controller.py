@@ -1,0 +1,139 @@
+"""The controller alone: events in, verdicts out, no process."""
+
+import pytest
+
+from skate import tune
+from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, Channel
+from skate.tune.execution.controller import TuneController
+from skate.tune.execution.state import StateLog
+from skate.tune.experiment import Experiment, Trial
+from skate.tune.schedulers import FIFOScheduler
+from skate.tune.search import BasicVariantGenerator
+from skate.tune.stopper import MaximumIterationStopper
+
+
+class Deciding(FIFOScheduler):
+    """Says what it was told to say."""
+
+    decision = "CONTINUE"
+
+    def on_trial_result(self, tune_controller, trial, result):
+        return self.decision
+
+
+@pytest.fixture
+def make(tmp_path):
+    def made(samples=2, stopper=None, scheduler=None, saves=False, **options):
+        experiment = Experiment(
+            "e", lambda config: None, config={"x": tune.randint(0, 9)}, num_samples=samples,
+            storage_path=tmp_path, max_failures=options.pop("max_failures", 0),
+            checkpoint_config=options.pop("checkpoint_config", None),
+        )  # fmt: skip
+        search = BasicVariantGenerator()
+        search.add_configurations(experiment)
+        return TuneController(
+            search_alg=search, scheduler=scheduler or FIFOScheduler(), stopper=stopper,
+            callbacks=[], log=StateLog(experiment.storage), total_resources={"CPU": 2},
+            saves_on_demand=saves, **options,
+        )  # fmt: skip
+
+    return made
+
+
+def started(controller):
+    trial = controller.next_trial_to_start()
+    controller.start(trial)
+    controller.on_began(trial, 1)
+    return trial
+
+
+def test_a_life(make):
+    controller = make(samples=1)
+    trial = started(controller)
+    assert trial.status == Trial.RUNNING
+    assert controller.on_result(trial, {"loss": 1, "training_iteration": 1}, None) == GO_ON
+    controller.on_released(trial)
+    assert trial.status == Trial.TERMINATED
+    assert trial.last_result["done"]
+    assert controller.next_trial_to_start() is None
+    assert controller.is_finished
+
+
+def test_a_stopper_ends_a_trial(make):
+    controller = make(stopper=MaximumIterationStopper(2))
+    trial = started(controller)
+    answers = [controller.on_result(trial, {"training_iteration": n}, None) for n in (1, 2)]
+    assert answers == [GO_ON, HALT]
+    assert not controller.is_finished
+    controller.on_released(trial)
+
+
+def test_the_end_is_saved_where_that_was_asked_for(make):
+    config = tune.CheckpointConfig(checkpoint_at_end=True)
+    controller = make(stopper=MaximumIterationStopper(1), saves=True, checkpoint_config=config)
+    trial = started(controller)
+    assert controller.on_result(trial, {"training_iteration": 1}, None) == HALT_AND_SAVE
+
+
+def test_a_trial_on_its_way_out_is_not_started_again(make):
+    scheduler = Deciding()
+    controller = make(samples=1, scheduler=scheduler)
+    trial = started(controller)
+    scheduler.decision = "PAUSE"
+    assert controller.on_result(trial, {"training_iteration": 1}, None) == HALT
+    assert trial.status == Trial.PAUSED
+    assert controller.next_trial_to_start() is None
+    controller.on_released(trial)
+    assert trial.status == Trial.PAUSED
+    assert controller.next_trial_to_start() is trial
+
+
+def test_failures_are_retried_as_often_as_allowed(make):
+    controller = make(samples=1, max_failures=1)
+    trial = started(controller)
+    controller.on_failure(trial, ValueError("one"))
+    assert trial.status == Trial.PENDING
+    assert started(controller) is trial
+    controller.on_failure(trial, ValueError("two"))
+    assert trial.status == Trial.ERROR
+    assert controller.is_finished
+
+
+def test_fail_fast_ends_the_others(make):
+    controller = make(fail_fast=True)
+    first, second = started(controller), started(controller)
+    controller.on_failure(first, ValueError("one"))
+    assert controller.trials_to_halt() == [second]
+    assert not controller.is_finished
+    controller.on_released(second)
+    assert controller.is_finished
+    assert second.status == Trial.TERMINATED
+
+
+def test_a_limit_of_trials_at_a_time(make):
+    controller = make(max_concurrent=1)
+    started(controller)
+    assert controller.next_trial_to_start() is None
+
+
+def test_what_can_never_run_is_an_error(make, tmp_path):
+    controller = make()
+    controller._total = {"CPU": 0.5}
+    with pytest.raises(tune.TuneError, match="never"):
+        controller.next_trial_to_start()
+
+
+def test_channels_answer_who_waits():
+    import threading
+
+    channel, verdicts = Channel(), []
+    assert channel.send("one", wait=False) == GO_ON
+    thread = threading.Thread(target=lambda: verdicts.append(channel.send("two", wait=True)))
+    thread.start()
+    items = []
+    while len(items) < 2:
+        items += channel.take(5, lambda: False)
+    channel.answer(HALT)
+    thread.join()
+    assert (items, verdicts) == (["one", "two"], [HALT])
+    assert channel.send("three", wait=False) == HALT

@@ -1,0 +1,163 @@
+"""What people look at: tables, analyses, figures."""
+
+import io
+
+import matplotlib
+import pytest
+
+from skate import tune
+from skate._run.storage import Storage
+from skate.tune._table import text_table
+from skate.tune.experiment import Trial
+from skate.tune.progress_reporter import headline
+from skate.tune.result_grid import ResultGrid
+
+matplotlib.use("agg")
+
+
+def trial(tmp_path, number, status="TERMINATED", losses=(3.0, 1.5), **params):
+    made = Trial(
+        "train_cifar", trial_id=f"87d1f_{number:05d}", config=dict(params),
+        evaluated_params=params, storage=Storage(tmp_path, "search"),
+    )  # fmt: skip
+    for step, loss in enumerate(losses, start=1):
+        made.update_last_result({"loss": loss, "training_iteration": step})
+        made.storage.append("result.json", made.last_result)
+    made.set_status(status)
+    return made
+
+
+@pytest.fixture
+def trials(tmp_path):
+    return [
+        trial(tmp_path, 0, lr=0.00011629, l1=64),
+        trial(tmp_path, 1, losses=(0.5, 2.0), lr=0.01, l1=4),
+        trial(tmp_path, 2, "RUNNING", losses=(), lr=0.5, l1=8),
+    ]
+
+
+class TestTable:
+    def test_points_are_below_each_other(self):
+        table = text_table(
+            ["name", "lr", "n", ""], [["a", 0.00011629, 1, None], ["bc", 0.5, 20, "x"]]
+        )
+        assert table.splitlines() == [
+            "+--------+------------+-----+----+",
+            "| name   |         lr |   n |    |",
+            "|--------+------------+-----+----|",
+            "| a      | 0.00011629 |   1 |    |",
+            "| bc     | 0.5        |  20 | x  |",
+            "+--------+------------+-----+----+",
+        ]
+
+    def test_the_headline_counts(self, trials):
+        assert headline(trials, 10) == "Number of trials: 3/10 (2 TERMINATED, 1 RUNNING)"
+        assert headline(trials[:2], 2) == "Number of trials: 2 (2 TERMINATED)"
+
+    def test_the_reporter_shows_parameters_and_metrics(self, trials, capsys):
+        reporter = tune.CLIReporter(metric_columns={"loss": "the loss"}, metric="loss", mode="min")
+        reporter.report(trials, True)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == "Number of trials: 3 (2 TERMINATED, 1 RUNNING)"
+        titles = [part.strip() for part in lines[2].strip("|").split("|")]
+        assert titles == ["Trial name", "status", "loc", "lr", "l1", "the loss"]
+        assert lines[4].startswith("| train_cifar_87d1f_00000 | TERMINATED |       | 0.00011629 |")
+        assert "Current best trial: train_cifar_87d1f_00000 with loss=1.5" in lines[-2]
+
+    def test_columns_can_be_chosen_and_added(self, trials, capsys):
+        reporter = tune.CLIReporter(parameter_columns=["l1"], metric_columns=[])
+        reporter.add_metric_column("training_iteration", "iter")
+        with pytest.raises(ValueError, match="shown already"):
+            reporter.add_parameter_column("l1")
+        reporter.report(trials, True)
+        assert "| Trial name              | status     | loc   |   l1 |   iter |" in (
+            capsys.readouterr().out
+        )
+
+    def test_failures_are_shown(self, trials, capsys):
+        trials[0].handle_error(ValueError("mine"))
+        tune.CLIReporter().report(trials, True)
+        out = capsys.readouterr().out
+        assert "Number of errored trials: 1" in out
+        assert "error.txt" in out
+
+    def test_too_many_rows_are_cut(self, trials, capsys):
+        tune.CLIReporter(max_progress_rows=1).report(trials, True)
+        assert "2 more trials not shown" in capsys.readouterr().out
+
+    def test_in_notebooks(self, trials, capsys):
+        tune.JupyterNotebookReporter(overwrite=False).report(trials, True)
+        assert capsys.readouterr().out.startswith("Number of trials: 3")
+
+    def test_it_is_not_too_often(self, trials):
+        reporter = tune.CLIReporter(max_report_frequency=1000)
+        asked = [reporter.should_report(trials), reporter.should_report(trials)]
+        assert asked == [True, False]
+        assert reporter.should_report(trials, done=True)
+
+    def test_on_a_terminal(self, trials):
+        from rich.console import Console
+
+        from skate.tune._live import LiveReporter
+
+        reporter = LiveReporter()
+        reporter.setup(total_samples=10, metric="loss", mode="min")
+        console = Console(record=True, width=120, file=io.StringIO())
+        console.print(reporter._drawing(trials))
+        text = console.export_text()
+        assert "Number of trials: 3/10" in text
+        assert "s left" in text
+        assert text.index("87d1f_00000") < text.index("87d1f_00001")  # the best is on top
+
+
+class TestAnalysis:
+    @pytest.fixture
+    def analysis(self, trials, tmp_path):
+        return tune.ExperimentAnalysis(
+            Storage(tmp_path, "search"), trials=trials, default_metric="loss", default_mode="min"
+        )
+
+    def test_the_best_by_scope(self, analysis, trials):
+        assert analysis.best_trial is trials[0]
+        assert analysis.best_config == {"lr": 0.00011629, "l1": 64}
+        assert analysis.get_best_trial("loss", "min", "all") is trials[1]
+        assert analysis.get_best_trial("loss", "max", "last") is trials[1]
+        assert analysis.get_best_trial("loss", "min", "avg") is trials[1]
+        assert analysis.get_best_trial("nothing", "min") is None
+        with pytest.raises(ValueError, match="last-5-avg"):
+            analysis.get_best_trial("loss", "min", "sometimes")
+
+    def test_nan_is_never_the_best(self, tmp_path):
+        made = [trial(tmp_path, 1, losses=(float("nan"),)), trial(tmp_path, 2, losses=(5.0,))]
+        analysis = tune.ExperimentAnalysis(Storage(tmp_path, "search"), trials=made)
+        assert analysis.get_best_trial("loss", "min") is made[1]
+
+    def test_tables(self, analysis):
+        assert analysis.dataframe()["loss"].tolist() == [1.5, 2.0]
+        assert analysis.dataframe("loss", "min")["loss"].tolist() == [1.5, 0.5]
+        assert len(analysis.trial_dataframes["87d1f_00000"]) == 2
+        assert analysis.get_all_configs(prefix=True)["87d1f_00000"] == {
+            "config/lr": 0.00011629, "config/l1": 64
+        }  # fmt: skip
+
+    def test_without_defaults_one_has_to_say(self, trials, tmp_path):
+        analysis = tune.ExperimentAnalysis(Storage(tmp_path, "search"), trials=trials)
+        with pytest.raises(ValueError, match="get_best_trial"):
+            analysis.best_config  # noqa: B018
+        with pytest.raises(ValueError, match="no experiment"):
+            tune.ExperimentAnalysis(tmp_path / "elsewhere")
+
+    def test_a_grid(self, analysis):
+        grid = ResultGrid(analysis)
+        assert (len(grid), grid.num_terminated, grid.num_errors) == (3, 2, 0)
+        best = grid.get_best_result()
+        assert best.metrics["loss"] == 1.5
+        assert best.config == {"lr": 0.00011629, "l1": 64}
+        with pytest.raises(RuntimeError, match="No best trial"):
+            grid.get_best_result("nothing", "min")
+
+    def test_a_figure(self, analysis):
+        figure = ResultGrid(analysis).plot()
+        titles = [axes.get_title() for axes in figure.axes]
+        assert titles == ["Learning curves", "Parameter importance", "Parallel coordinates"]
+        assert len(figure.axes[0].lines) == 3

@@ -1,0 +1,230 @@
+"""A program is killed, and another takes up its search."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from skate import tune
+from skate._run.storage import Storage
+from skate.tune.experiment._states import STATE_FILE, trials_of
+
+PROGRAM = """
+import os, sys
+import skate
+from skate import tune
+
+folder = sys.argv[1]
+
+def objective(config):
+    start, checkpoint = 0, tune.get_checkpoint()
+    if checkpoint:
+        start = checkpoint.to_dict()["step"] + 1
+    with open(os.path.join(folder, "begun"), "a") as file:
+        file.write(f"{config['x']} {start}\\n")
+    for step in range(start, 4):
+        checkpoint = tune.Checkpoint.from_dict({"step": step})
+        tune.report({"loss": (config["x"] - 7) ** 2 + 1 / (step + 1)}, checkpoint=checkpoint)
+
+skate.init(num_cpus=2)
+if sys.argv[2] == "new":
+    tuner = tune.Tuner(
+        objective,
+        param_space={"x": tune.grid_search(list(range(12)))},
+        tune_config=tune.TuneConfig(metric="loss", mode="min"),
+        run_config=tune.RunConfig(
+            storage_path=folder, name="search",
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+        ),
+    )
+else:
+    tuner = tune.Tuner.restore(os.path.join(folder, "search"), trainable=objective)
+grid = tuner.fit()
+assert len(grid) == 12 and grid.num_terminated == 12, grid
+best = grid.get_best_result()
+print(best.config["x"], best.metrics["loss"], best.metrics["training_iteration"])
+"""
+
+
+def program(folder: Path, kind: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder), kind],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def begun(folder: Path) -> list[str]:
+    place = folder / "begun"
+    return place.read_text().splitlines() if place.exists() else []
+
+
+def finished(folder: Path) -> set[int]:
+    trials = trials_of(Storage.at(folder / "search"))
+    return {trial.config["x"] for trial in trials if trial.is_finished()}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_at_a_random_moment(tmp_path: Path, seed: int) -> None:
+    wanted = random.Random(seed).randint(1, 11)
+    first = program(tmp_path, "new")
+    deadline = time.monotonic() + 60
+    while len(begun(tmp_path)) < wanted and first.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    done_before, begun_before = finished(tmp_path), len(begun(tmp_path))
+
+    second = program(tmp_path, "restored")
+    out, err = second.communicate(timeout=60)
+    assert second.returncode == 0, err
+    assert out == f"7 {1 / 4} 4\n"
+    again = {int(line.split()[0]) for line in begun(tmp_path)[begun_before:]}
+    assert not again & done_before
+    assert again | done_before == set(range(12))
+
+
+def test_a_state_file_cut_at_every_byte_is_read(tmp_path: Path) -> None:
+    storage = Storage(tmp_path, "search")
+    _write_state(storage, trials=3)
+    whole = storage.read(STATE_FILE)
+    counts = []
+    for cut in range(len(whole) + 1):
+        storage.write(STATE_FILE, whole[:cut])
+        trials = trials_of(storage)
+        counts.append(len(trials))
+        assert all(trial.config["x"] == number for number, trial in enumerate(trials))
+    assert counts == sorted(counts)
+    assert counts[-1] == 3
+
+
+def test_after_a_cut_lines_are_added_behind_the_last_whole_one(tmp_path: Path) -> None:
+    storage = Storage(tmp_path, "search")
+    _write_state(storage, trials=2)
+    whole = storage.read(STATE_FILE)
+    storage.write(STATE_FILE, whole[:-5])
+    _write_state(Storage(tmp_path, "search"), trials=3, first=2)
+    assert [trial.config["x"] for trial in trials_of(storage)] == [0, 1, 2]
+
+
+def _write_state(storage: Storage, trials: int, first: int = 0) -> None:
+    from skate.tune.execution.state import StateLog
+    from skate.tune.experiment import Trial
+
+    log = StateLog(storage)
+    for number in range(first, trials):
+        trial = Trial(
+            "f", trial_id=f"t{number}", config={"x": number, "s": {1, 2}}, storage=storage
+        )
+        log.trial(trial)
+        trial.update_last_result({"loss": number * 1.5})
+        place = trial.storage.persist(tune.Checkpoint.from_dict({"a": 1}), "checkpoint_000000")
+        log.checkpoint(trial, place, trial.last_result)
+        trial.set_status(Trial.TERMINATED)
+        log.progress(trial)
+
+
+def quick(config):
+    for step in range(3):
+        tune.report({"loss": config["x"] + step})
+
+
+def failing(config):
+    tune.report({"loss": config["x"]}, checkpoint=tune.Checkpoint.from_dict({"n": 1}))
+    if config["x"] == 1 and not os.path.exists(config["flag"]):
+        raise ValueError("not yet")
+    tune.report({"loss": -1, "resumed": tune.get_checkpoint() is not None})
+
+
+class TestRestore:
+    @pytest.fixture
+    def tuner(self, session, tmp_path):
+        def make(trainable=quick, **space):
+            return tune.Tuner(
+                trainable,
+                param_space={"x": tune.grid_search([0, 1, 2]), **space},
+                tune_config=tune.TuneConfig(metric="loss", mode="min"),
+                run_config=tune.RunConfig(storage_path=tmp_path, name="search"),
+            )
+
+        return make
+
+    def test_a_finished_search_is_read_not_run(self, tuner, tmp_path):
+        before = tuner().fit()
+        restored = tune.Tuner.restore(tmp_path / "search", trainable=quick)
+        grid = restored.get_results()
+        assert [r.config for r in grid] == [r.config for r in before]
+        assert [r.metrics["loss"] for r in restored.fit()] == [2, 3, 4]
+        assert len(grid[0].metrics_dataframe) == 3
+
+    def test_a_moved_folder(self, tuner, tmp_path):
+        tuner().fit()
+        (tmp_path / "elsewhere").mkdir()
+        moved = (tmp_path / "search").rename(tmp_path / "elsewhere" / "other")
+        grid = tune.Tuner.restore(str(moved), trainable=quick).fit()
+        assert grid.experiment_path == str(moved)
+        assert all(result.path.startswith(str(moved)) for result in grid)
+
+    @pytest.mark.parametrize(
+        ("how", "errors"),
+        [({}, 1), ({"resume_errored": True}, 0), ({"restart_errored": True}, 0)],
+    )
+    def test_failed_trials(self, tuner, tmp_path, how, errors):
+        flag = str(tmp_path / "flag")
+        assert tuner(failing, flag=flag).fit().num_errors == 1
+        Path(flag).touch()
+        grid = tune.Tuner.restore(tmp_path / "search", trainable=failing, **how).fit()
+        assert grid.num_errors == errors
+        assert len(grid) == 3
+
+    def test_what_cannot_be_restored(self, session, tmp_path):
+        assert not tune.Tuner.can_restore(tmp_path)
+        with pytest.raises(ValueError, match="no tuner to restore"):
+            tune.Tuner.restore(tmp_path, trainable=quick)
+        with pytest.raises(tune.TuneError, match="AUTO"):
+            tune.run(quick, config={"x": 1}, storage_path=tmp_path, name="none", resume=True)
+
+    def test_run_again_with_resume(self, run):
+        first = run(quick, config={"x": tune.grid_search([1, 2])}, resume="AUTO")
+        second = run(quick, config={"x": tune.grid_search([1, 2, 3])}, resume=True)
+        ids = [trial.trial_id for trial in second.trials]
+        assert ids[:2] == [trial.trial_id for trial in first.trials]
+        assert len(ids) == 3
+
+    def test_a_searcher_goes_on_where_it_was(self, session, tmp_path):
+        from skate.tune.search.optuna import OptunaSearch
+
+        def search(samples, resume):
+            return tune.run(
+                quick, config={"x": tune.uniform(0, 1)}, num_samples=samples, metric="loss",
+                mode="min", search_alg=(searcher := OptunaSearch(seed=1)), name="search",
+                storage_path=tmp_path, resume=resume,
+            ), searcher  # fmt: skip
+
+        search(3, None)
+        analysis, searcher = search(5, True)
+        assert len(analysis.trials) == 5
+        assert len(searcher._ot_study.trials) == 5
+
+
+def test_memory_as_storage(session):
+    """Any file system of fsspec's: this one is in this process."""
+    import fsspec
+
+    filesystem = fsspec.filesystem("memory")
+    analysis = tune.run(
+        quick, config={"x": tune.grid_search([1, 2])}, storage_path="experiments",
+        storage_filesystem=filesystem, name="search", verbose=0,
+    )  # fmt: skip
+    assert len(analysis.trials) == 2
+    again = tune.ExperimentAnalysis("experiments/search", storage_filesystem=filesystem)
+    assert sorted(trial.last_result["loss"] for trial in again.trials) == [3, 4]
+    assert all(len(frame) == 3 for frame in again.trial_dataframes.values())
+    filesystem.rm("experiments", recursive=True)

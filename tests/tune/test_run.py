@@ -1,0 +1,531 @@
+"""Searches that really run: functions and classes of all eras, failures, limits, resources."""
+
+import json
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import skate
+from skate import tune
+from skate.tune.schedulers import (
+    AsyncHyperBandScheduler,
+    HyperBandScheduler,
+    PopulationBasedTraining,
+    ResourceChangingScheduler,
+)
+from tests.support import Tally
+
+
+def last(analysis):
+    return [trial.last_result for trial in analysis.trials]
+
+
+def square(config):
+    for step in range(4):
+        tune.report({"loss": (config["x"] - 2) ** 2, "step": step})
+
+
+class Counter(tune.Trainable):
+    """Adds `by` in each step."""
+
+    def setup(self, config):
+        self.value, self.by = 0, config["by"]
+
+    def step(self):
+        self.value += self.by
+        return {"value": self.value, "pid_here": os.getpid()}
+
+    def save_checkpoint(self, checkpoint_dir):
+        return {"value": self.value}
+
+    def load_checkpoint(self, checkpoint):
+        self.value = checkpoint["value"]
+
+
+class FileCounter(Counter):
+    """The same, with a file as its checkpoint, in the way of older programs."""
+
+    def save_checkpoint(self, checkpoint_dir):
+        path = os.path.join(checkpoint_dir, "state.json")
+        with open(path, "w") as file:
+            json.dump(self.value, file)
+        return path
+
+    def load_checkpoint(self, path):
+        with open(path) as file:
+            self.value = json.load(file)
+
+
+class TestFunctions:
+    def test_results_and_files(self, run):
+        analysis = run(
+            square, config={"x": tune.grid_search([1, 2, 3])}, metric="loss", mode="min"
+        )
+        assert analysis.best_config == {"x": 2}
+        assert analysis.best_result["loss"] == 0
+        result = analysis.best_result
+        assert result["training_iteration"] == 4
+        assert result["done"]
+        assert result["config"] == {"x": 2}
+        files = {name.partition(".tfevents")[0] for name in os.listdir(analysis.best_trial.path)}
+        expected = {"params.json", "params.pkl", "result.json", "progress.csv", "events.out"}
+        assert files == expected
+        assert len(analysis.trial_dataframes[result["trial_id"]]) == 4
+        assert analysis.dataframe()["config/x"].tolist() == [1, 2, 3]
+        assert analysis.results_df["loss"].tolist() == [1, 0, 1]
+
+    def test_every_way_to_report(self, run):
+        def by_name(config):
+            tune.report(score=1)
+
+        def as_value(config):
+            return {"score": 1}
+
+        def as_number(config):
+            return 1
+
+        def as_generator(config):
+            yield {"score": 0}
+            yield {"score": 1}
+
+        def with_reporter(config, reporter):
+            reporter(score=1)
+
+        def without_config():
+            tune.report({"score": 1})
+
+        for number, function in enumerate(
+            (by_name, as_value, as_generator, with_reporter, without_config)
+        ):
+            assert last(run(function, name=str(number)))[0]["score"] == 1
+        assert last(run(as_number, name="number"))[0]["_metric"] == 1
+        assert last(run(partial(by_name), name="partial"))[0]["score"] == 1
+        with pytest.raises(tune.TuneError, match="a trial may return"):
+            run(lambda config: "text", name="text")
+
+    def test_every_way_to_save(self, run):
+        def with_dir(config, checkpoint_dir=None):
+            start = 0
+            if checkpoint_dir:
+                start = int(Path(os.path.join(checkpoint_dir, "step")).read_text()) + 1
+            for step in range(start, 4):
+                with tune.checkpoint_dir(step) as folder, open(f"{folder}/step", "w") as file:
+                    file.write(str(step))
+                tune.report(step=step, start=start)
+                if step == 1 and start == 0:
+                    raise ValueError("try again")
+
+        def with_file(config, checkpoint=None):
+            start = json.loads(Path(checkpoint).read_text()) + 1 if checkpoint else 0
+            for step in range(start, 4):
+                path = os.path.join(tune.make_checkpoint_dir(step), "step")
+                Path(path).write_text(json.dumps(step))
+                tune.save_checkpoint(path)
+                tune.report(step=step, start=start)
+                if step == 1 and start == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        def with_report(config):
+            checkpoint = tune.get_checkpoint()
+            start = checkpoint.to_dict()["step"] + 1 if checkpoint else 0
+            for step in range(start, 4):
+                made = tune.Checkpoint.from_dict({"step": step})
+                tune.report({"step": step, "start": start}, checkpoint=made)
+                assert tune.get_checkpoint().to_dict() == {"step": step}
+                if step == 1 and start == 0:
+                    raise ValueError("try again")
+
+        for function in (with_dir, with_file, with_report):
+            trial = run(function, name=function.__name__, max_failures=1).trials[0]
+            result = trial.last_result
+            assert (result["step"], result["start"]) == (3, 2)
+            assert result["training_iteration"] == 4
+            assert trial.num_failures == 1
+        assert trial.checkpoint.to_dict() == {"step": 3}
+        assert os.path.basename(trial.checkpoint.path) == "checkpoint_000003"
+
+    def test_a_checkpoint_that_is_a_file_is_that_file(self, run):
+        def saving(config, checkpoint=None):
+            path = os.path.join(tune.make_checkpoint_dir(0), "weights")
+            Path(path).write_text("here")
+            tune.save_checkpoint(path)
+            tune.report(loss=1)
+
+        trial = run(saving, checkpoint_at_end=True).trials[0]
+        assert Path(trial.checkpoint.value).read_text() == "here"
+        assert trial.checkpoint.value.endswith("checkpoint_000000/weights")
+
+    def test_the_best_checkpoints_are_kept(self, run):
+        def saving(config):
+            for loss in (3, 1, 2, 4):
+                tune.report({"loss": loss}, checkpoint=tune.Checkpoint.from_dict({"loss": loss}))
+
+        analysis = run(saving, keep_checkpoints_num=2, checkpoint_score_attr="min-loss")
+        trial = analysis.trials[0]
+        kept = sorted(c.to_dict()["loss"] for c, _ in trial.get_best_checkpoints())
+        assert kept == [1, 2, 4] or kept == [1, 4]
+        assert analysis.get_best_checkpoint(trial, "loss", "min").to_dict() == {"loss": 1}
+        folders = [name for name in os.listdir(trial.path) if name.startswith("checkpoint_")]
+        assert len(folders) == len(kept)
+
+    def test_who_and_where(self, run):
+        def asking(config):
+            context = tune.get_context()
+            assert context.get_trial_id() == tune.get_trial_id()
+            assert context.get_trial_name() == f"asking_{context.get_trial_id()}"
+            tune.report(
+                folder=context.get_trial_dir(), cwd=os.getcwd(), name=context.get_experiment_name()
+            )
+
+        trial = run(asking).trials[0]
+        assert trial.last_result["folder"] == trial.path
+        assert trial.last_result["cwd"] == os.getcwd()
+        assert trial.last_result["name"] == "run"
+        moved = run(asking, name="moved", chdir_to_trial_dir=True).trials[0]
+        assert moved.last_result["cwd"] == moved.path
+
+    def test_output_in_files(self, run):
+        def talking(config):
+            print("hello")
+            tune.report(x=1)
+
+        trial = run(talking, log_to_file=True).trials[0]
+        assert Path(os.path.join(trial.path, "stdout")).read_text() == "hello\n"
+        assert Path(os.path.join(trial.path, "stderr")).read_text() == ""
+
+    def test_large_parameters_are_shared(self, run):
+        def using(config, data, checkpoint=None):
+            tune.report(total=sum(data), first=checkpoint is None)
+
+        with_data = tune.with_parameters(using, data=list(range(1000)))
+        assert last(run(with_data))[0]["total"] == 499500
+        resources = tune.with_resources(with_data, {"cpu": 2})
+        trial = run(resources, name="resources").trials[0]
+        assert trial.placement_group_factory.required_resources == {"CPU": 2.0}
+
+    def test_names(self, run):
+        analysis = run(
+            square, config={"x": 1}, trial_name_creator=lambda t: f"my_{t.config['x']}",
+            trial_dirname_creator=lambda t: "folder",
+        )  # fmt: skip
+        assert str(analysis.trials[0]) == "my_1"
+        assert os.path.basename(analysis.trials[0].path) == "folder"
+
+
+class TestClasses:
+    @pytest.mark.parametrize("trainable", [Counter, FileCounter])
+    def test_steps_and_checkpoints(self, run, trainable):
+        analysis = run(
+            trainable, config={"by": tune.grid_search([1, 2])}, stop={"training_iteration": 5},
+            checkpoint_freq=2, checkpoint_at_end=True, metric="value", mode="max",
+        )  # fmt: skip
+        assert [result["value"] for result in last(analysis)] == [5, 10]
+        iterations = [
+            m["training_iteration"] for _, m in analysis.trials[0].get_best_checkpoints()
+        ]
+        assert iterations == [2, 4, 5]
+        again = run(
+            trainable, name="again", config={"by": 1}, stop={"training_iteration": 6},
+            restore=analysis.best_checkpoint.path,
+        )  # fmt: skip
+        assert last(again)[0]["value"] == 11
+
+    def test_a_failing_step_goes_on_from_the_last_checkpoint(self, run, tmp_path):
+        tally = Tally(tmp_path / "tally")
+
+        class Failing(Counter):
+            def step(self):
+                if self.value == 3 and tally.add() < 2:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return super().step()
+
+        trial = run(
+            Failing, config={"by": 1}, stop={"value": 5}, checkpoint_freq=1, max_failures=3
+        ).trials[0]
+        assert trial.last_result["value"] == 5
+        assert trial.last_result["training_iteration"] == 5
+
+    def test_instances_are_used_again_if_they_can_be(self, run, tmp_path):
+        tally = Tally(tmp_path / "tally")
+
+        class Reusable(Counter):
+            def setup(self, config):
+                tally.add()
+                super().setup(config)
+
+            def reset_config(self, new_config):
+                self.value, self.by = 0, new_config["by"]
+                return True
+
+        analysis = run(
+            Reusable, config={"by": tune.grid_search([1, 2, 3, 4])}, reuse_actors=True,
+            stop={"training_iteration": 2}, max_concurrent_trials=1,
+        )  # fmt: skip
+        assert [result["value"] for result in last(analysis)] == [2, 4, 6, 8]
+        assert len(tally) == 1
+
+    def test_processes_are_used_again_unless_not(self, run):
+        space = {"by": tune.grid_search([1, 2, 3])}
+        stop = {"training_iteration": 1}
+        same = last(run(Counter, config=space, stop=stop, max_concurrent_trials=1))
+        assert len({result["pid_here"] for result in same}) == 1
+        fresh = last(run(Counter, name="b", config=space, stop=stop, reuse_actors=False))
+        assert len({result["pid_here"] for result in fresh}) == 3
+
+    def test_by_hand(self, tmp_path):
+        first = Counter({"by": 3})
+        assert first.train()["value"] == 3
+        assert first.train()["training_iteration"] == 2
+        saved = first.save(str(tmp_path / "saved"))
+        second = Counter({"by": 1})
+        second.restore(saved)
+        assert second.train()["value"] == 7
+        assert second.training_iteration == 3
+        assert saved.checkpoint.path == str(tmp_path / "saved")
+
+    def test_by_name(self, run):
+        tune.register_trainable("counter", Counter)
+        assert last(run("counter", config={"by": 2}, stop={"value": 4}))[0]["value"] == 4
+        with pytest.raises(tune.TuneError, match="register_trainable"):
+            run("nobody")
+
+
+class TestStopping:
+    def test_criteria_end_a_trial_at_that_report(self, run, tmp_path):
+        tally = Tally(tmp_path / "tally")
+
+        def counting(config):
+            for step in range(100):
+                tune.report({"step": step})
+                tally.add()
+
+        for number, stop in enumerate([{"step": 3}, lambda trial_id, result: result["step"] >= 3]):
+            analysis = run(counting, name=str(number), stop=stop)
+            assert last(analysis)[0]["step"] == 3
+            assert analysis.trials[0].status == "TERMINATED"
+            assert len(tally) == 3 * (number + 1)  # nothing ran behind the last report
+
+    def test_a_scheduler_stops_a_trial_at_its_report(self, run, tmp_path):
+        tally = Tally(tmp_path / "tally")
+
+        def counting(config):
+            for _step in range(1, 10):
+                tune.report({"loss": config["x"]})
+                tally.add()
+
+        run(
+            counting, config={"x": tune.grid_search([1, 5, 6, 7])}, metric="loss", mode="min",
+            max_concurrent_trials=1, scheduler=AsyncHyperBandScheduler(max_t=9, brackets=1),
+        )  # fmt: skip
+        assert len(tally) == 8
+
+    def test_a_time_budget(self, run):
+        def endless(config):
+            while True:
+                time.sleep(0.01)
+                tune.report(x=1)
+
+        start = time.monotonic()
+        analysis = run(endless, num_samples=3, time_budget_s=0.5)
+        assert time.monotonic() - start < 30
+        assert {trial.status for trial in analysis.trials} == {"TERMINATED"}
+
+    def test_trials_clean_up_when_they_are_stopped(self, run, tmp_path):
+        def tidy(config):
+            try:
+                for step in range(10):
+                    tune.report(step=step)
+            finally:
+                (tmp_path / "tidied").touch()
+
+        run(tidy, stop={"step": 2})
+        assert (tmp_path / "tidied").exists()
+
+
+class TestFailures:
+    def test_an_error_is_the_users_own(self, run):
+        def failing(config):
+            tune.report(x=1)
+            raise KeyError("mine")
+
+        with pytest.raises(tune.TuneError, match="mine") as caught:
+            run(failing)
+        assert isinstance(caught.value.__cause__, KeyError)
+        analysis = run(failing, name="again", raise_on_failed_trial=False)
+        trial = analysis.trials[0]
+        assert trial.status == "ERROR"
+        assert "mine" in Path(trial.error_file).read_text()
+        stored = tune.ExperimentAnalysis(analysis.experiment_path).trials[0]
+        assert isinstance(stored.get_error(), KeyError)
+
+    def test_fail_fast(self, run):
+        def failing(config):
+            raise ValueError(f"at {config['x']}")
+
+        space = {"x": tune.grid_search(list(range(5)))}
+        analysis = run(failing, config=space, fail_fast=True, raise_on_failed_trial=False)
+        assert [trial.status for trial in analysis.trials].count("ERROR") <= 2
+        with pytest.raises(ValueError, match="at 0"):
+            run(failing, name="raised", config=space, fail_fast="raise", max_concurrent_trials=1)
+        with pytest.raises(ValueError, match="max_failures"):
+            run(failing, fail_fast=True, max_failures=3)
+
+    def test_a_missing_metric_is_named(self, run):
+        with pytest.raises(ValueError, match="'accuracy'"):
+            run(square, config={"x": 1}, metric="accuracy", mode="max")
+
+    def test_other_processes_of_a_dead_trial_do_not_matter(self, run):
+        def dying(config):
+            if config["x"] == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            tune.report(x=config["x"])
+
+        analysis = run(
+            dying, config={"x": tune.grid_search([0, 1, 2])}, raise_on_failed_trial=False
+        )
+        assert [t.status for t in analysis.trials] == ["TERMINATED", "ERROR", "TERMINATED"]
+
+
+class TestResources:
+    def test_trials_wait_for_their_resources(self, run):
+        def alone(config):
+            start = time.time()
+            time.sleep(0.1)
+            tune.report(start=start, end=time.time())
+
+        results = last(run(alone, num_samples=2, resources_per_trial={"cpu": 2}))
+        first, second = sorted(results, key=lambda result: result["start"])
+        assert second["start"] >= first["end"]
+
+    def test_a_pretended_gpu_is_shared(self, run):
+        def seeing(config):
+            tune.report(
+                gpus=skate.get_gpu_ids(), visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
+                start=time.time(),
+            )  # fmt: skip
+            time.sleep(0.3)
+            tune.report(end=time.time(), start=0)
+
+        half = run(seeing, num_samples=2, resources_per_trial={"cpu": 1, "gpu": 0.5})
+        for trial in half.trials:
+            frame = half.trial_dataframes[trial.trial_id]
+            assert frame["gpus"][0] == [0]
+            assert frame["visible"][0] == "0"
+        none = run(seeing, name="none", resources_per_trial={"cpu": 1})
+        assert none.trial_dataframes[none.trials[0].trial_id]["visible"][0] == ""
+
+    def test_bundles_for_what_a_trial_starts(self, run):
+        def parent(config):
+            task = skate.remote(lambda: 5)
+            tune.report(value=skate.get(task.remote()))
+
+        bundles = tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 1}])
+        assert last(run(parent, resources_per_trial=bundles))[0]["value"] == 5
+
+    def test_what_can_never_be_met_fails_at_once(self, run):
+        with pytest.raises(tune.TuneError, match=r"8\.0.*skate\.init"):
+            run(square, config={"x": 1}, resources_per_trial={"cpu": 8, "gpu": 2})
+
+    def test_resources_change_while_trials_run(self, run):
+        scheduler = ResourceChangingScheduler()
+        analysis = run(
+            Counter, config={"by": 1}, stop={"training_iteration": 4}, scheduler=scheduler
+        )
+        trial = analysis.trials[0]
+        assert trial.placement_group_factory.required_resources == {"CPU": 2.0}
+        assert trial.last_result["value"] == 4
+
+
+class TestPausing:
+    def test_hyperband(self, run):
+        analysis = run(
+            Counter, config={"by": tune.grid_search(list(range(8)))}, metric="value", mode="max",
+            scheduler=HyperBandScheduler(max_t=4, reduction_factor=2),
+        )  # fmt: skip
+        assert {trial.status for trial in analysis.trials} == {"TERMINATED"}
+        for trial in analysis.trials:
+            result = trial.last_result
+            assert result["value"] == trial.config["by"] * result["training_iteration"]
+        assert analysis.best_config == {"by": 7}
+
+    @pytest.mark.parametrize("synch", [False, True])
+    def test_population_based_training(self, run, synch):
+        scheduler = PopulationBasedTraining(
+            time_attr="training_iteration", perturbation_interval=2, synch=synch,
+            hyperparam_mutations={"by": tune.uniform(0, 10)},
+        )  # fmt: skip
+        analysis = run(
+            Counter, config={"by": tune.grid_search([1.0, 2.0, 3.0, 4.0])}, metric="value",
+            mode="max", stop={"training_iteration": 8}, scheduler=scheduler,
+        )  # fmt: skip
+        assert scheduler._num_perturbations > 0
+        assert [result["training_iteration"] for result in last(analysis)] == [8] * 4
+        changed = [trial for trial in analysis.trials if "perturbed" in trial.experiment_tag]
+        stored = tune.ExperimentAnalysis(analysis.experiment_path)
+        configs = {trial.trial_id: trial.config for trial in stored.trials}
+        assert changed
+        assert all(configs[trial.trial_id] == trial.config for trial in changed)
+
+
+def test_several_experiments(session, tmp_path):
+    trials = tune.run_experiments(
+        {
+            "one": {"run": square, "config": {"x": 1}, "storage_path": tmp_path},
+            "two": {"run": Counter, "config": {"by": 1}, "stop": {"value": 2},
+                    "storage_path": tmp_path, "num_samples": 2},
+        },
+        verbose=0,
+    )  # fmt: skip
+    assert [trial.status for trial in trials] == ["TERMINATED"] * 3
+    assert sorted(os.listdir(tmp_path)) == ["one", "two"]
+
+
+def test_callbacks_hear_everything(run):
+    class Listener(tune.Callback):
+        def __init__(self):
+            self.heard = []
+
+        def setup(self, stop=None, num_samples=None, total_num_samples=None, **info):
+            self.heard.append(f"setup {total_num_samples}")
+
+        def on_trial_start(self, iteration, trials, trial, **info):
+            self.heard.append(f"start {len(trials)}")
+
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            self.heard.append(f"result {result['step']}")
+
+        def on_trial_complete(self, iteration, trials, trial, **info):
+            self.heard.append("complete")
+
+        def on_experiment_end(self, trials, **info):
+            self.heard.append("end")
+
+    listener = Listener()
+    run(square, config={"x": 1}, callbacks=[listener])
+    results = [f"result {step}" for step in range(4)]
+    assert listener.heard == ["setup 1", "start 1", *results, "complete", "end"]
+    with pytest.raises(ValueError, match="instances"):
+        run(square, config={"x": 1}, callbacks=[Listener], name="wrong")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mode": "up"}, {"stop": 5}, {"num_samples": -2}, {"scheduler": 3}, {"search_alg": 3},
+        {"resume": "SOMETIMES"}, {"checkpoint_freq": 2}, {"log_to_file": 7},
+        {"metric": "a", "mode": "min",
+         "scheduler": AsyncHyperBandScheduler(metric="a", mode="min")},
+    ],
+)  # fmt: skip
+def test_wrong_arguments(run, wrong):
+    with pytest.raises((ValueError, TypeError)):
+        run(square, config={"x": 1}, **wrong)
+
+
+def test_reports_outside_of_a_trial_say_where_they_belong():
+    with pytest.raises(RuntimeError, match="trial"):
+        tune.report(loss=1)

@@ -1,0 +1,258 @@
+"""One contract for all searchers, and the wrappers around them."""
+
+import math
+
+import pytest
+
+from skate import tune
+from skate.tune.search import ConcurrencyLimiter, Repeater, Searcher, create_searcher
+from skate.tune.search.bayesopt import BayesOptSearch
+from skate.tune.search.hyperopt import HyperOptSearch
+from skate.tune.search.optuna import OptunaSearch
+
+SPACE = {"x": tune.uniform(0, 10), "n": {"y": tune.uniform(-1, 1)}, "constant": 5}
+
+
+def optuna(**options):
+    return OptunaSearch(seed=1, **options)
+
+
+def hyperopt(**options):
+    return HyperOptSearch(random_state_seed=1, n_initial_points=5, **options)
+
+
+def bayesopt(**options):
+    return BayesOptSearch(random_search_steps=3, patience=50, skip_duplicate=False, **options)
+
+
+SEARCHERS = [optuna, hyperopt, bayesopt]
+ROUNDS = {optuna: 40, hyperopt: 40, bayesopt: 7}  # a Gaussian process thinks for a second
+
+
+def loss(config):
+    return (config["x"] - 3) ** 2 + config["n"]["y"] ** 2
+
+
+def result(config, step=1):
+    return {"loss": loss(config), "training_iteration": step}
+
+
+def search(searcher, rounds, start=0):
+    found = []
+    for number in range(start, start + rounds):
+        config = searcher.suggest(f"t{number}")
+        searcher.on_trial_result(f"t{number}", result(config))
+        searcher.on_trial_complete(f"t{number}", result(config))
+        found.append(config)
+    return found
+
+
+@pytest.fixture(params=SEARCHERS)
+def make(request):
+    def made(space=SPACE, metric="loss", mode="min", **options):
+        searcher = request.param(**options)
+        assert searcher.set_search_properties(metric, mode, space)
+        return searcher
+
+    made.rounds = ROUNDS[request.param]
+    return made
+
+
+class TestContract:
+    def test_suggestions_are_within_the_space(self, make):
+        for config in search(make(), 4):
+            assert 0 <= config["x"] <= 10
+            assert -1 <= config["n"]["y"] <= 1
+
+    def test_it_finds_what_is_good(self, make):
+        assert min(loss(config) for config in search(make(), make.rounds)) < 6
+
+    def test_given_points_come_first_in_their_order(self, make):
+        points = [{"x": 1.0, "n": {"y": 0.5}}, {"x": 2.0, "n": {"y": -0.5}}]
+        first = search(make(points_to_evaluate=points), 2)
+        for config, point in zip(first, points, strict=True):
+            assert config["x"] == point["x"]
+            assert config["n"] == point["n"]
+
+    def test_going_on_from_a_file_is_going_on(self, make, tmp_path):
+        whole = make()
+        search(whole, 5)
+        whole.save(str(tmp_path / "state"))
+        restored = make()
+        restored.restore(str(tmp_path / "state"))
+        assert search(restored, 2, start=5) == search(whole, 2, start=5)
+
+    def test_failures_and_unknown_trials_are_no_problem(self, make):
+        searcher = make()
+        searcher.suggest("a")
+        searcher.on_trial_complete("a", error=True)
+        searcher.on_trial_complete("nobody", {"loss": 1.0})
+        searcher.suggest("b")
+        searcher.on_trial_complete("b", {"loss": math.nan, "training_iteration": 1})
+        assert searcher.suggest("c") is not None
+
+    def test_a_space_is_taken_once(self, make):
+        assert not make().set_search_properties("loss", "min", SPACE)
+
+    def test_no_metric_no_space(self, make):
+        with pytest.raises(RuntimeError, match="metric"):
+            make(metric=None, mode=None).suggest("a")
+
+    def test_grids_are_refused(self, make):
+        with pytest.raises(ValueError, match="grid"):
+            make(space={"x": tune.grid_search([1, 2])})
+
+    def test_more_is_better_with_max(self, make):
+        searcher = make(space={"x": tune.uniform(0, 10)}, mode="max")
+        values = []
+        for number in range(make.rounds):
+            values.append(searcher.suggest(str(number))["x"])
+            searcher.on_trial_complete(str(number), {"loss": values[-1], "training_iteration": 1})
+        assert sum(values[-4:]) / 4 > 5
+
+
+class TestOptuna:
+    def test_every_kind_of_domain(self):
+        space = {
+            "a": tune.quniform(0, 1, 0.25), "b": tune.randint(1, 5), "c": tune.qrandint(2, 8, 2),
+            "d": tune.lograndint(1, 100), "e": tune.choice(["x", "y"]), "f": tune.loguniform(1, 9),
+            "g": tune.qloguniform(2, 8, 2), "h": tune.sample_from(lambda: 1),
+        }  # fmt: skip
+        with pytest.raises(ValueError, match="'z'"):
+            optuna(metric="loss", mode="min", space={"z": tune.randn(0, 1)})
+        searcher = optuna(metric="loss", mode="min", space=space)
+        for number in range(20):
+            config = searcher.suggest(str(number))
+            assert config["a"] % 0.25 == 0
+            assert 1 <= config["b"] <= 4
+            assert config["c"] in (2, 4, 6, 8)
+            assert 1 <= config["d"] < 100
+            assert config["e"] in "xy"
+            assert 1 <= config["f"] <= 9
+            assert config["g"] % 2 == 0
+            assert "h" not in config
+
+    def test_define_by_run(self):
+        def space(trial):
+            kind = trial.suggest_categorical("kind", ["a", "b"])
+            if kind == "a":
+                trial.suggest_float("n/x", 0, 1)
+            return {"constant": 3}
+
+        searcher = optuna(space=space, metric="loss", mode="min")
+        for number in range(8):
+            config = searcher.suggest(str(number))
+            assert config["constant"] == 3
+            assert ("n" in config) == (config["kind"] == "a")
+        with pytest.raises(TypeError, match="function"):
+            searcher.add_evaluated_point({"kind": "a"}, 1.0)
+
+    def test_known_points(self):
+        points = [{"x": 3.0, "n": {"y": 0.0}}, {"x": 9.0, "n": {"y": 1.0}}]
+        searcher = optuna(points_to_evaluate=points, evaluated_rewards=[0.0, 37.0])
+        searcher.set_search_properties("loss", "min", SPACE)
+        assert [trial.value for trial in searcher._ot_study.trials] == [0.0, 37.0]
+        with pytest.raises(ValueError, match="one evaluated reward per point"):
+            optuna(points_to_evaluate=points, evaluated_rewards=[1.0])
+
+    def test_several_objectives(self):
+        searcher = optuna(metric=["a", "b"], mode=["min", "max"], space={"x": tune.uniform(0, 1)})
+        searcher.suggest("t")
+        searcher.on_trial_result("t", {"a": 1, "b": 2, "training_iteration": 1})
+        searcher.on_trial_complete("t", {"a": 1, "b": 2})
+        assert searcher._ot_study.trials[0].values == [1, 2]
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"sampler": 3}, {"storage": "x"}, {"mode": "up"}, {"metric": ["a"], "mode": "min"}],
+    )
+    def test_wrong_arguments(self, wrong):
+        with pytest.raises((TypeError, ValueError)):
+            OptunaSearch(**wrong)
+
+
+def test_hyperopt_conditional_spaces():
+    space = {
+        "model": tune.choice([{"kind": "a", "x": tune.uniform(0, 1)}, {"kind": "b"}]),
+        "k": tune.randint(1, 4),
+        "q": tune.qrandint(2, 8, 2),
+    }
+    searcher = hyperopt(metric="loss", mode="min", space=space)
+    kinds = set()
+    for number in range(15):
+        config = searcher.suggest(str(number))
+        kinds.add(config["model"]["kind"])
+        assert ("x" in config["model"]) == (config["model"]["kind"] == "a")
+        assert config["k"] in (1, 2, 3)
+        assert config["q"] in (2, 4, 6, 8)
+    assert kinds == {"a", "b"}
+
+
+def test_bayesopt_ends_when_it_repeats_itself():
+    searcher = BayesOptSearch(
+        {"x": (0, 1)}, metric="m", mode="max", patience=2, skip_duplicate=False,
+        points_to_evaluate=[{"x": 0.5}] * 3,
+    )  # fmt: skip
+    assert [searcher.suggest(str(n)) for n in range(3)][-1] == Searcher.FINISHED
+    with pytest.raises(ValueError, match="'ei'"):
+        BayesOptSearch(utility_kwargs={"kind": "guess"})
+
+
+class Counting(Searcher):
+    """Suggests 0, 1, 2 …, and notes what it hears."""
+
+    def __init__(self):
+        super().__init__("loss", "min")
+        self.made, self.heard = 0, {}
+
+    def suggest(self, trial_id):
+        self.made += 1
+        return {"x": self.made - 1}
+
+    def on_trial_complete(self, trial_id, result=None, error=False):
+        self.heard[trial_id] = (result, error)
+
+
+class TestWrappers:
+    def test_a_limit(self):
+        limited = ConcurrencyLimiter(Counting(), max_concurrent=2)
+        assert [limited.suggest(name) for name in "abc"] == [{"x": 0}, {"x": 1}, None]
+        limited.on_trial_complete("a", {"loss": 1})
+        assert limited.suggest("c") == {"x": 2}
+        assert limited.metric == "loss"
+        limited.on_pause("c")
+        assert limited.suggest("d") is not None
+
+    def test_batches_are_told_together(self):
+        limited = ConcurrencyLimiter(Counting(), max_concurrent=2, batch=True)
+        limited.suggest("a")
+        limited.suggest("b")
+        limited.on_trial_complete("a", {"loss": 1})
+        assert limited.searcher.heard == {}
+        assert limited.suggest("c") is None
+        limited.on_trial_complete("b", {"loss": 2})
+        assert set(limited.searcher.heard) == {"a", "b"}
+        assert limited.suggest("c") is not None
+
+    def test_repetitions_are_told_as_their_mean(self):
+        repeated = Repeater(Counting(), repeat=3)
+        configs = [repeated.suggest(name) for name in "abcd"]
+        assert [c["x"] for c in configs] == [0, 0, 0, 1]
+        assert [c["__trial_index__"] for c in configs] == [0, 1, 2, 0]
+        for name, value in zip("abc", (1.0, 2.0, 6.0), strict=True):
+            repeated.on_trial_complete(name, {"loss": value})
+        assert repeated.searcher.heard["a"][0]["loss"] == 3.0
+
+    def test_wrong_arguments(self):
+        with pytest.raises(TypeError):
+            ConcurrencyLimiter("optuna", 1)
+        with pytest.raises(ValueError, match="from 1"):
+            ConcurrencyLimiter(Counting(), 0)
+        with pytest.raises(ValueError, match="from 1"):
+            Repeater(Counting(), 0)
+
+
+def test_searchers_by_name():
+    assert isinstance(create_searcher("optuna", metric="a", mode="min"), OptunaSearch)
+    with pytest.raises(ValueError, match="hyperopt"):
+        create_searcher("nonsense")

@@ -1,0 +1,134 @@
+"""Trainers as trials, callbacks of other libraries, and the engine without processes."""
+
+import numpy as np
+import pytest
+
+import skate
+from skate import tune
+from skate.train import ScalingConfig
+from skate.train.data_parallel_trainer import DataParallelTrainer
+from skate.tune.schedulers import ASHAScheduler
+
+
+def loop(config):
+    from skate import train
+
+    start = train.get_checkpoint()
+    first = start.to_dict()["step"] + 1 if start else 0
+    for step in range(first, 3):
+        made = train.Checkpoint.from_dict({"step": step})
+        size = train.get_context().get_world_size()
+        train.report({"loss": config["lr"] / (step + 1), "size": size}, checkpoint=made)
+
+
+def test_a_trainer_is_tuned(session, tmp_path):
+    trainer = DataParallelTrainer(
+        loop,
+        train_loop_config={"lr": 1.0, "other": 2},
+        scaling_config=ScalingConfig(num_workers=2),
+    )
+    grid = tune.Tuner(
+        trainer,
+        param_space={"train_loop_config": {"lr": tune.grid_search([1.0, 2.0])}},
+        tune_config=tune.TuneConfig(metric="loss", mode="min", scheduler=ASHAScheduler(max_t=3)),
+        run_config=tune.RunConfig(storage_path=tmp_path, name="search", verbose=0),
+    ).fit()
+    assert not grid.errors
+    best = grid.get_best_result()
+    assert best.config == {"train_loop_config": {"lr": 1.0}}
+    assert best.metrics["size"] == 2
+    assert best.checkpoint.to_dict() == {"step": 2}
+
+
+def test_boosting_libraries_report(run):
+    rng = np.random.default_rng(0)
+    data, labels = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+
+    def with_xgboost(config):
+        import xgboost
+
+        from skate.tune.integration.xgboost import TuneReportCheckpointCallback
+
+        matrix = xgboost.DMatrix(data, labels)
+        xgboost.train(
+            {"objective": "binary:logistic", "nthread": 1}, matrix, 3, evals=[(matrix, "eval")],
+            verbose_eval=False,
+            callbacks=[TuneReportCheckpointCallback({"loss": "eval-logloss"}, frequency=2)],
+        )  # fmt: skip
+
+    def with_lightgbm(config):
+        import lightgbm
+
+        from skate.tune.integration.lightgbm import TuneReportCheckpointCallback
+
+        dataset = lightgbm.Dataset(data, labels)
+        lightgbm.train(
+            {"objective": "binary", "verbose": -1, "num_threads": 1}, dataset, 3,
+            valid_sets=[dataset], valid_names=["eval"],
+            callbacks=[TuneReportCheckpointCallback({"loss": "eval-binary_logloss"})],
+        )  # fmt: skip
+
+    for function, count in ((with_xgboost, 2), (with_lightgbm, 1)):
+        trial = run(function, name=function.__name__).trials[0]
+        assert 0 < trial.last_result["loss"] < 1
+        assert len(trial.get_best_checkpoints()) == count
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_reports(run):
+    def with_lightning(config):
+        import lightning.pytorch as lightning
+        import torch
+
+        from skate.tune.integration.pytorch_lightning import TuneReportCheckpointCallback
+
+        class Model(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(2, 1)
+
+            def training_step(self, batch, index):
+                return self.layer(batch[0]).square().mean()
+
+            def validation_step(self, batch, index):
+                self.log("val_loss", self.layer(batch[0]).square().mean())
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        loader = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(torch.randn(8, 2)), batch_size=4
+        )
+        trainer = lightning.Trainer(
+            max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+            enable_progress_bar=False, enable_model_summary=False,
+            callbacks=[TuneReportCheckpointCallback({"loss": "val_loss"}, filename="model.ckpt")],
+        )  # fmt: skip
+        trainer.fit(Model(), loader, loader)
+
+    trial = run(with_lightning).trials[0]
+    assert trial.last_result["training_iteration"] == 2
+    assert len(trial.get_best_checkpoints()) == 2
+
+
+def test_wrong_hooks_are_named():
+    from skate.tune.integration.pytorch_lightning import TuneReportCallback
+
+    with pytest.raises(ValueError, match="'sometimes'"):
+        TuneReportCallback(on="sometimes")
+
+
+def test_without_processes(tmp_path):
+    def objective(config):
+        for step in range(3):
+            tune.report({"loss": config["x"] + step}, checkpoint=tune.Checkpoint.from_dict({}))
+
+    skate.init(engine="inline", num_cpus=2)
+    try:
+        analysis = tune.run(
+            objective, config={"x": tune.grid_search([1, 2, 3])}, storage_path=tmp_path,
+            metric="loss", mode="min", scheduler=ASHAScheduler(max_t=3, reduction_factor=2),
+        )  # fmt: skip
+    finally:
+        skate.shutdown()
+    assert analysis.best_config == {"x": 1}
