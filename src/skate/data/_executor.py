@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,8 @@ SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is n
 def execute(node: plan.Node, stats: ExecutionStats | None = None) -> Iterator[Bundle]:
     """Run the plan; bundles come in order, as they are asked for."""
     stats = stats if stats is not None else ExecutionStats()
-    run = Run(stats, DataContext.get_current())
     progress = Progress(stats)
+    run = Run(stats, DataContext.get_current(), progress.update)
     try:
         for bundle in run.stream(optimise(node)):
             stats.rows += bundle.rows
@@ -95,9 +95,12 @@ class Meter:
 class Run:
     """One execution."""
 
-    def __init__(self, stats: ExecutionStats, context: DataContext) -> None:
+    def __init__(
+        self, stats: ExecutionStats, context: DataContext, show: Callable[[], None]
+    ) -> None:
         self.stats = stats
         self.context = context
+        self._show = show
         self._errors = 0
 
     def stream(self, node: plan.Node, ahead: bool = True) -> Iterator[Bundle]:
@@ -162,7 +165,7 @@ class Run:
         chain = Chain(fused.steps, "->".join(fused.names))
         stats = self.stats.stage(chain.name, "driver")
         if count <= 1:
-            return chain_here(chain, stats, items)
+            return chain_here(chain, stats, items, self._may_fail)
         stage = Stage(Threads(chain), stats, 0, self._may_fail)
         return self._loop(items, [stage])
 
@@ -187,12 +190,13 @@ class Run:
         try:
             while True:
                 self._advance(items, stages, limit)
+                self._show()
                 if last.finished:
                     yield last.finished.popleft()
                 elif last.exhausted:
                     return
                 else:
-                    _await_any(stages)
+                    _await_any([stage for stage in stages if not stage.is_full(limit)])
         finally:
             for stage in stages:
                 stage.close()
@@ -203,7 +207,7 @@ class Run:
     def _advance(self, items: Iterator[Any], stages: list[Stage], limit: float) -> None:
         for number in reversed(range(len(stages))):
             stage = stages[number]
-            stage.harvest()
+            stage.harvest(limit)
             before = stages[number - 1] if number else None
             while stage.has_room(limit):
                 if before is None:

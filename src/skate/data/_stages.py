@@ -140,9 +140,12 @@ class Tasks:
         options = {"num_cpus": 0, **options, "name": chain.name}
         self._stream = skate.remote(stream).options(**_STREAMING, **options)
         self.window = strategy.size or _tasks_at_a_time()
+        # One or two wait in workers for their turn, unless the user has said how many may run.
+        self._most = self.window + (1 if self.window < 4 else 2)
+        self._most_running = strategy.size or self._most
 
-    def has_room(self, running: int) -> bool:
-        return running < self.window + (1 if self.window < 4 else 2)
+    def has_room(self, running: int, finished: int) -> bool:
+        return running < self._most_running and running + finished < self._most
 
     def submit(self, payloads: Sequence[Any]) -> Job:
         return RemoteJob(self._stream.remote(*payloads))
@@ -182,8 +185,6 @@ class Actors:
         self.strategy = strategy
         self.depth = strategy.max_tasks_in_flight_per_actor
         self.load: dict[Any, int] = {}
-        for _ in range(strategy.initial_size):
-            self._grow()
         self.window = strategy.max_size * self.depth
 
     def _grow(self) -> Any:
@@ -191,10 +192,12 @@ class Actors:
         self.load[actor] = 0
         return actor
 
-    def has_room(self, running: int) -> bool:
-        return running < self.window
+    def has_room(self, running: int, finished: int) -> bool:
+        return running + finished < self.window
 
     def submit(self, payloads: Sequence[Any]) -> Job:
+        while len(self.load) < self.strategy.initial_size:  # not before there is work
+            self._grow()
         actor = min(self.load, key=self.load.__getitem__)
         if self.load[actor] > 0 and len(self.load) < self.strategy.max_size:
             actor = self._grow()
@@ -223,8 +226,8 @@ class Threads:
         self.window = driver_threads()
         self._pool: ThreadPoolExecutor | None = None
 
-    def has_room(self, running: int) -> bool:
-        return running <= self.window
+    def has_room(self, running: int, finished: int) -> bool:
+        return running + finished <= self.window
 
     def submit(self, payloads: Sequence[Any]) -> Job:
         if self._pool is None:
@@ -250,7 +253,7 @@ class Stage:
         workers: Tasks | Actors | Threads,
         stats: StageStats,
         min_rows: int,
-        errors_left: Callable[[], bool],
+        may_fail: Callable[[], bool],
     ) -> None:
         self.workers = workers
         self.stats = stats
@@ -260,14 +263,20 @@ class Stage:
         self.input_ended = False
         self._waiting: list[Any] = []
         self._rows = 0
-        self._may_fail = errors_left
+        self._may_fail = may_fail
+        self._empty: Bundle | None = None  # a block without rows, for its columns
+        self._had_rows = False
 
     def has_room(self, limit_bytes: float) -> bool:
-        if self.input_ended:
+        if self.input_ended or self.is_full(limit_bytes):
             return False
-        if self.finished and sum(bundle.size for bundle in self.finished) > limit_bytes:
-            return False
-        return self.workers.has_room(len(self.running) + len(self.finished))
+        return self.workers.has_room(len(self.running), len(self.finished))
+
+    def is_full(self, limit_bytes: float) -> bool:
+        """Whether enough waits for the next stage: then jobs that run are held back as well."""
+        if len(self.finished) > self.workers.window + 1:
+            return True
+        return bool(self.finished) and sum(b.size for b in self.finished) > limit_bytes
 
     def add(self, item: Bundle | ReadTask) -> None:
         """Take input; small blocks are collected until they make a batch."""
@@ -295,6 +304,7 @@ class Stage:
             self._flush()
             if isinstance(self.workers, Actors):
                 self.workers.shrink()
+            self._show_columns()
 
     def _flush(self) -> None:
         if self._waiting:
@@ -302,9 +312,9 @@ class Stage:
             self.running.append(self.workers.submit(payloads))
             self._waiting, self._rows = [], 0
 
-    def harvest(self) -> None:
-        """Move what is finished, in order, to `finished`."""
-        while self.running:
+    def harvest(self, limit_bytes: float) -> None:
+        """Move what is finished, in order, to `finished`, as long as there is room."""
+        while self.running and not self.is_full(limit_bytes):
             head = self.running[0]
             try:
                 found = head.poll(self.stats)
@@ -312,13 +322,30 @@ class Stage:
                 if not self._may_fail():
                     raise
                 head.done, found = True, []
-            self.finished.extend(bundle for bundle in found if bundle.rows)
+            for bundle in found:
+                self._take(bundle)
             if not found and not head.done:
                 return
             if head.done:
                 self.running.popleft()
                 if self.input_ended and isinstance(self.workers, Actors):
                     self.workers.shrink()
+
+        self._show_columns()
+
+    def _take(self, bundle: Bundle) -> None:
+        if bundle.rows:
+            self._had_rows = True
+            self.finished.append(bundle)
+        else:
+            self._empty = bundle
+
+    def _show_columns(self) -> None:
+        """Where no row is left, an empty block at the end still says which columns there are."""
+        over = self.input_ended and not self.running
+        if over and not self._had_rows and self._empty is not None:
+            self.finished.append(self._empty)
+            self._empty = None
 
     @property
     def exhausted(self) -> bool:
@@ -332,14 +359,32 @@ class Stage:
 
 
 def chain_here(
-    chain: Chain, stats: StageStats, items: Iterator[Bundle | ReadTask]
+    chain: Chain,
+    stats: StageStats,
+    items: Iterator[Bundle | ReadTask],
+    may_fail: Callable[[], bool],
 ) -> Iterator[Bundle]:
     """A chain without any concurrency: for blocks that are here already."""
+    empty: Block | None = None
+    had_rows = False
     for item in items:
-        payload = item.get() if isinstance(item, Bundle) else item
+        try:
+            for block in _timed(chain([item.get() if isinstance(item, Bundle) else item]), stats):
+                if block.num_rows:
+                    had_rows = True
+                    yield bundle_of(block)
+                else:
+                    empty = block
+        except Exception:
+            if not may_fail():
+                raise
+    if empty is not None and not had_rows:
+        yield bundle_of(empty)
+
+
+def _timed(blocks: Iterator[Block], stats: StageStats) -> Iterator[Block]:
+    start = time.perf_counter()
+    for block in blocks:
+        stats.add(block.num_rows, block.nbytes, time.perf_counter() - start)
+        yield block
         start = time.perf_counter()
-        for block in chain([payload]):
-            stats.add(block.num_rows, block.nbytes, time.perf_counter() - start)
-            if block.num_rows:
-                yield bundle_of(block)
-            start = time.perf_counter()

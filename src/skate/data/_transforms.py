@@ -6,6 +6,7 @@ tasks, or blocks of the stage before.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from skate.data._blocks import (
 )
 from skate.data._context import DataContext
 from skate.data._tensors import column_of_array
-from skate.data._udf import FunctionError, UserFunction
+from skate.data._udf import FunctionError, UserFunction, iterated
 
 Step = Callable[[Iterator[Block]], Iterator[Block]]
 
@@ -74,8 +75,8 @@ class Chain:
         """The block in pieces that are not too large."""
         rows = block.num_rows
         count = max(1, min(rows, round(block.nbytes / self.max_bytes)))
-        step = -(-rows // count)
-        return (block.slice(start, step) for start in range(0, rows, step or 1))
+        step = max(1, -(-rows // count))
+        return (block.slice(start, step) for start in range(0, max(1, rows), step))
 
     def load(self) -> None:
         """Make the instances of the user's classes now."""
@@ -97,32 +98,31 @@ def add_note(error: BaseException, note: str) -> None:
     """Shown below the error's message; Python 3.10 has no notes, there it joins the message."""
     if hasattr(error, "add_note"):
         error.add_note(note)
-    elif error.args and isinstance(error.args[0], str):
-        error.args = (f"{error.args[0]}\n{note}", *error.args[1:])
+    elif not error.args or isinstance(error.args[0], str):
+        first = f"{error.args[0]}\n{note}" if error.args else note
+        error.args = (first, *error.args[1:])
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
-def _blame(failure: FunctionError, operator: str) -> BaseException:
+def blame(failure: FunctionError, operator: str, is_batch: bool = False) -> BaseException:
     """The user's own exception, with the operator and the input that it failed on."""
     cause = failure.__cause__
     if cause is None:
         return failure
-    text = _describe(failure.value)
-    add_note(cause, f"in {operator}, on {text}")
+    add_note(cause, f"in {operator}, on {_describe(failure.value, is_batch)}")
     if isinstance(cause, ValueError) and "read-only" in str(cause):
         add_note(cause, "batches are views on shared memory; zero_copy_batch=False gives copies")
     return cause
 
 
-def _describe(value: Any) -> str:
-    if (
-        isinstance(value, dict)
-        and value
-        and all(isinstance(v, np.ndarray) for v in value.values())
-    ):
-        rows = len(next(iter(value.values())))
-        return f"a batch of {rows} rows with the columns {list(value)}"
-    text = repr(value)
-    return f"the row {text if len(text) <= 200 else text[:197] + '...'}"
+def _describe(value: Any, is_batch: bool = False) -> str:
+    if not is_batch:
+        text = repr(value)
+        return f"the row {text if len(text) <= 200 else text[:197] + '...'}"
+    names = getattr(value, "column_names", None) or list(getattr(value, "columns", value))
+    rows = len(next(iter(value.values()), ())) if isinstance(value, Mapping) else len(value)
+    return f"a batch of {rows} rows with the columns {list(names)}"
 
 
 # -- functions of rows --------------------------------------------------------------------------
@@ -133,46 +133,46 @@ def _block_limit() -> int:
 
 
 @dataclass(frozen=True)
-class MapRows:
+class _RowStep(ABC):
+    """A function of rows that makes new ones."""
+
     udf: UserFunction
     name: str
     max_bytes: int = field(default_factory=_block_limit)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            for rows in portions(self._results(block), self.max_bytes):
+            for rows in portions(self._blamed(rows_of(block, plain=False)), self.max_bytes):
                 yield block_of_rows(rows)
 
-    def _results(self, block: Block) -> Iterator[Any]:
+    def _blamed(self, rows: Iterator[Any]) -> Iterator[Any]:
         try:
-            for row, result in self.udf.results(rows_of(block, plain=False)):
-                if result is None:
-                    raise ValueError(
-                        f"{self.name} returned None for {_describe(row)}; it must return a row "
-                        "(did you forget `return`?)"
-                    )
-                yield result
+            yield from self._outputs(rows)
         except FunctionError as failure:
-            raise _blame(failure, self.name) from None
+            raise blame(failure, self.name) from None
+
+    @abstractmethod
+    def _outputs(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """The new rows."""
 
 
 @dataclass(frozen=True)
-class FlatMapRows:
-    udf: UserFunction
-    name: str
-    max_bytes: int = field(default_factory=_block_limit)
+class MapRows(_RowStep):
+    def _outputs(self, rows: Iterator[Any]) -> Iterator[Any]:
+        for row, result in self.udf.results(rows):
+            if result is None:
+                raise ValueError(
+                    f"{self.name} returned None for {_describe(row)}; it must return a row "
+                    "(did you forget `return`?)"
+                )
+            yield result
 
-    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        for block in blocks:
-            for rows in portions(self._results(block), self.max_bytes):
-                yield block_of_rows(rows)
 
-    def _results(self, block: Block) -> Iterator[Any]:
-        try:
-            for _, result in self.udf.results(rows_of(block, plain=False)):
-                yield from result
-        except FunctionError as failure:
-            raise _blame(failure, self.name) from None
+@dataclass(frozen=True)
+class FlatMapRows(_RowStep):
+    def _outputs(self, rows: Iterator[Any]) -> Iterator[Any]:
+        for row, result in self.udf.results(rows):
+            yield from iterated(row, result)
 
 
 @dataclass(frozen=True)
@@ -186,22 +186,24 @@ class FilterRows:
                 results = self.udf.results(rows_of(block, plain=False))
                 keep = [bool(result) for _, result in results]
             except FunctionError as failure:
-                raise _blame(failure, self.name) from None
+                raise blame(failure, self.name) from None
             yield block.filter(pa.array(keep, pa.bool_()))
 
 
 def portions(results: Iterator[Any], max_bytes: int, every: int = 16) -> Iterator[list[Any]]:
     """The results in lists of at most about `max_bytes`: a function may make much of little. To
-    be quick, only one of `every` is measured."""
+    be quick, only one of `every` is measured, unless they are large."""
     portion: list[Any] = []
-    size = 0
-    for number, result in enumerate(results):
+    size, step = 0, every
+    for result in results:
+        if len(portion) % step == 0:
+            weight = bytes_of(result)
+            step = every if weight * every * 4 < max_bytes else 1
+            size += weight * step
         portion.append(result)
-        if number % every == 0:
-            size += every * bytes_of(result)
-            if size >= max_bytes:
-                yield portion
-                portion, size = [], 0
+        if size >= max_bytes:
+            yield portion
+            portion, size, step = [], 0, every
     if portion:
         yield portion
 
@@ -251,13 +253,13 @@ class MapBatches:
         if not self.zero_copy:
             batches = map(_copied, batches)
         try:
-            for _, result in self.udf.results(batches):
+            for batch, result in self.udf.results(batches):
                 if hasattr(result, "__next__"):
-                    yield from result
+                    yield from iterated(batch, result)
                 else:
                     yield result
         except FunctionError as failure:
-            raise _blame(failure, self.name) from None
+            raise blame(failure, self.name, is_batch=True) from None
 
 
 def slices(block: Block, batch_size: int | None, batch_format: str) -> Iterator[Batch]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -35,13 +37,14 @@ class UserFunction:
         self.constructor_args = tuple(constructor_args or ())
         self.constructor_kwargs = dict(constructor_kwargs or {})
         self._instance: Callable[..., Any] | None = None
+        self._events: EventLoop | None = None
 
     @property
     def name(self) -> str:
         return name_of(self.fn)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_instance": None}
+        return {**self.__dict__, "_instance": None, "_events": None}
 
     def load(self) -> Callable[..., Any]:
         if self._instance is None:
@@ -57,7 +60,8 @@ class UserFunction:
         inputs at a time."""
         call = self.load()
         if _is_async(call):
-            yield from _gathered(call, inputs, self.args, self.kwargs)
+            self._events = self._events or EventLoop()
+            yield from _overlapping(call, inputs, self.args, self.kwargs, self._events)
             return
         args, kwargs = self.args, self.kwargs
         for value in inputs:
@@ -91,10 +95,50 @@ def _is_async(call: Callable[..., Any]) -> bool:
     return False
 
 
-def _gathered(
-    call: Callable[..., Any], inputs: Iterable[Any], args: Any, kwargs: Any
+def iterated(value: Any, results: Iterable[Any]) -> Iterator[Any]:
+    """What a generator gives for an input; its errors are the function's."""
+    iterator = iter(results)
+    while True:
+        try:
+            result = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise FunctionError(value) from error
+        yield result
+
+
+class EventLoop:
+    """An event loop in a thread of its own, for all calls of one function: clients and queues
+    that an async class keeps belong to the loop that they were made in."""
+
+    def __init__(self) -> None:
+        import asyncio
+        import threading
+
+        self.loop = asyncio.new_event_loop()
+        thread = threading.Thread(
+            target=_run_loop, args=(self.loop,), name="skate-data-async", daemon=True
+        )
+        thread.start()
+        weakref.finalize(self, self.loop.call_soon_threadsafe, self.loop.stop)
+
+    def start(self, coroutine: Any) -> Any:
+        """A future of the coroutine."""
+        import asyncio
+
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+
+def _run_loop(loop: Any) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+def _overlapping(
+    call: Callable[..., Any], inputs: Iterable[Any], args: Any, kwargs: Any, events: EventLoop
 ) -> Iterator[tuple[Any, Any]]:
-    import asyncio
+    """As `results`: in order, with several calls under way."""
 
     async def one(value: Any) -> Any:
         try:
@@ -105,13 +149,16 @@ def _gathered(
         except Exception as error:
             raise FunctionError(value) from error
 
-    async def several(values: list[Any]) -> list[Any]:
-        return await asyncio.gather(*map(one, values))
-
-    loop = asyncio.new_event_loop()
+    waiting: deque[tuple[Any, Any]] = deque()
     remaining = iter(inputs)
     try:
-        while window := list(islice(remaining, ASYNC_WINDOW)):
-            yield from zip(window, loop.run_until_complete(several(window)), strict=True)
+        while True:
+            for value in islice(remaining, ASYNC_WINDOW - len(waiting)):
+                waiting.append((value, events.start(one(value))))
+            if not waiting:
+                return
+            value, future = waiting.popleft()
+            yield value, future.result()
     finally:
-        loop.close()
+        for _, future in waiting:
+            future.cancel()

@@ -25,7 +25,7 @@ from skate.data._blocks import (
 from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
 from skate.data._exchange import Streams, collect, dealt, hashed, sort_table
-from skate.data._transforms import _blame
+from skate.data._transforms import blame
 from skate.data._udf import FunctionError, UserFunction
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class MapGroups:
             for _, result in self.udf.results(groups):
                 yield from result if hasattr(result, "__next__") else [result]
         except FunctionError as failure:
-            raise _blame(failure, self.name) from None
+            raise blame(failure, self.name, is_batch=True) from None
 
 
 class GroupedData:

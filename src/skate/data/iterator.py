@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -111,7 +112,8 @@ def split_iterators(dataset: Consuming, n: int, uneven: str) -> list[DataIterato
     rows and none is lost ("repeat")."""
     if n < 1:
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
-    coordinator = skate.remote(Coordinator).remote(dataset, n, uneven)
+    context = DataContext.get_current()
+    coordinator = skate.remote(Coordinator).remote(dataset, n, uneven, context)
     return [Part(coordinator, number, n) for number in range(n)]
 
 
@@ -119,13 +121,14 @@ class Coordinator:
     """Runs the plan, and deals out the blocks. An async actor: its methods share one loop and
     need no locks; the plan itself runs in a thread, one block at a time."""
 
-    def __init__(self, dataset: Dataset, n: int, uneven: str) -> None:
+    def __init__(self, dataset: Dataset, n: int, uneven: str, context: DataContext) -> None:
         self._dataset = dataset
         self._n = n
         self._uneven = uneven
+        self._context = context
         self._changed = asyncio.Condition()
         self._epoch = -1
-        self._asked: set[int] = set()
+        self._gone: set[int] = set()  # parts that ask for the next epoch already
         self._blocks: Iterator[Block] = iter(())
         self._queues: list[deque[Block]] = []
         self._left: Block | None = None
@@ -144,7 +147,7 @@ class Coordinator:
         async with self._changed:
             await self._begin(number, epoch)
             while True:
-                if epoch < self._epoch:
+                if epoch < self._epoch or number in self._gone:
                     return None
                 if self._queues[number]:
                     self._changed.notify_all()
@@ -162,20 +165,29 @@ class Coordinator:
         """Wait until all parts have asked for this epoch."""
         if epoch <= self._epoch:
             return
-        self._asked.add(number)
-        if len(self._asked) == self._n:
-            self._asked.clear()
+        self._gone.add(number)
+        self._changed.notify_all()  # nobody waits for this part's queue any more
+        if len(self._gone) == self._n:
+            await self._changed.wait_for(lambda: not self._working)
+            await asyncio.to_thread(_close, self._blocks)
+            self._gone.clear()
             self._epoch = epoch
-            self._blocks = self._dataset._blocks()
+            self._blocks = self._executed()
             self._queues = [deque() for _ in range(self._n)]
             self._left, self._ended, self._error = None, False, None
             self._changed.notify_all()
         await self._changed.wait_for(lambda: self._epoch >= epoch)
 
+    def _executed(self) -> Iterator[Block]:
+        """The blocks of one epoch, with the settings of the process that made the split."""
+        with DataContext.current(self._context):
+            yield from self._dataset._blocks()
+
     def _has_room(self, number: int) -> bool:
         if self._uneven == "keep":
             return True
-        return all(len(queue) < AHEAD or i == number for i, queue in enumerate(self._queues))
+        others = set(range(self._n)) - self._gone - {number}
+        return all(len(self._queues[part]) < AHEAD for part in others)
 
     async def _pull(self, number: int) -> None:
         """Get one block, without the lock, and deal it out."""
@@ -200,20 +212,32 @@ class Coordinator:
             self._ended = True
             self._deal_rest()
         elif self._uneven == "keep":
-            self._queues[number].append(compact(block))
+            self._give(number, block)
         else:
             block = block if self._left is None else concat([self._left, block])
             rows = block.num_rows // self._n
             for part in range(self._n):
                 if rows:
-                    self._queues[part].append(compact(block.slice(part * rows, rows)))
+                    self._give(part, block.slice(part * rows, rows))
             left = block.slice(rows * self._n)
             self._left = left if left.num_rows else None
+
+    def _give(self, part: int, block: Block) -> None:
+        if part not in self._gone:
+            self._queues[part].append(compact(block))
 
     def _deal_rest(self) -> None:
         if self._uneven != "repeat" or self._left is None:
             return
         rows = self._left.num_rows
         for part in range(self._n):
-            self._queues[part].append(self._left.take(pa.array([part % rows])))
+            self._give(part, self._left.take(pa.array([part % rows])))
         self._left = None
+
+
+def _close(blocks: Iterator[Block]) -> None:
+    """End an execution that nobody wants the rest of."""
+    close = getattr(blocks, "close", None)
+    if close is not None:
+        with suppress(Exception):  # what fails on the way out concerns no one any more
+            close()
