@@ -70,7 +70,7 @@ def train_network(width: int, report: Callable[[float], None]) -> None:
         for start in range(0, len(images), 16):
             part = slice(start, start + 16)
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(net(images[part]), labels[part])
+            loss: Any = nn.functional.cross_entropy(net(images[part]), labels[part])
             loss.backward()
             optimizer.step()
         report(loss.item())
@@ -232,8 +232,9 @@ def main() -> None:
     parser.add_argument("--one", nargs=2, metavar=("SYSTEM", "ROW"), help="one number")
     options = parser.parse_args()
     if options.one:
+        system, name = options.one
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-            number = measure(*options.one, folder)
+            number = measure(system, name, folder)
         print(json.dumps(number))
         return
     for row in TABLE:

@@ -21,7 +21,6 @@ FORMER: dict[str, str] = {
     "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
     "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
     "train.lightning.LightningTrainer": _LIGHTNING,
-    "train.sklearn.SklearnTrainer": "fit in a task, or with util.joblib on all cores",
     "tune.search.dragonfly": _SEARCHER,
     "tune.search.flaml": _SEARCHER,
     "tune.search.sigopt": _SEARCHER,

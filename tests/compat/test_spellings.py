@@ -123,8 +123,9 @@ WORKS = {
     "HuggingFaceTrainer (2.9)": """
         from ray.train.huggingface import HuggingFaceTrainer, TransformersTrainer
     """,
-    "XGBoostTrainer, LightGBMTrainer of their own (2.10)": """
+    "XGBoostTrainer, LightGBMTrainer of their own, SklearnTrainer (2.10)": """
         from ray.train.lightgbm import LightGBMTrainer
+        from ray.train.sklearn import SklearnTrainer
         from ray.train.xgboost import XGBoostTrainer
     """,
     "what Train V2 refuses (2.51)": """
@@ -158,7 +159,6 @@ SAYS = {
     "range_table (2.5)": ("ray.data.range_table(3)", r"data\.range\(\)"),
     "fully_executed (2.8)": ("ray.data.range(3).fully_executed()", "materialize"),
     "GBDTTrainer (2.10)": ("from ray.train.gbdt_trainer import GBDTTrainer", "XGBoostTrainer"),
-    "SklearnTrainer (2.10)": ("from ray.train.sklearn import SklearnTrainer", "joblib"),
     "HorovodTrainer (2.51)": ("from ray.train.horovod import HorovodTrainer", "TorchTrainer"),
     "workflow (2.48)": ("from ray import workflow", "2.48"),
 }  # fmt: skip

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+_WAITS = "Ray waits for what is not there: an autoscaler may bring it"
+_WHOLE_JOB = "Ray takes folders and modules of this machine for a whole job only, in init()"
+
 # Names of tests, with parameters if only some of them are meant.
 DIFFERENCES: dict[str, str] = {
     "test_concurrency_groups_of_async_methods": (
@@ -23,6 +26,26 @@ DIFFERENCES: dict[str, str] = {
     "test_a_task_whose_arguments_are_not_there_yet": (
         "Ray 2.60 can end the driver when such a task is cancelled: a check in its reference "
         "counter fails"
+    ),
+    "test_a_queued_call_of_an_actor_is_cancelled": (
+        "Ray sometimes answers neither the cancelled call nor those after it"
+    ),
+    "test_a_removed_group_takes_nothing_more": _WAITS,
+    "test_an_impossible_group_says_so": _WAITS,
+    "test_an_impossible_request_says_so_at_once": _WAITS,
+    "test_an_impossible_actor_says_so_at_once": _WAITS,
+    "test_an_impossible_request_names_the_way_out": _WAITS,
+    "test_without_a_gpu_none_is_visible": ("Ray hides no GPU from those who asked for none"),
+    "test_wait_takes_the_first_of_the_ready": ("Ray picks any of those that are ready"),
+    "test_a_callback_of_a_future_may_wait_for_a_task": (
+        "Ray runs callbacks on the thread that brings the answers"
+    ),
+    "test_the_working_directory": _WHOLE_JOB,
+    "test_modules_of_the_working_directory_can_be_imported": _WHOLE_JOB,
+    "test_modules_can_be_added": _WHOLE_JOB,
+    "test_errors_to_retry_may_be_known_to_the_worker_only": _WHOLE_JOB,
+    "test_a_refused_task_inside_a_task_fails_with_every_result": (
+        "Ray refuses a task that fits into no bundle when it is submitted"
     ),
 }
 

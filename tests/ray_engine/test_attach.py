@@ -43,11 +43,11 @@ class Head:
     """`ray start --head`, with ports and a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.port, self.client_port = _free_port(), _free_port()
+        self.port = _free_port()
         (folder / "sitecustomize.py").write_text(WITHOUT_SKATE)
         self.process = subprocess.Popen(
             [*self._command(), "--temp-dir", str(folder / "ray")],
-            env={**os.environ, "PYTHONPATH": str(folder)},
+            env={**os.environ, "PYTHONPATH": str(folder), "RAY_AUTH_MODE": "disabled"},
             cwd=folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -55,8 +55,9 @@ class Head:
 
     def _command(self) -> list[str]:
         options = {
+            "node-ip-address": "127.0.0.1",
             "port": self.port,
-            "ray-client-server-port": self.client_port,
+            "ray-client-server-port": _free_port(),
             "num-cpus": 1,
             "object-store-memory": 100_000_000,
             "include-dashboard": "false",
@@ -123,5 +124,22 @@ def test_a_job_of_the_cluster_runs_on_it_by_itself(head: Any, tmp_path: Path) ->
     assert run(tmp_path, **surroundings) == "shipped ray"
 
 
-def test_the_address_of_ray_client_leads_to_the_cluster(head: Any, tmp_path: Path) -> None:
-    assert run(tmp_path, SKATE_ADDRESS=f"ray://127.0.0.1:{head.client_port}") == "shipped ray"
+def test_the_address_may_be_written_as_for_ray_client(head: Any, tmp_path: Path) -> None:
+    assert run(tmp_path, SKATE_ADDRESS=f"ray://{head.address}") == "shipped ray"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (None, "auto"),
+        ("auto", "auto"),
+        ("head:1234", "head:1234"),
+        ("ray://head:10001", "head:6379"),
+        ("ray://head", "head:6379"),
+        ("ray://head:1234", "head:1234"),
+    ],
+)
+def test_addresses(written: str | None, meant: str) -> None:
+    from skate.engine.ray.connection import _resolved
+
+    assert _resolved(written) == meant

@@ -65,6 +65,24 @@ def test_whole_datasets_for_each(run_config, tmp_path, spelling):
     assert rows(tmp_path, 0) == rows(tmp_path, 1) == list(range(6))
 
 
+@pytest.mark.parametrize("spelling", ["for all", "by name"])
+def test_data_is_computed_with_the_options_of_its_config(spelling):
+    from skate.data import DataContext, ExecutionOptions
+
+    class Probe:
+        def _blocks(self):
+            yield DataContext.get_current().execution_options
+
+    mine, usual = ExecutionOptions(), DataContext.get_current().execution_options
+    given = mine if spelling == "for all" else {"train": mine}
+    config = DataConfig(datasets_to_split=[], execution_options=given)
+    ((share,), other) = (config.configure({name: Probe()}, 1) for name in ("train", "test"))
+    assert next(share["train"]._blocks()) is mine
+    if spelling == "by name":
+        assert next(other[0]["test"]._blocks()) == usual
+    assert DataContext.get_current().execution_options is usual
+
+
 def test_a_config_of_ones_own(run_config):
     class Mine(DataConfig):
         def configure(self, datasets, world_size, worker_handles, worker_node_ids, **info):

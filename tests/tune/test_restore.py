@@ -198,6 +198,12 @@ class TestRestore:
         assert ids[:2] == [trial.trial_id for trial in first.trials]
         assert len(ids) == 3
 
+    def test_a_new_search_of_the_same_name_is_a_new_one(self, run):
+        run(quick, config={"x": tune.grid_search([1, 2])})
+        second = run(quick, config={"x": 5})
+        stored = tune.ExperimentAnalysis(second.experiment_path)
+        assert [trial.config for trial in stored.trials] == [{"x": 5}]
+
     def test_a_searcher_goes_on_where_it_was(self, session, tmp_path):
         from skate.tune.search.optuna import OptunaSearch
 

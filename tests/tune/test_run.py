@@ -529,3 +529,22 @@ def test_wrong_arguments(run, wrong):
 def test_reports_outside_of_a_trial_say_where_they_belong():
     with pytest.raises(RuntimeError, match="trial"):
         tune.report(loss=1)
+
+
+def test_the_process_of_a_trial_loads_only_what_it_needs(run):
+    def looking(config):
+        import sys
+
+        heavy = ("numpy", "pandas", "pyarrow", "skate.tune.search", "skate.tune.schedulers")
+        tune.report(loaded=[name for name in heavy if name in sys.modules])
+
+    def objective(config):
+        return looking(config)
+
+    import subprocess
+    import sys
+
+    code = "import sys, skate.tune; assert not {'numpy', 'pandas', 'pyarrow'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    loaded = last(run(objective))[0]["loaded"]
+    assert not [name for name in loaded if name.startswith("skate")]

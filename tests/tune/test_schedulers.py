@@ -94,7 +94,7 @@ class TestASHA:
          {"mode": "up"}],
     )  # fmt: skip
     def test_impossible_settings(self, wrong):
-        with pytest.raises(ValueError, match="max_t|takes"):
+        with pytest.raises(ValueError, match=r"max_t|takes"):
             AsyncHyperBandScheduler(**wrong)
 
     def test_no_metric_is_an_error_that_says_where_to_give_it(self, controller):

@@ -1,9 +1,8 @@
-"""Trainers as trials, callbacks of other libraries, and the engine without processes."""
+"""Trainers as trials, and callbacks of other libraries."""
 
 import numpy as np
 import pytest
 
-import skate
 from skate import tune
 from skate.train import ScalingConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
@@ -82,6 +81,9 @@ def test_lightning_reports(run):
 
         from skate.tune.integration.pytorch_lightning import TuneReportCheckpointCallback
 
+        with pytest.raises(ValueError, match="'sometimes'"):
+            TuneReportCheckpointCallback(on="sometimes")
+
         class Model(lightning.LightningModule):
             def __init__(self):
                 super().__init__()
@@ -109,26 +111,3 @@ def test_lightning_reports(run):
     trial = run(with_lightning).trials[0]
     assert trial.last_result["training_iteration"] == 2
     assert len(trial.get_best_checkpoints()) == 2
-
-
-def test_wrong_hooks_are_named():
-    from skate.tune.integration.pytorch_lightning import TuneReportCallback
-
-    with pytest.raises(ValueError, match="'sometimes'"):
-        TuneReportCallback(on="sometimes")
-
-
-def test_without_processes(tmp_path):
-    def objective(config):
-        for step in range(3):
-            tune.report({"loss": config["x"] + step}, checkpoint=tune.Checkpoint.from_dict({}))
-
-    skate.init(engine="inline", num_cpus=2)
-    try:
-        analysis = tune.run(
-            objective, config={"x": tune.grid_search([1, 2, 3])}, storage_path=tmp_path,
-            metric="loss", mode="min", scheduler=ASHAScheduler(max_t=3, reduction_factor=2),
-        )  # fmt: skip
-    finally:
-        skate.shutdown()
-    assert analysis.best_config == {"x": 1}

@@ -37,31 +37,25 @@ class BoostingReports:
         self._checkpoint_at_end = checkpoint_at_end
         self._postprocess = results_postprocessing_fn
         self._last: Metrics = {}
-        self._saved_at = -1
+        self._saved = False  # what the last iteration has made
 
-    def iteration(self, number: int, model: Any, found: Mapping[str, Any]) -> None:
+    def iteration(
+        self, number: int, model: Any, found: Mapping[str, Any], last: bool = False
+    ) -> None:
         """Iteration `number`, counted from 0, is over."""
         metrics = chosen(found, self._wanted)
         self._last = self._postprocess(metrics) if self._postprocess else metrics
-        if self._frequency > 0 and (number + 1) % self._frequency == 0:
-            self._saved_at = number
+        regular = self._frequency > 0 and (number + 1) % self._frequency == 0
+        self._saved = regular or (last and self._checkpoint_at_end)
+        if self._saved:
             self._report_with(model)
         else:
             report(self._last)
 
-    def end(self, number: int, model: Any) -> None:
-        """Iteration `number` was the last; it was reported without a model."""
-        if self._checkpoint_at_end and self._saved_at != number:
+    def end(self, model: Any) -> None:
+        """There are no more iterations, which the library did not say before."""
+        if self._checkpoint_at_end and not self._saved:
             self._report_with(model)
-
-    def last_iteration(self, number: int, model: Any, found: Mapping[str, Any]) -> None:
-        """As `iteration` and `end`, in one report."""
-        if self._checkpoint_at_end:
-            metrics = chosen(found, self._wanted)
-            self._last = self._postprocess(metrics) if self._postprocess else metrics
-            self._report_with(model)
-        else:
-            self.iteration(number, model, found)
 
     def _report_with(self, model: Any) -> None:
         if current("report()").whereabouts.world_rank:

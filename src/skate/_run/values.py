@@ -43,10 +43,13 @@ def _with_text_keys(value: Any) -> Any:
     return value
 
 
+_LEAVES = (int, float, str, bool, type(None))  # the question is asked for every metric
+
+
 def flatten(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Nested names joined by slashes: `{"a": {"b": 1}}` gives `("a/b", 1)`."""
     for key, value in record.items():
-        if isinstance(value, Mapping) and value:
+        if type(value) not in _LEAVES and isinstance(value, Mapping) and value:
             yield from flatten(value, f"{prefix}{key}/")
         else:
             yield f"{prefix}{key}", value

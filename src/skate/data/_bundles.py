@@ -84,6 +84,22 @@ class Hoard:
         self.bundles.append(bundle)
         self.size += bundle.size
 
+    def drain(self) -> Iterator[Bundle]:
+        """The bundles in order, each let go before the next."""
+        self.bundles.reverse()
+        while self.bundles:
+            yield self.bundles.pop()
+
+    def empty(self) -> Block:
+        """No rows, in the columns of those that are here."""
+        bundle = next((b for b in self.bundles if b.rows), None)
+        bundle = bundle or next(iter(self.bundles), None)
+        return concat([]) if bundle is None else bundle.get().schema.empty_table()
+
+    @property
+    def rows(self) -> int:
+        return sum(bundle.rows for bundle in self.bundles)
+
     @property
     def fits(self) -> bool:
         return self.size <= self.limit

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data import _plan as plan
-from skate.data._blocks import Block, check_columns, concat
+from skate.data._blocks import Block, check_columns, compact, concat
 from skate.data._bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
+from skate.data._tensors import column_to_rows
 
 Streams = list[Iterator[Bundle]]
 
@@ -38,25 +39,41 @@ def partitions_for(hoard: Hoard) -> int:
 def dealt(
     hoard: Hoard, assign: Callable[[Block, int], Any], count: int | None = None
 ) -> Iterator[Block]:
-    """The rows by partitions that fit into memory, in order; empty ones are left out.
-    `assign(block, partitions)` gives each row's partition."""
+    """The rows by partitions that fit into memory, in order; some may be empty. All have the
+    columns and types that the rows would have in one table. `assign(block, partitions)` gives
+    each row's partition."""
     count = count or partitions_for(hoard)
+    nothing = hoard.empty()
     parts: list[list[Bundle]] = [[] for _ in range(count)]
-    for number, bundle in enumerate(hoard.bundles):
+    samples: dict[pa.Schema, Block] = {}  # a row for each schema: they decide on the types
+    for bundle in hoard.drain():
+        if not bundle.rows:
+            continue
         block = bundle.get()
-        numbers = np.asarray(assign(block, count))
-        order = np.argsort(numbers, kind="stable")
-        ordered = block.take(pa.array(order))
-        ends = np.searchsorted(numbers[order], np.arange(count + 1))
-        for part in range(count):
-            if ends[part + 1] > ends[part]:
-                piece = ordered.slice(ends[part], ends[part + 1] - ends[part])
+        if block.schema not in samples:
+            samples[block.schema] = compact(block.slice(0, 1))
+        for part, piece in enumerate(_divided(block, assign(block, count), count)):
+            if piece.num_rows:
                 parts[part].append(bundle_of(piece).stored())
-        hoard.bundles[number] = bundle_of(block.slice(0, 0))
     for number in range(count):
         pieces, parts[number] = parts[number], []
-        if pieces:
-            yield table_of(pieces)
+        together = concat([*samples.values(), table_of(pieces)])
+        yield together.slice(len(samples)) if samples else nothing
+
+
+def _divided(block: Block, numbers: Any, count: int) -> Iterator[Block]:
+    """The rows of each number, in order."""
+    order = np.argsort(np.asarray(numbers), kind="stable")
+    ends = np.searchsorted(np.asarray(numbers)[order], np.arange(count + 1))
+    ordered = block.take(pa.array(order))
+    for start, stop in pairwise(ends):
+        yield ordered.slice(start, stop - start)
+
+
+def check_keys(keys: Sequence[str], block: Block) -> None:
+    """Raise for keys that are no columns; an empty block without any could have them."""
+    if block.num_columns or block.num_rows:
+        check_columns(keys, block.column_names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,27 +192,26 @@ class Repartition(plan.Exchange):
             return rows_at_a_time(streams[0], self.rows_per_block)
         hoard = collect(streams[0], context)
         assert self.blocks is not None
-        total = sum(bundle.rows for bundle in hoard.bundles)
-        ends = [total * number // self.blocks for number in range(self.blocks + 1)]
-        sizes = [stop - start for start, stop in pairwise(ends)]
-        return cut(iter(hoard.bundles), sizes)
+        return evenly(iter(hoard.bundles), hoard.rows, self.blocks, hoard.empty())
 
 
-def cut(bundles: Iterator[Bundle], sizes: Sequence[int]) -> Iterator[Bundle]:
-    """Bundles with exactly these numbers of rows, as long as there are rows."""
-    rest: Bundle | None = None
-    for size in sizes:
+def evenly(
+    bundles: Iterator[Bundle], rows: int, blocks: int, empty: Block
+) -> Iterator[Bundle]:
+    """The rows in so many bundles of about equal length; without rows, a bundle is `empty`."""
+    ends = [rows * number // blocks for number in range(blocks + 1)]
+    rest = next(bundles, None)
+    for start, stop in pairwise(ends):
         parts: list[Bundle] = []
-        missing = size
-        while missing > 0:
+        missing = stop - start
+        while missing > 0 and rest is not None:
+            part = rest.slice(0, missing)
+            rest = rest.slice(part.rows, rest.rows) if rest.rows > part.rows else None
             rest = rest if rest is not None else next(bundles, None)
-            if rest is None:
-                break
-            parts.append(rest.slice(0, missing))
-            used = parts[-1].rows
-            rest = rest.slice(used, rest.rows - used) if rest.rows > used else None
-            missing -= used
-        yield parts[0] if len(parts) == 1 else bundle_of(table_of(parts))
+            if part.rows:
+                parts.append(part)
+                missing -= part.rows
+        yield parts[0] if len(parts) == 1 else bundle_of(table_of(parts) if parts else empty)
 
 
 def rows_at_a_time(bundles: Iterator[Bundle], size: int) -> Iterator[Bundle]:
@@ -231,15 +247,15 @@ class Shuffle(plan.Exchange):
 
     def _shuffled(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
         hoard = collect(stream, context)
-        count = self.blocks or len(hoard.bundles)
+        rows, empty = hoard.rows, hoard.empty()
+        count = max(1, min(self.blocks or len(hoard.bundles), rows))
         random = np.random.default_rng(self.seed)
         if hoard.fits:
             tables = iter([table_of(hoard.bundles)])
         else:
             tables = dealt(hoard, lambda block, n: random.integers(0, n, block.num_rows))
-        for table in tables:
-            order = random.permutation(table.num_rows)
-            yield from even_bundles(taken(table, order), count)
+        mixed = (bundle_of(taken(table, random.permutation(table.num_rows))) for table in tables)
+        yield from evenly(mixed, rows, count, empty)
 
 
 def taken(table: Block, order: Any) -> Block:
@@ -276,7 +292,8 @@ class Sort(plan.Exchange):
             return part_of(block[column], splits, direction, right=given)
 
         for table in dealt(hoard, part, len(splits) + 1):
-            yield from even_bundles(sort_table(table, self.keys), 1 if given else 4)
+            if table.num_rows or given:
+                yield from even_bundles(sort_table(table, self.keys), 1 if given else 4)
 
     def _at_boundaries(self, table: Block) -> Iterator[Bundle]:
         assert self.boundaries is not None
@@ -292,11 +309,13 @@ class Sort(plan.Exchange):
         random = np.random.default_rng(0)
         samples = []
         for bundle in hoard.bundles:
-            block = bundle.get()
-            check_columns([column], block.column_names)
-            picks = random.integers(0, block.num_rows, min(block.num_rows, 1000))
-            samples.append(block.select([column]).take(pa.array(np.sort(picks))))
-        values = concat(samples)[column].drop_null().combine_chunks()
+            if bundle.rows:
+                block = bundle.get()
+                check_columns([column], block.column_names)
+                picks = random.integers(0, block.num_rows, min(block.num_rows, 1000))
+                samples.append(block.select([column]).take(pa.array(np.sort(picks))))
+        values = concat(samples)[column].combine_chunks()
+        values = values.filter(pc.invert(pc.is_null(values, nan_is_null=True)))
         ordered = values.take(pc.sort_indices(values))
         count = partitions_for(hoard)
         places = [len(ordered) * number // count for number in range(1, count)]
@@ -304,27 +323,30 @@ class Sort(plan.Exchange):
 
 
 def sort_table(table: Block, keys: Sequence[tuple[str, str]]) -> Block:
-    check_columns([name for name, _ in keys], table.column_names)
+    names = [name for name, _ in keys]
+    check_keys(names, table)
+    if not table.num_rows:
+        return table
     table = table.combine_chunks()
     if len(keys) == 1:
-        name, direction = keys[0]
-        column = table[name].chunk(0) if table[name].num_chunks else table[name]
+        column, (_, direction) = table[names[0]], keys[0]
+        # One chunk is sorted faster; more than 2 GB of text stay in several.
+        column = column.chunk(0) if column.num_chunks == 1 else column
         return table.take(pc.sort_indices(column, sort_keys=[("", direction)]))
-    return table.take(pc.sort_indices(table.select([name for name, _ in keys]), sort_keys=keys))
+    return table.take(pc.sort_indices(table.select(names), sort_keys=keys))
 
 
 def part_of(
     column: Any, splits: Sequence[Any], direction: str = "ascending", right: bool = False
 ) -> Any:
-    """The partition of each row: how many of the splits lie below it. None goes last."""
+    """The partition of each row: how many of the splits lie below it. None and NaN go last."""
     numbers = np.zeros(len(column), np.int64)
     for split in splits:
         above = pc.greater_equal(column, split) if right else pc.greater(column, split)
         numbers += pc.fill_null(above, True).to_numpy()
     if direction == "descending":
         numbers = len(splits) - numbers
-        nulls = pc.is_null(column, nan_is_null=True).to_numpy()
-        numbers[nulls] = len(splits)
+    numbers[pc.is_null(column, nan_is_null=True).to_numpy()] = len(splits)
     return numbers
 
 
@@ -356,23 +378,25 @@ class Join(plan.Exchange):
 
     def _joined(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         left, right = (collect(stream, context) for stream in streams)
-        if left.size + right.size <= context.sort_memory_bytes or not (left.size and right.size):
+        size = left.size + right.size
+        if size <= context.sort_memory_bytes:
             table = self.join(table_of(left.bundles), table_of(right.bundles))
             yield from even_bundles(table, self.blocks)
             return
-        count = int(2 * (left.size + right.size) // context.sort_memory_bytes) + 2
-        lefts = _by_hash(left, self.on, count)
-        rights = _by_hash(right, self.right_on, count)
+        count = max(self.blocks, 2 * size // context.sort_memory_bytes + 2)
+        lefts = dealt(left, lambda block, n: hashed(block, self.on, n), count)
+        rights = dealt(right, lambda block, n: hashed(block, self.right_on, n), count)
         for one, other in zip(lefts, rights, strict=True):
-            yield bundle_of(self.join(table_of(one), table_of(other)))
+            yield bundle_of(self.join(one, other))
 
     def join(self, left: Block, right: Block) -> Block:
         """Only keys and row numbers go through Arrow's join: it knows few types of columns."""
-        check_columns(self.on, left.column_names)
-        check_columns(self.right_on, right.column_names)
+        left, right = _with_keys(left, self.on), _with_keys(right, self.right_on)
+        left_keys = _typed_keys(left, self.on, right, self.right_on)
+        right_keys = _typed_keys(right, self.right_on, left, self.on)
         numbered = [
-            table.select(list(keys)).append_column(mark, pa.array(np.arange(table.num_rows)))
-            for table, keys, mark in ((left, self.on, "__l"), (right, self.right_on, "__r"))
+            keys.append_column(mark, pa.array(np.arange(keys.num_rows)))
+            for keys, mark in ((left_keys, "__l"), (right_keys, "__r"))
         ]
         pairs = numbered[0].join(
             numbered[1], list(self.on), list(self.right_on), join_type=JOINS[self.kind]
@@ -401,20 +425,71 @@ class Join(plan.Exchange):
         return pa.table(columns)
 
 
-def _by_hash(hoard: Hoard, keys: Sequence[str], count: int) -> Iterator[list[Bundle]]:
-    parts: list[list[Bundle]] = [[] for _ in range(count)]
-    for bundle in hoard.bundles:
-        block = bundle.get()
-        numbers = hashed(block, keys, count)
-        for part in range(count):
-            piece = block.filter(pa.array(numbers == part))
-            parts[part].append(bundle_of(piece).stored())
-    yield from parts
+def _with_keys(table: Block, keys: Sequence[str]) -> Block:
+    """The table, or, if it is empty and nothing is known of it, one that has the keys."""
+    check_keys(keys, table)
+    return table if table.num_columns else pa.table({key: pa.nulls(0) for key in keys})
+
+
+def _typed_keys(table: Block, keys: Sequence[str], other: Block, others: Sequence[str]) -> Block:
+    """The keys; a column of None alone has the type of its counterpart."""
+    columns = [table[key] for key in keys]
+    types = [other[key].type for key in others]
+    pairs = zip(columns, types, strict=True)
+    typed = [c.cast(t) if pa.types.is_null(c.type) else c for c, t in pairs]
+    return pa.table(typed, names=list(keys))
 
 
 def hashed(block: Block, keys: Sequence[str], count: int) -> Any:
-    """A partition for each row that depends on its keys only, in any process."""
-    import pandas
+    """A partition for each row. It depends on the values of the keys only: not on the type that a
+    key has in this block, nor on the process."""
+    check_columns(keys, block.column_names)
+    total = np.zeros(block.num_rows, np.uint64)
+    for key in keys:
+        total = total * np.uint64(31) + _hashes(block[key])
+    return total % np.uint64(count)
 
-    frame = block.select(list(keys)).to_pandas()
-    return pandas.util.hash_pandas_object(frame, index=False).to_numpy() % np.uint64(count)
+
+def _hashes(column: pa.ChunkedArray) -> Any:
+    from pandas.util import hash_array
+
+    missing = pc.is_null(column).to_numpy()
+    return np.where(missing, np.uint64(0), hash_array(_comparable(column), categorize=False))
+
+
+def _comparable(column: pa.ChunkedArray) -> Any:
+    """An array in which values that are equal as keys are equal, whatever their types: numbers
+    as float64, times in microseconds. Other values may become equal too."""
+    type_ = column.type
+    if pa.types.is_dictionary(type_):
+        return _comparable(column.cast(type_.value_type))
+    if pa.types.is_temporal(type_):
+        column = _microseconds(column)
+        type_ = column.type
+    if pa.types.is_null(type_) or pa.types.is_boolean(type_) or _is_numeric(type_):
+        numbers = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0).to_numpy() + 0.0
+        return np.where(np.isnan(numbers), np.nan, numbers)  # one zero and one NaN
+    if _is_text(type_):
+        return column.to_numpy()
+    return np.array([repr(value) for value in column_to_rows(column)], object)
+
+
+def _microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_duration(kind):
+        return column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    if pa.types.is_time(kind):
+        return column.cast(pa.time64("us"), safe=False).cast(pa.int64())
+    return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+
+
+def _is_numeric(type_: pa.DataType) -> bool:
+    kinds = pa.types
+    return kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    kinds = (
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary
+    )  # fmt: skip
+    return any(kind(type_) for kind in kinds)

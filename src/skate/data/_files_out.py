@@ -6,6 +6,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,8 @@ class FolderInUseError(FileExistsError, ValueError):
 
 
 class Folder:
-    """Where files go."""
+    """Where files go. Files that are to be replaced stay until the new ones are there: the rows
+    may come from them."""
 
     def __init__(
         self, path: Any, filesystem: Any, try_create_dir: bool, mode: SaveMode | str
@@ -33,32 +35,70 @@ class Folder:
         if self.mode is SaveMode.UPSERT:
             raise ValueError("mode='upsert' is for tables with keys; files have none")
         self.uuid = uuid.uuid4().hex
+        self._old: list[pafs.FileInfo] = []  # what the new files replace
+        self._new: dict[str, str] = {}  # where files will be, and where they are until the end
 
     def prepare(self) -> bool:
         """Make the folder ready; False if nothing is to be written."""
-        if self.mode is not SaveMode.APPEND and self._used():
+        inside = [] if self.mode is SaveMode.APPEND else self._inside(self.path)
+        if inside:
             if self.mode is SaveMode.IGNORE:
                 return False
             if self.mode in (SaveMode.ERROR, SaveMode.CREATE):
                 raise FolderInUseError(
                     f"the folder {self.path!r} has files; mode='overwrite' replaces them"
                 )
-            self.filesystem.delete_dir_contents(self.path)
+        self._old = inside
         if self.create:
             self.filesystem.create_dir(self.path, recursive=True)
         return True
 
-    def _used(self) -> bool:
-        info = self.filesystem.get_file_info(self.path)
-        if info.type == pafs.FileType.NotFound:
-            return False
-        return bool(self.filesystem.get_file_info(pafs.FileSelector(self.path)))
+    @contextmanager
+    def replacing(self) -> Iterator[None]:
+        """Around a write: at its end the new files take the place of the old ones; if it fails,
+        only the old ones are left."""
+        try:
+            yield
+        except BaseException:
+            if self.mode is SaveMode.OVERWRITE:
+                for place in self._new.values():
+                    self._remove(place)
+            raise
+        self._replace()
 
     def open(self, name: str, **arguments: Any) -> Any:
         place = f"{self.path.rstrip('/')}/{name}"
+        folder, _, last = place.rpartition("/")
         if "/" in name and self.create:
-            self.filesystem.create_dir(place.rsplit("/", 1)[0], recursive=True)
-        return self.filesystem.open_output_stream(place, **{"compression": None, **arguments})
+            self.filesystem.create_dir(folder, recursive=True)
+        # Until the end the new files are hidden: old and new rows are never read together.
+        self._new[place] = f"{folder}/_{self.uuid}_{last}" if self._old else place
+        return self.filesystem.open_output_stream(
+            self._new[place], **{"compression": None, **arguments}
+        )
+
+    def _replace(self) -> None:
+        for place, written in self._new.items():
+            if written != place:
+                self.filesystem.move(written, place)
+        kept = {place.strip("/") for place in self._new}
+        folders = []
+        for info in self._old:
+            if info.type == pafs.FileType.Directory:
+                folders.append(info.path)
+            elif info.path.strip("/") not in kept:
+                self._remove(info.path)
+        for folder in sorted(folders, reverse=True):  # those inside before those around them
+            if not self._inside(folder):
+                self.filesystem.delete_dir(folder)
+
+    def _inside(self, folder: str) -> list[pafs.FileInfo]:
+        selector = pafs.FileSelector(folder, recursive=True, allow_not_found=True)
+        return self.filesystem.get_file_info(selector)  # type: ignore[no-any-return]
+
+    def _remove(self, place: str) -> None:
+        with suppress(FileNotFoundError):
+            self.filesystem.delete_file(place)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
+
+_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_NONE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class PartitionStyle(str, Enum):
@@ -49,13 +53,12 @@ class Partitioning:
         """The same as pyarrow.dataset knows it."""
         from pyarrow import dataset
 
-        types = self.field_types or {}
-        kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-        schema = pa.schema(
-            [(name, kinds[types.get(name, str)]) for name in self.field_names or ()]
-        )
+        schema = pa.schema([(name, self.type_of(name)) for name in self.field_names or ()])
         hive = PartitionStyle(self.style) is PartitionStyle.HIVE
         return (dataset.HivePartitioning if hive else dataset.DirectoryPartitioning)(schema)
+
+    def type_of(self, name: str) -> pa.DataType:
+        return _TYPES[(self.field_types or {}).get(name, str)]
 
     def values(self, path: str, root: str) -> dict[str, Any]:
         """The values for the file at `path` below `root`."""
@@ -71,21 +74,23 @@ class Partitioning:
 
     def _folders(self, path: str, root: str) -> list[str] | None:
         """The names between the base and the file; None for a file that is elsewhere."""
-        base = self.normalized_base_dir if self.base_dir else root.rstrip("/")
+        keyed = PartitionStyle(self.style) is PartitionStyle.HIVE  # can be told from others
+        base = self.normalized_base_dir if self.base_dir else "" if keyed else root.rstrip("/")
         if self.base_dir and not path.startswith(base):
             return None
         inside = path[len(base) :] if path.startswith(base) else path
         return [part for part in inside.split("/")[:-1] if part]
 
-    def _by_key(self, folders: list[str], path: str) -> dict[str, str]:
-        found = dict(part.split("=", 1) for part in folders if part.count("=") == 1)
+    def _by_key(self, folders: list[str], path: str) -> dict[str, str | None]:
+        pairs = (part.split("=") for part in folders if part.count("=") == 1)
+        found = {unquote(name): _value(text) for name, text in pairs}
         if self.field_names and found and list(found) != list(self.field_names):
             raise ValueError(
                 f"{path!r} has the partitions {list(found)}; expected {list(self.field_names)}"
             )
         return found
 
-    def _by_place(self, folders: list[str], path: str) -> dict[str, str]:
+    def _by_place(self, folders: list[str], path: str) -> dict[str, str | None]:
         assert self.field_names is not None
         if folders and len(folders) != len(self.field_names):
             raise ValueError(
@@ -96,7 +101,18 @@ class Partitioning:
         return dict(pairs)
 
 
-def _typed(value: str, kind: type) -> Any:
+def folder_of(name: str, value: Any) -> str:
+    """The folder `name=value`. The value is readable by all that know Hive's folders."""
+    return f"{quote(name, safe=' ')}={_NONE if value is None else quote(str(value), safe=' ')}"
+
+
+def _value(text: str) -> str | None:
+    return None if text == _NONE else unquote(text)
+
+
+def _typed(value: str | None, kind: type) -> Any:
+    if value is None:
+        return None
     if kind is bool:
         return value.lower() == "true"
     return kind(value)

@@ -20,6 +20,8 @@ from skate._imports import try_import
 
 EXAMPLES = Path(__file__).parent / "examples"
 SECONDS = 5  # to reach a remote store, per attempt
+ATTEMPTS = 3
+WILD = "*?["
 
 
 class NoFilesError(FileNotFoundError, ValueError):
@@ -27,16 +29,19 @@ class NoFilesError(FileNotFoundError, ValueError):
 
 
 class File(NamedTuple):
+    """A file, or a part of it that its format knows by numbers, below the path that was given."""
+
     path: str
     size: int
+    root: str = ""
+    parts: tuple[int, ...] | None = None
 
 
 class Place(NamedTuple):
-    """Files, the file system they are on, and the folders that they were found in."""
+    """Files and the file system they are on."""
 
     filesystem: pafs.FileSystem
     files: list[File]
-    roots: list[str]
 
 
 def resolve(path: Any, filesystem: Any = None) -> tuple[pafs.FileSystem, str]:
@@ -75,7 +80,8 @@ def _fsspec(scheme: str) -> pafs.FileSystem:
 
 
 def _s3(uri: str) -> tuple[pafs.FileSystem, str]:
-    """`s3://anonymous@bucket/key` asks without credentials. Fails soon without a network."""
+    """`s3://anonymous@bucket/key` asks without credentials. Without a network it fails sooner than
+    Arrow's own settings would; the retries are for a store that is busy."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
     parts = urlsplit(uri)
@@ -83,7 +89,7 @@ def _s3(uri: str) -> tuple[pafs.FileSystem, str]:
         anonymous=parts.username == "anonymous",
         connect_timeout=SECONDS,
         request_timeout=4 * SECONDS,
-        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1),
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
     )
     return filesystem, f"{parts.hostname}{parts.path}"
 
@@ -111,13 +117,17 @@ def find(
     if not given:
         raise ValueError("no paths were given")
     found: list[File] = []
-    roots: list[str] = []
     system: pafs.FileSystem | None = None
     for path in given:
-        system, place = resolve(path, filesystem)
-        roots.append(place)
+        there, place = resolve(path, filesystem)
+        if system is not None and not there.equals(system):
+            raise ValueError(
+                f"{os.fspath(given[0])!r} and {os.fspath(path)!r} are on different file systems; "
+                "read them one by one, and join the datasets with union"
+            )
+        system = there
         try:
-            found.extend(_listed(system, place))
+            found.extend(file._replace(root=place) for file in _listed(system, place))
         except FileNotFoundError:
             if not ignore_missing:
                 raise FileNotFoundError(
@@ -132,32 +142,29 @@ def find(
         ending = f" that ends in {list(extensions)}" if extensions is not None else ""
         raise NoFilesError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
     assert system is not None
-    return Place(system, found, roots)
+    return Place(system, found)
 
 
 def _listed(system: pafs.FileSystem, place: str) -> list[File]:
-    if any(sign in place for sign in "*?[") and system.get_file_info(place).type == 0:
-        return _globbed(system, place)
     info = system.get_file_info(place)
     if info.type == pafs.FileType.NotFound:
+        if any(sign in place for sign in WILD):
+            return _globbed(system, place)
         raise FileNotFoundError(place)
     if info.type == pafs.FileType.File:
         return [File(info.path, info.size or 0)]
-    inside = system.get_file_info(pafs.FileSelector(place, recursive=True))
-    return _visible(inside, place)
+    return _visible(_inside(system, place, recursive=True), place)
 
 
 def _globbed(system: pafs.FileSystem, pattern: str) -> list[File]:
     parts = pattern.split("/")
-    fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in "*?["))
+    fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in WILD))
     base = "/".join(parts[:fixed]) or "/"
-    inside = system.get_file_info(pafs.FileSelector(base, recursive=True, allow_not_found=True))
-    depth = len(parts)
-    matching = [
-        info
-        for info in inside
-        if fnmatch(info.path, pattern) and ("**" in pattern or info.path.count("/") + 1 == depth)
-    ]
+    if "**" in pattern:
+        inside = _inside(system, base, recursive=True)
+        matching = [info for info in inside if fnmatch(info.path, pattern)]
+    else:
+        matching = _by_level(system, base, parts[fixed:])
     found = _visible(matching, base)
     for info in matching:
         if info.type == pafs.FileType.Directory:
@@ -165,6 +172,22 @@ def _globbed(system: pafs.FileSystem, pattern: str) -> list[File]:
     if not found:
         raise FileNotFoundError(pattern)
     return sorted(set(found))
+
+
+def _by_level(system: pafs.FileSystem, base: str, patterns: Sequence[str]) -> list[pafs.FileInfo]:
+    """What matches folder by folder; only folders that match are looked into."""
+    folders = [base]
+    matching: list[pafs.FileInfo] = []
+    for pattern in patterns:
+        inside = [info for folder in folders for info in _inside(system, folder)]
+        matching = [info for info in inside if fnmatch(info.base_name, pattern)]
+        folders = [info.path for info in matching if info.type == pafs.FileType.Directory]
+    return matching
+
+
+def _inside(system: pafs.FileSystem, folder: str, recursive: bool = False) -> list[pafs.FileInfo]:
+    selector = pafs.FileSelector(folder, recursive=recursive, allow_not_found=True)
+    return system.get_file_info(selector)  # type: ignore[no-any-return]
 
 
 def _visible(infos: Sequence[Any], base: str) -> list[File]:

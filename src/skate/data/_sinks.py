@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -61,6 +62,10 @@ class Datasink:
     def on_write_failed(self, error: BaseException) -> None:
         """Called instead if a write raised."""
 
+    def _writing(self) -> AbstractContextManager[None]:
+        """Around all writes."""
+        return nullcontext()
+
     @property
     def supports_distributed_writes(self) -> bool:
         """Ray's; writes run in threads of the driver here."""
@@ -68,7 +73,8 @@ class Datasink:
 
     @property
     def min_rows_per_write(self) -> int | None:
-        """How many rows a call of `write` gets at least, all but the last; None: a block."""
+        """How many rows a call of `write` gets at least, except the last; None: those of a block.
+        Blocks are put together for that, not cut."""
         return None
 
     @property
@@ -127,6 +133,9 @@ class _FileDatasink(Datasink):
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
         self._skip = not self.folder.prepare()
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return self.folder.replacing()
 
     def open_output_stream(self, path: str) -> Any:
         """A file to write to; `path` is inside the folder."""

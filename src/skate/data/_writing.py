@@ -6,22 +6,22 @@ Files are numbered in the order of the rows, so that reading the folder gives th
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from skate._imports import try_import
 from skate.data._blocks import (
     Block,
     check_columns,
+    concat,
     numpy_of,
     pandas_of,
     rows_of,
     without_extensions,
 )
-from skate.data._bundles import bundle_of
 from skate.data._consuming import Consuming
-from skate.data._exchange import rows_at_a_time
 from skate.data._files_out import Folder, TaskContext, write_in_order
+from skate.data._partitioning import folder_of
 from skate.data._sinks import Datasink, FilenameProvider, WriteResult
 
 Write = Callable[[Block, Any], None]
@@ -29,16 +29,18 @@ Write = Callable[[Block, Any], None]
 
 class Writing(Consuming):
     """Keywords of all that write files: filesystem, try_create_dir, filename_provider,
-    min_rows_per_file (num_rows_per_file), max_rows_per_file, concurrency (files written at a
-    time), arrow_open_stream_args (for the file system), mode ("append", "overwrite", "ignore",
-    "error"), and a function that returns more keywords for the library that writes
+    min_rows_per_file (num_rows_per_file; blocks are put together, not cut), max_rows_per_file,
+    concurrency (files written at a time), arrow_open_stream_args (for the file system), mode
+    ("append"; "overwrite", which removes the old files at the end; "ignore"; "error"), and a
+    function that returns more keywords for the library that writes
     (arrow_parquet_args_fn, arrow_csv_args_fn, pandas_json_args_fn)."""
 
     def write_parquet(
         self, path: Any, *, partition_cols: list[str] | None = None, **options: Any
     ) -> None:
-        """Parquet files; tensors come back as tensors. `partition_cols` makes a folder per value.
-        Other keywords go to pyarrow.parquet.write_table."""
+        """Parquet files; tensors come back as tensors. `partition_cols` makes a folder per value,
+        which is read back as text unless `Partitioning(field_types=...)` says what it is. Other
+        keywords go to pyarrow.parquet.write_table."""
         from pyarrow import parquet
 
         files = _FileOptions(path, options)
@@ -143,7 +145,8 @@ class Writing(Consuming):
                 with folder.open(name) as file:
                     file.write(content.getvalue())
 
-        write_in_order(self._blocks(), write, files.concurrency)
+        with folder.replacing():
+            write_in_order(self._blocks(), write, files.concurrency)
 
     def write_sql(
         self,
@@ -187,8 +190,10 @@ class Writing(Consuming):
                 yield block
 
         try:
-            blocks = cut(self._blocks(), datasink.min_rows_per_write)
-            total.write_returns = write_in_order(counted(blocks), write, concurrency)
+            least = datasink.min_rows_per_write, datasink.min_bytes_per_write
+            blocks = counted(at_least(self._blocks(), *least))
+            with datasink._writing():
+                total.write_returns = write_in_order(blocks, write, concurrency)
         except BaseException as error:
             datasink.on_write_failed(error)
             raise
@@ -207,7 +212,8 @@ class Writing(Consuming):
                 with folder.open(prefix + name, **files.stream) as file:
                     write(part, file)
 
-        write_in_order(files.cut(self._blocks()), one, files.concurrency)
+        with folder.replacing():
+            write_in_order(files.cut(self._blocks()), one, files.concurrency)
 
 
 class _FileOptions:
@@ -235,7 +241,7 @@ class _FileOptions:
         self.rest = given
 
     def cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        for block in cut(blocks, self.rows):
+        for block in at_least(blocks, self.rows):
             if self.most is None:
                 yield block
                 continue
@@ -247,11 +253,23 @@ class _FileOptions:
             raise TypeError(f"unknown arguments {sorted(self.rest)}")
 
 
-def cut(blocks: Iterator[Block], rows: int | None) -> Iterator[Block]:
-    """Blocks of so many rows, all but the last; without it, as they come."""
-    if rows is None:
-        return (block for block in blocks if block.num_rows)
-    return (bundle.get() for bundle in rows_at_a_time(map(bundle_of, blocks), rows))
+def at_least(
+    blocks: Iterable[Block], rows: int | None, size: int | None = None
+) -> Iterator[Block]:
+    """Neighbouring blocks put together until there are so many rows and bytes; without both, as
+    they come."""
+    held: list[Block] = []
+    rows_held = bytes_held = 0
+    for block in blocks:
+        if block.num_rows:
+            held.append(block)
+            rows_held += block.num_rows
+            bytes_held += block.nbytes if size else 0
+        if rows_held >= (rows or 1) and bytes_held >= (size or 0):
+            yield concat(held)
+            held, rows_held, bytes_held = [], 0, 0
+    if held:
+        yield concat(held)
 
 
 def _partitioned(block: Block, by: list[str] | None) -> Iterator[tuple[str, Block]]:
@@ -263,5 +281,5 @@ def _partitioned(block: Block, by: list[str] | None) -> Iterator[tuple[str, Bloc
 
     check_columns(by, block.column_names)
     for group in groups_of(block, by):
-        folders = "".join(f"{name}={group[name][0].as_py()}/" for name in by)
+        folders = "".join(f"{folder_of(name, group[name][0].as_py())}/" for name in by)
         yield folders, group.drop_columns(by)

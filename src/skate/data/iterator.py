@@ -128,7 +128,7 @@ class Coordinator:
         self._context = context
         self._changed = asyncio.Condition()
         self._epoch = -1
-        self._gone: set[int] = set()  # parts that ask for the next epoch already
+        self._wanted = [-1] * n  # the epoch that each part has asked for
         self._blocks: Iterator[Block] = iter(())
         self._queues: list[deque[Block]] = []
         self._left: Block | None = None
@@ -147,7 +147,7 @@ class Coordinator:
         async with self._changed:
             await self._begin(number, epoch)
             while True:
-                if epoch < self._epoch or number in self._gone:
+                if epoch < self._epoch or self._is_gone(number):
                     return None
                 if self._queues[number]:
                     self._changed.notify_all()
@@ -163,20 +163,26 @@ class Coordinator:
 
     async def _begin(self, number: int, epoch: int) -> None:
         """Wait until all parts have asked for this epoch."""
-        if epoch <= self._epoch:
-            return
-        self._gone.add(number)
-        self._changed.notify_all()  # nobody waits for this part's queue any more
-        if len(self._gone) == self._n:
-            await self._changed.wait_for(lambda: not self._working)
-            await asyncio.to_thread(_close, self._blocks)
-            self._gone.clear()
-            self._epoch = epoch
-            self._blocks = self._executed()
-            self._queues = [deque() for _ in range(self._n)]
-            self._left, self._ended, self._error = None, False, None
-            self._changed.notify_all()
-        await self._changed.wait_for(lambda: self._epoch >= epoch)
+        if epoch > self._wanted[number]:
+            self._wanted[number] = epoch
+            self._changed.notify_all()  # nobody waits for this part's queue any more
+        while self._epoch < epoch:
+            if self._working or not all(map(self._is_gone, range(self._n))):
+                await self._changed.wait()
+            else:
+                await self._start(min(self._wanted))
+
+    def _is_gone(self, number: int) -> bool:
+        """Whether a part wants no more of this epoch."""
+        return self._wanted[number] > self._epoch
+
+    async def _start(self, epoch: int) -> None:
+        await asyncio.to_thread(_close, self._blocks)
+        self._epoch = epoch
+        self._blocks = self._executed()
+        self._queues = [deque() for _ in range(self._n)]
+        self._left, self._ended, self._error = None, False, None
+        self._changed.notify_all()
 
     def _executed(self) -> Iterator[Block]:
         """The blocks of one epoch, with the settings of the process that made the split."""
@@ -186,8 +192,10 @@ class Coordinator:
     def _has_room(self, number: int) -> bool:
         if self._uneven == "keep":
             return True
-        others = set(range(self._n)) - self._gone - {number}
-        return all(len(self._queues[part]) < AHEAD for part in others)
+        return all(
+            len(queue) < AHEAD or part == number or self._is_gone(part)
+            for part, queue in enumerate(self._queues)
+        )
 
     async def _pull(self, number: int) -> None:
         """Get one block, without the lock, and deal it out."""
@@ -223,7 +231,7 @@ class Coordinator:
             self._left = left if left.num_rows else None
 
     def _give(self, part: int, block: Block) -> None:
-        if part not in self._gone:
+        if not self._is_gone(part):
             self._queues[part].append(compact(block))
 
     def _deal_rest(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
@@ -144,8 +144,11 @@ class BoostingTrainer(DataParallelTrainer):
         loop = train_loop_per_worker
         if loop is None:
             settings.check(datasets or {})
-            assert run.checkpoint_config is not None
-            loop = self._loop_class(settings, list(datasets or {}), run.checkpoint_config)
+            keep = as_config(CheckpointConfig, run.checkpoint_config)
+            loop = self._loop_class(settings, list(datasets or {}), keep)
+            # From here on the loop decides when to save, as any other.
+            keep = replace(keep, checkpoint_frequency=0, checkpoint_at_end=None)
+            run = replace(run, checkpoint_config=keep)
             train_loop_config = settings.params
             # Metrics of a whole dataset are exact; those of parts can only be averaged.
             dataset_config = dataset_config or DataConfig([TRAIN_DATASET_KEY])

@@ -45,18 +45,26 @@ class DataConfig:
         **info: Any,
     ) -> list[dict[str, Any]]:
         """The datasets of each worker, by rank. Override it to share them out differently."""
-        from skate.data.iterator import split_iterators
+        from skate.data.iterator import WholeDataset, split_iterators
+        from skate.train._shards import InContext
 
         shares: list[dict[str, Any]] = [{} for _ in range(world_size)]
         for name, dataset in datasets.items():
             whole = self._datasets_to_split != "all" and name not in self._datasets_to_split
+            placed: Any = InContext(dataset, self._options_of(name))
             if whole:
-                parts = [dataset.iterator() for _ in range(world_size)]
+                parts: list[Any] = [WholeDataset(placed) for _ in range(world_size)]
             else:
-                parts = list(split_iterators(dataset, world_size, self._uneven))
+                parts = list(split_iterators(placed, world_size, self._uneven))
             for share, part in zip(shares, parts, strict=True):
                 share[name] = part
         return shares
+
+    def _options_of(self, name: str) -> Any:
+        """None where nothing was said about this dataset."""
+        if isinstance(self._execution_options, Mapping):
+            return self._execution_options.get(name)
+        return self._execution_options
 
     @staticmethod
     def default_ingest_options() -> Any:

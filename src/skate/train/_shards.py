@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from skate.data._blocks import Block
+from skate.data._context import DataContext
 from skate.data._iterating import Epochs
 from skate.data.iterator import DataIterator
 
@@ -67,6 +68,30 @@ class Shard(DataIterator):
 
     def __repr__(self) -> str:
         return repr(self._part)
+
+
+class InContext:
+    """A dataset that is executed with the settings of the process that made this, wherever that
+    happens; `options` take the place of its `execution_options`."""
+
+    def __init__(self, dataset: Any, options: Any = None) -> None:
+        self._dataset = dataset
+        self._context = DataContext.get_current().copy()
+        if options is not None:
+            self._context.execution_options = options
+
+    def _blocks(self) -> Iterator[Block]:
+        with DataContext.current(self._context):
+            yield from self._dataset._blocks()
+
+    def schema(self) -> Any:
+        return self._dataset.schema()
+
+    def stats(self) -> str:
+        return str(self._dataset.stats())
+
+    def __repr__(self) -> str:
+        return repr(self._dataset)
 
 
 def _rows_each(options: dict[str, Any]) -> int | None:

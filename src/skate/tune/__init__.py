@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from skate.tune.registry import register_env, register_trainable
     from skate.tune.result_grid import ResultGrid
+    from skate.tune.running import run, run_experiments
     from skate.tune.schedulers import create_scheduler
     from skate.tune.search import create_searcher, grid_search
     from skate.tune.search.sample import (
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from skate.tune.stopper.stopper import Stopper
     from skate.tune.trainable.trainable import Trainable
     from skate.tune.trainable.util import with_parameters, with_resources
-    from skate.tune.tune import run, run_experiments
     from skate.tune.tune_config import ResumeConfig, TuneConfig
     from skate.tune.tuner import Tuner
 
@@ -155,7 +155,7 @@ _HOMES = {
     "skate.tune.stopper.stopper": "Stopper",
     "skate.tune.trainable.trainable": "Trainable",
     "skate.tune.trainable.util": "with_parameters with_resources",
-    "skate.tune.tune": "run run_experiments",
+    "skate.tune.running": "run run_experiments",
     "skate.tune.tune_config": "ResumeConfig TuneConfig",
     "skate.tune.tuner": "Tuner",
 }

@@ -62,10 +62,13 @@ def rounds(model: Any) -> int:
 
 @both
 def test_without_a_loop(run_config, trainer, params, metric):
-    settings = {"params": params, "label_column": "y", "scaling_config": TWO}
+    settings = {
+        "params": params, "label_column": "y", "scaling_config": TWO,
+        "preprocessor": StandardScaler(["a", "b"]),
+    }  # fmt: skip
     checkpoints = CheckpointConfig(checkpoint_frequency=2)
     first = trainer(
-        num_boost_round=5, datasets=datasets(), preprocessor=StandardScaler(["a", "b"]),
+        num_boost_round=5, datasets=datasets(),
         run_config=run_config(checkpoint_config=checkpoints), **settings,
     ).fit()  # fmt: skip
     assert rounds(trainer.get_model(first.checkpoint)) == 5

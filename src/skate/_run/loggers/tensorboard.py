@@ -7,6 +7,7 @@ they hold when the process is killed.
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import struct
@@ -73,18 +74,23 @@ def _event(
     if file_version:
         message += _field(3, file_version.encode())
     if numbers:
-        values = b"".join(_field(1, _value(name, number)) for name, number in numbers)
+        values = b"".join(_head(name) + _packed(number) for name, number in numbers)
         message += _field(5, values)
     return message
 
 
-def _value(name: str, number: float) -> bytes:
-    """Summary.Value{tag = 1, simple_value = 2}."""
+@functools.lru_cache(maxsize=1024)
+def _head(name: str) -> bytes:
+    """Summary{value = 1}, Value{tag = 1, simple_value = 2} up to the number, which has 4 bytes."""
+    tag = _field(1, name.encode()) + b"\x15"
+    return b"\x0a" + _varint(len(tag) + 4) + tag
+
+
+def _packed(number: float) -> bytes:
     try:
-        packed = struct.pack("<f", number)
+        return struct.pack("<f", number)
     except OverflowError:
-        packed = struct.pack("<f", float("inf") if number > 0 else float("-inf"))
-    return _field(1, name.encode()) + b"\x15" + packed
+        return struct.pack("<f", float("inf") if number > 0 else float("-inf"))
 
 
 def _field(number: int, content: bytes) -> bytes:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from skate._imports import try_import
 from skate.data._blocks import Block
 from skate.data._tensors import column_of_array, column_of_values
+from skate.data._transforms import add_note
 from skate.data.sources.files import FileSource
 
 
@@ -75,23 +76,21 @@ class ImageSource(FileSource):
     def read_file(self, path: str) -> Iterator[Block]:
         yield pa.table({"image": column_of_values([self.decode(path)])})
 
-    def _read(self, paths: list[str]) -> Iterator[Block]:
+    def read(self) -> Iterator[Block]:
         """All images of a task in one column: one by one costs more than decoding small ones."""
         if self.options.on_bad_files != "raise" or self.options.partitioning is not None:
-            yield from super()._read(paths)
+            yield from super().read()
             return
         images = []
-        for path in paths:
+        for file in self.place.files:
             try:
-                images.append(self.decode(path))
+                images.append(self.decode(file.path))
             except Exception as error:
-                from skate.data._transforms import add_note
-
-                add_note(error, f"in the file {path}")
+                add_note(error, f"in the file {file.path}")
                 raise
         columns = {"image": column_of_values(images)}
         if self.options.include_paths:
-            columns["path"] = pa.array(paths)
+            columns["path"] = pa.array([file.path for file in self.place.files])
         yield pa.table(columns)
 
     def decode(self, path: str) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,6 +62,7 @@ class FileSource(Source):
 
     options: FileOptions
     place: Place = field(init=False, repr=False)
+    block_size: int = field(init=False, repr=False, default=0)  # in bytes, of readers
     _executions: list[int] = field(init=False, repr=False)  # how many there were
     rows_per_file: ClassVar[int | None] = None
     growth: ClassVar[float] = 2.0  # bytes in memory for one on disk, about
@@ -73,12 +75,19 @@ class FileSource(Source):
             options.file_extensions,
             options.ignore_missing_paths,
         )
-        files = place.files
-        if options.partition_filter is not None:
-            kept = set(options.partition_filter([f.path for f in files], place.roots[0]))
-            files = [file for file in files if file.path in kept]
-        object.__setattr__(self, "place", place._replace(files=files))
+        object.__setattr__(self, "place", place._replace(files=self._kept(place.files)))
         object.__setattr__(self, "_executions", [0])
+
+    def _kept(self, files: list[File]) -> list[File]:
+        chosen = self.options.partition_filter
+        if chosen is None:
+            return files
+        kept: list[File] = []
+        for root, group in groupby(files, lambda file: file.root):
+            below = list(group)
+            paths = set(chosen([file.path for file in below], root))
+            kept += [file for file in below if file.path in paths]
+        return kept
 
     def _ordered(self, files: list[File]) -> list[File]:
         shuffle = self.options.shuffle
@@ -104,53 +113,70 @@ class FileSource(Source):
         return int(sum(file.size for file in self.place.files) * self.growth)
 
     def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
-        files = self._ordered(self.place.files)
-        groups = grouped(files, parallelism or self._wanted())
+        pieces = self.pieces(self._ordered(self.place.files))
+        groups = grouped(pieces, parallelism or self._wanted(len(pieces)))
         return [self._task(group) for group in groups]
 
-    def _wanted(self) -> int:
+    def pieces(self, files: list[File]) -> list[File]:
+        """What tasks are made of: the files, or parts of them."""
+        return files
+
+    def _wanted(self, pieces: int) -> int:
         """Enough tasks to keep all CPUs busy, and more if the blocks would be large."""
         context = DataContext.get_current()
         total = self.size_bytes()
         at_most = max(1, total // context.target_min_block_size)
         at_least = 2 * total // context.target_max_block_size
-        return max(min(4 * driver_threads(), len(self.place.files)), min(at_most, 16), at_least)
+        return max(min(4 * driver_threads(), pieces), min(at_most, 16), at_least)
 
     def _task(self, group: list[File]) -> ReadTask:
         size = int(sum(file.size for file in group) * self.growth)
         names = group[0].path if len(group) == 1 else f"{group[0].path} … {group[-1].path}"
         return ReadTask(
-            partial(self._read, [file.path for file in group]),
+            self.reader(group).read,
             names,
             size,
             None if self.rows_per_file is None else self.rows_per_file * len(group),
             streams=size > 2 * DataContext.get_current().target_max_block_size,
         )
 
-    def _read(self, paths: list[str]) -> Iterator[Block]:
-        for path in paths:
+    def reader(self, files: list[File]) -> Any:
+        """A copy that knows no other files: it travels to a process."""
+        alone = replace(self.options, paths=(), partition_filter=None)
+        block_size = DataContext.get_current().target_max_block_size
+        return self._with(
+            options=alone, place=Place(self.place.filesystem, files), block_size=block_size
+        )
+
+    def read(self) -> Iterator[Block]:
+        """The blocks of all files."""
+        for file in self.place.files:
             try:
-                for block in self.read_file(path):
-                    yield self.completed(block, path)
+                for block in self.read_piece(file):
+                    yield self.completed(block, file)
             except Exception as error:
-                add_note(error, f"in the file {path}")
+                add_note(error, f"in the file {file.path}")
                 if self.options.on_bad_files == "raise":
                     raise
                 if self.options.on_bad_files == "warn":
                     import warnings
 
-                    warnings.warn(f"the file {path} is left out: {error}", stacklevel=2)
+                    warnings.warn(f"the file {file.path} is left out: {error}", stacklevel=2)
 
-    def completed(self, block: Block, path: str) -> Block:
+    def read_piece(self, file: File) -> Iterator[Block]:
+        """The blocks of a file or of a part of it."""
+        return self.read_file(file.path)
+
+    def completed(self, block: Block, file: File) -> Block:
         """The block with what its path says."""
         options = self.options
         if options.partitioning is not None:
-            root = next((r for r in self.place.roots if path.startswith(r)), "")
-            for name, value in options.partitioning.values(path, root).items():
+            for name, value in options.partitioning.values(file.path, file.root).items():
                 if name not in block.column_names:
-                    block = block.append_column(name, constant(value, block.num_rows))
+                    type_ = options.partitioning.type_of(name)
+                    block = block.append_column(name, constant(value, block.num_rows, type_))
         if options.include_paths:
-            block = block.append_column("path", constant(path, block.num_rows))
+            block = block.append_column("path", constant(file.path, block.num_rows, pa.string()))
         return block
 
     def open(self, path: str) -> Any:
@@ -162,14 +188,15 @@ class FileSource(Source):
             return bytes(stream.read())
 
     def _with(self, **changes: Any) -> Any:
-        """A copy that keeps the files that were found."""
-        clone = replace(self, **changes)
-        object.__setattr__(clone, "place", self.place)
+        """A copy that keeps what was found out so far."""
+        clone = copy(self)
+        for name, value in changes.items():
+            object.__setattr__(clone, name, value)
         return clone
 
 
-def constant(value: Any, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value), rows)
+def constant(value: Any, rows: int, type_: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, type_), rows)
 
 
 def grouped(files: list[File], count: int) -> list[list[File]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,8 @@ import pyarrow as pa
 
 from skate._imports import try_import
 from skate.data._blocks import Block, block_of_rows
-from skate.data._context import DataContext
+from skate.data._paths import File
+from skate.data._transforms import add_note
 from skate.data.sources.files import FileSource
 
 STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece
@@ -23,32 +25,43 @@ class CSVSource(FileSource):
     name = "CSV"
 
     def read_file(self, path: str) -> Iterator[Block]:
+        """The whole file at once: types are found from all of its rows."""
         from pyarrow import csv
 
-        arguments = dict(self.arguments)
-        read = arguments.pop("read_options", None) or csv.ReadOptions(use_threads=True)
         with self.open(path) as stream:
-            reader = csv.open_csv(stream, read_options=read, **arguments)
-            yield from gathered(reader)
+            yield csv.read_csv(stream, **dict(self.arguments))
+
+    def read_piece(self, file: File) -> Iterator[Block]:
+        if file.size < STREAM_FROM:
+            yield from self.read_file(file.path)
+            return
+        from pyarrow import csv
+
+        with self.open(file.path) as stream:
+            try:
+                yield from gathered(csv.open_csv(stream, **dict(self.arguments)), self.block_size)
+            except pa.ArrowInvalid as error:
+                add_note(
+                    error,
+                    "types of large files are found from their first rows; "
+                    "convert_options=pyarrow.csv.ConvertOptions(column_types=...) gives others",
+                )
+                raise
 
 
-def gathered(batches: Any) -> Iterator[Block]:
-    """Record batches put together to blocks of a good size."""
-    limit = DataContext.get_current().target_max_block_size // 2
+def gathered(batches: Any, size: int) -> Iterator[Block]:
+    """Record batches put together to blocks of at least half of `size` bytes."""
     held: list[Any] = []
-    size = 0
-    schema = None
+    held_bytes = 0
+    schema = batches.schema
     for batch in batches:
-        schema = batch.schema
         held.append(batch)
-        size += batch.nbytes
-        if size >= limit:
+        held_bytes += batch.nbytes
+        if held_bytes >= size // 2:
             yield pa.Table.from_batches(held)
-            held, size = [], 0
+            held, held_bytes = [], 0
     if held:
-        yield pa.Table.from_batches(held)
-    elif schema is None and getattr(batches, "schema", None) is not None:
-        yield batches.schema.empty_table()
+        yield pa.Table.from_batches(held, schema)
 
 
 @dataclass(frozen=True)
@@ -84,10 +97,27 @@ class JSONSource(FileSource):
         import json
 
         try:
-            rows = [json.loads(line) for line in data.splitlines() if line.strip()]
-        except json.JSONDecodeError:
-            rows = [json.loads(data)]
-        return block_of_rows(rows)
+            return block_of_rows(_by_line(data))
+        except ValueError:
+            if self.lines:
+                raise
+            with suppress(json.JSONDecodeError):
+                return block_of_rows([json.loads(data)])
+            raise
+
+
+def _by_line(data: bytes) -> list[Any]:
+    import json
+
+    rows = []
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            if line.strip():
+                rows.append(json.loads(line))
+        except ValueError as error:
+            text = line[:100].decode(errors="replace")
+            raise ValueError(f"line {number} is no JSON: {error}; it begins {text!r}") from None
+    return rows
 
 
 @dataclass(frozen=True)

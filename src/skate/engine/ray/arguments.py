@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._refs import ObjectRef
 from skate._serialization import dumps
-from skate.engine.ray.carrying import carried
+from skate.engine.ray.carrying import Carried, carried
 
 if TYPE_CHECKING:
     from skate.engine.ray.references import References
@@ -27,3 +27,9 @@ def carried_arguments(
     except TypeError:
         dumps((args, kwargs), "arguments")  # raises again, with the path from the outside
         raise
+
+
+def inner_references(args: list[Any], kwargs: dict[str, Any]) -> list[ObjectRef[Any]]:
+    """The references inside carried arguments. (Those at the top are Ray's own affair.)"""
+    values = (value for value in (*args, *kwargs.values()) if type(value) is Carried)
+    return [ref for value in values for ref in value.references]

@@ -26,6 +26,11 @@ class Carried:
     def __init__(self, serialized: Serialized) -> None:
         self._serialized = serialized
 
+    @property
+    def references(self) -> list[ObjectRef[Any]]:
+        """Those inside the value."""
+        return self._serialized.refs
+
     def __reduce__(self) -> Any:
         content = self._serialized
         buffers = [pickle.PickleBuffer(buffer) for buffer in content.buffers]

@@ -12,6 +12,7 @@ import ray
 from skate.engine.ray.engine import RayEngine
 
 _CLIENT = "ray://"
+_CLIENT_PORT, _HEAD_PORT = "10001", "6379"  # unless a cluster chooses others
 
 
 def inside_worker() -> bool:
@@ -67,24 +68,11 @@ def _for_ray(machine: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolved(address: str | None) -> str:
-    """An address to attach to. Ray Client is asked for the way, and not used otherwise."""
+    """An address to attach to. That of Ray Client means the cluster behind it."""
     if address is None or not address.startswith(_CLIENT):
         return address or "auto"
-    ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
-    try:
-        found: str = ray.get(_gcs_address_task().remote())
-    finally:
-        ray.shutdown()
-    return found
-
-
-def _gcs_address_task() -> Any:
-    def gcs_address() -> str:  # by value: the cluster may not have skate
-        import ray
-
-        return str(ray.get_runtime_context().gcs_address)
-
-    return ray.remote(num_cpus=0)(gcs_address)
+    host, _, port = address.removeprefix(_CLIENT).rstrip("/").partition(":")
+    return f"{host}:{_HEAD_PORT if port in ('', _CLIENT_PORT) else port}"
 
 
 def _join(address: str, given: dict[str, Any]) -> None:
@@ -102,10 +90,17 @@ def _attach(address: str, given: dict[str, Any]) -> None:
         ray.init(address, **given)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConnectionError(
-            f"could not join the Ray cluster at {address!r}: {error}. The program must run on a "
-            "machine of the cluster: start one with `ray start`, or hand the program over with "
-            "`ray job submit -- python program.py`"
+            f"could not join the Ray cluster at {address!r}: {_root(error)}. The program must run "
+            "on a machine of the cluster, and give the address that `ray start` printed on its "
+            "head, or 'auto'; or hand the program over with `ray job submit -- python program.py`"
         ) from error
+
+
+def _root(error: BaseException) -> BaseException:
+    """The error that began it, such as a missing token."""
+    while (earlier := error.__cause__ or error.__context__) is not None:
+        error = earlier
+    return error
 
 
 # -- skate on the cluster ------------------------------------------------------------------------

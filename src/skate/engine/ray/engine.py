@@ -32,7 +32,7 @@ from skate.engine.base import (
     TaskOptions,
 )
 from skate.engine.ray import streams
-from skate.engine.ray.arguments import carried_arguments
+from skate.engine.ray.arguments import carried_arguments, inner_references
 from skate.engine.ray.carrying import arrived_reference, carried, copying
 from skate.engine.ray.context import build_context
 from skate.engine.ray.errors import raise_translated
@@ -202,6 +202,7 @@ class RayEngine(Engine):
         if options.get_if_exists:
             return ref, published_meta(handle)
         ref._entry.groups = options.concurrency_groups
+        ref._entry.kept = inner_references(positional, named) if options.max_restarts else None
         return ref, cls.meta
 
     def call_actor(

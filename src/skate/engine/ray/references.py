@@ -55,12 +55,13 @@ class Stream(Value):
 class Actor:
     """An actor; also its methods with their options, as Ray wants them."""
 
-    __slots__ = ("_ready", "arrived", "groups", "handle", "methods")
+    __slots__ = ("_ready", "arrived", "groups", "handle", "kept", "methods")
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self.methods: dict[Any, Any] = {}
         self.groups: Any = None  # concurrency groups, where they are known
+        self.kept: Any = None  # references inside arguments for a restart: Ray forgets them
         self.arrived: list[Any] = []
         self._ready: Any = None
 

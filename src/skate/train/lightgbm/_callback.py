@@ -34,9 +34,9 @@ class TrainReportCallback:
         )
 
     def __call__(self, env: Any) -> None:
+        found = _metrics(env.evaluation_result_list or ())
         last = env.iteration == env.end_iteration - 1
-        handle = self._reports.last_iteration if last else self._reports.iteration
-        handle(env.iteration, env.model, _metrics(env.evaluation_result_list or ()))
+        self._reports.iteration(env.iteration, env.model, found, last)
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> lightgbm.Booster:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from typing import Any
 
 import joblib
@@ -101,7 +102,9 @@ class SklearnTrainer(BaseTrainer):
         folds_at_once = cpus if self._folds_in_parallel(estimator) else 1
         if self.set_estimator_cpus:
             set_threads(estimator, cpus if folds_at_once == 1 else 1)
-        with joblib.parallel_config("threading"):
+        with joblib.parallel_config("threading"), warnings.catch_warnings():
+            # The user has not set it; estimators say so that have it for old times' sake.
+            warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
             results = self._cross_validated(estimator, (features, labels), groups, folds_at_once)
             estimator.fit(features, labels, **self.fit_params)
         if self.label_column is not None:

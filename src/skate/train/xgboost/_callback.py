@@ -42,7 +42,7 @@ class TrainReportCallback(xgboost.callback.TrainingCallback):
         return False
 
     def after_training(self, model: Any) -> Any:
-        self._reports.end(model.num_boosted_rounds() - 1, model)
+        self._reports.end(model)
         return model
 
     @classmethod

@@ -343,11 +343,14 @@ class TuneController:
         self._callbacks.call(hook, iteration=self.iteration, trials=trials, trial=trial, **info)
 
 
+_SIMPLE = (int, float, str, bool, type(None))  # asked of every metric of every result
+
+
 def _flat(result: Mapping[str, Any]) -> dict[str, Any]:
     """Nested metrics as "a/b", beside the config."""
-    if not any(isinstance(v, Mapping) for k, v in result.items() if k != "config"):
-        return dict(result)
     flat = dict(result)
+    if not any(type(v) not in _SIMPLE and k != "config" for k, v in result.items()):
+        return flat
     for name, value in result.items():
         if name != "config" and isinstance(value, Mapping) and value:
             flat.update(flatten(value, f"{name}/"))

@@ -81,7 +81,7 @@ def execute(experiments: list[Experiment], settings: Settings) -> ExperimentAnal
     search_alg.add_configurations(experiments)
     if settings.resume is not None:
         take_up(first, controller, search_alg, settings.resume, log)
-    log.run(trainable=first.run_identifier, metric=settings.metric, mode=settings.mode)
+    log.run(fresh=settings.resume is None, trainable=first.run_identifier, **_aim(settings))
     _setup(callbacks, first, search_alg)
     reporting = _Reporting(settings, controller, search_alg)
     snapshots = Snapshots(first.storage, search_alg)
@@ -113,6 +113,10 @@ def execute(experiments: list[Experiment], settings: Settings) -> ExperimentAnal
     )
     analysis.interrupted = interrupted  # type: ignore[attr-defined]
     return analysis
+
+
+def _aim(settings: Settings) -> dict[str, Any]:
+    return {"metric": settings.metric, "mode": settings.mode}
 
 
 def _nobody_decides(scheduler: TrialScheduler, stopper: Any) -> bool:

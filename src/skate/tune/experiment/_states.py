@@ -1,7 +1,7 @@
 """The state of an experiment: lines that are only ever added, so that a cut at any byte loses the
 last line at most.
 
-    {"kind": "run", …}                      a program began, or took up, the experiment
+    {"kind": "run", "fresh": …}             a program began, or took up, the experiment
     {"kind": "trial", "trial_id": …}        a trial was made: its configuration and its folder
     {"kind": "config", …}                   it goes on with another configuration
     {"kind": "checkpoint", "name": …}       a checkpoint of it is complete
@@ -84,7 +84,9 @@ def trials_of(storage: Storage, **kwargs: Any) -> list[Trial]:
     trials: dict[str, Trial] = {}
     for record in read_states(storage):
         kind = record["kind"]
-        if kind == "trial":
+        if kind == "run" and record.get("fresh"):
+            trials = {}  # another experiment of the same name
+        elif kind == "trial":
             trials[record["trial_id"]] = Trial.from_record(record, storage, **kwargs)
         elif kind != "run" and record["trial_id"] in trials:
             _apply(trials[record["trial_id"]], kind, record)

@@ -15,7 +15,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.session import local_rank, report
 
 
-class TrainReportCallback(TrainerCallback):  # type: ignore[misc]
+class TrainReportCallback(TrainerCallback):
     """For `trainer.add_callback(…)`: whenever the trainer saves, reports what was logged until
     then, and the saved files as the folder `checkpoint`. So evaluation, logging and saving should
     follow the same strategy."""

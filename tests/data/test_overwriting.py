@@ -1,0 +1,130 @@
+"""Writing to a folder with files: what is there stays until what replaces it is complete."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import skate.data
+from skate.data import Datasink
+from skate.data.datasource import BlockBasedFileDatasink, FilenameProvider, Partitioning
+
+pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+
+
+class SameNames(FilenameProvider):
+    def get_filename_for_task(self, write_uuid, file_format, task_index):
+        return f"{task_index}.{file_format}"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    skate.data.range(10, override_num_blocks=2).write_parquet(
+        tmp_path, filename_provider=SameNames()
+    )
+    return tmp_path
+
+
+def ids(folder):
+    return [row["id"] for row in skate.data.read_parquet(folder).take_all()]
+
+
+class TestOverwrite:
+    @pytest.mark.parametrize("names", [None, SameNames()], ids=["new names", "same names"])
+    def test_ones_own_input(self, folder, names):
+        dataset = skate.data.read_parquet(folder).map(lambda row: {"id": row["id"] + 1})
+        dataset.write_parquet(folder, mode="overwrite", filename_provider=names)
+        assert ids(folder) == list(range(1, 11))
+
+    def test_a_write_that_fails_leaves_the_old_files_alone(self, folder):
+        before = sorted(folder.iterdir())
+
+        def fail(row):
+            if row["id"] == 7:
+                raise ArithmeticError
+            return row
+
+        with pytest.raises(ArithmeticError):
+            skate.data.read_parquet(folder).map(fail).write_parquet(folder, mode="overwrite")
+        with pytest.raises(TypeError, match="compresion"):
+            skate.data.range(3).write_parquet(folder, mode="overwrite", compresion="gzip")
+        assert sorted(folder.iterdir()) == before
+        assert ids(folder) == list(range(10))
+
+    def test_images_of_ones_own(self, tmp_path):
+        images = skate.data.from_numpy(np.zeros((2, 4, 4, 3), np.uint8))
+        images.write_images(tmp_path, "data")
+        skate.data.read_images(tmp_path).write_images(tmp_path, "image", mode="overwrite")
+        assert len(list(tmp_path.iterdir())) == 2
+
+    def test_folders_that_are_empty_then_go(self, tmp_path):
+        skate.data.from_items([{"k": 1, "v": 1}]).write_parquet(tmp_path, partition_cols=["k"])
+        skate.data.from_items([{"k": 2, "v": 2}]).write_parquet(
+            tmp_path, partition_cols=["k"], mode="overwrite"
+        )
+        assert [path.name for path in tmp_path.iterdir()] == ["k=2"]
+
+    def test_a_sink_of_files(self, folder):
+        class Texts(BlockBasedFileDatasink):
+            def write_block_to_file(self, block, file):
+                file.write(b"%d" % block.num_rows())
+
+            def on_write_complete(self, write_result):
+                """Does not need to know."""
+
+        skate.data.read_parquet(folder).write_datasink(
+            Texts(str(folder), mode="overwrite", file_format="txt", min_rows_per_file=10)
+        )
+        assert [(path.suffix, path.read_text()) for path in folder.iterdir()] == [(".txt", "10")]
+
+
+class TestSizes:
+    def rows_of_files(self, folder):
+        return [pq.read_metadata(path).num_rows for path in sorted(folder.iterdir())]
+
+    @pytest.mark.parametrize(("least", "expected"), [(1, [5, 5, 5, 5]), (7, [10, 10])])
+    def test_files_have_at_least_so_many_rows(self, tmp_path, least, expected):
+        dataset = skate.data.range(20, override_num_blocks=4)
+        dataset.write_parquet(tmp_path, min_rows_per_file=least)
+        assert self.rows_of_files(tmp_path) == expected
+
+    def test_writes_have_at_least_so_many_bytes(self):
+        class Sink(Datasink):
+            min_bytes_per_write = 100
+
+            def __init__(self):
+                self.sizes = []
+
+            def write(self, blocks, ctx):
+                self.sizes.append(sum(block.nbytes for block in blocks))
+
+        sink = Sink()
+        skate.data.range(40, override_num_blocks=20).write_datasink(sink, concurrency=1)
+        assert sink.sizes == [112, 112, 96]
+
+
+class TestPartitions:
+    def test_values_come_back_as_they_were(self, tmp_path):
+        rows = [{"k": k, "n": n} for n, k in enumerate(["a/b", None, "x=y", "a b%2F", ""])]
+        skate.data.from_items(rows).write_parquet(tmp_path, partition_cols=["k"])
+        back = skate.data.read_parquet(tmp_path).take_all()
+        assert {row["n"]: row["k"] for row in back} == {row["n"]: row["k"] for row in rows}
+
+    def test_numbers_and_missing_ones(self, tmp_path):
+        rows = [{"k": 1, "n": 0}, {"k": None, "n": 1}]
+        skate.data.from_items(rows).write_parquet(tmp_path, partition_cols=["k"])
+        typed = Partitioning("hive", field_types={"k": int})
+        back = skate.data.read_parquet(tmp_path, partitioning=typed)
+        assert sorted(back.take_all(), key=lambda row: row["n"]) == [
+            {"n": 0, "k": 1}, {"n": 1, "k": None},
+        ]  # fmt: skip
+
+    def test_arrow_reads_them(self, tmp_path):
+        rows = [{"k": "a/b", "n": 0}, {"k": None, "n": 1}]
+        skate.data.from_items(rows).write_parquet(tmp_path, partition_cols=["k"])
+        back = pq.read_table(tmp_path, partitioning="hive").to_pylist()
+        assert {row["n"]: row["k"] for row in back} == {0: "a/b", 1: None}
+
+    def test_a_single_file_has_them_too(self, tmp_path):
+        skate.data.from_items([{"k": "a", "n": 0}]).write_parquet(tmp_path, partition_cols=["k"])
+        (path,) = tmp_path.glob("k=a/*")
+        assert skate.data.read_parquet(path).take_all() == [{"n": 0, "k": "a"}]
