@@ -55,7 +55,8 @@ class Idle:
         return None
 
     def count(self, limit: int) -> Iterator[int]:
-        yield from range(limit)
+        for number in range(limit):  # noqa: UP028  # Ray does not stream a `yield from`
+            yield number
 
 
 def workloads(module: Any) -> dict[str, tuple[int, Work]]:

@@ -14,7 +14,6 @@ installed, else as many random ones of the same size.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import resource
@@ -31,11 +30,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.data_growth import passes_by_gigabytes, seconds_by_files
+from benchmarks.images import fashion_images
 from benchmarks.rows import Goal, Row, at_most, share_of, times_ray
 from benchmarks.timing import timed
 
 ROOT = Path(__file__).resolve().parents[1]
-FASHION = Path("/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz")
 ROWS, FILES, IMAGES = 2_000_000, 16, 10_000
 REPEATS = 3
 Work = Callable[[], object]
@@ -73,10 +72,7 @@ def write_tables(folder: Path, rows: int = ROWS, files: int = FILES) -> None:
 
 
 def images() -> np.ndarray[Any, Any]:
-    if FASHION.exists():
-        with gzip.open(FASHION) as file:
-            return np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28, 28)
-    return np.random.default_rng(0).integers(0, 255, (IMAGES, 28, 28), dtype=np.uint8)
+    return fashion_images("t10k", IMAGES)[0]
 
 
 def double(batch: dict[str, Any]) -> dict[str, Any]:

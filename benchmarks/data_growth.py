@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def seconds_by_files(
         folder.mkdir()
         write(folder, files=count)
         work(folder)
-        points.append((count, min(timed(lambda at=folder: work(at)) for _ in range(3))))
+        points.append((count, min(timed(partial(work, folder)) for _ in range(3))))
     return points
 
 

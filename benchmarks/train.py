@@ -15,7 +15,6 @@ many random ones of the same size.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import subprocess
@@ -28,15 +27,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+from benchmarks.images import fashion_images
 from benchmarks.rows import Goal, Row, at_most, share_of
 
 ROOT = Path(__file__).resolve().parents[1]
-FASHION = Path("/usr/share/datasets/fashion-mnist")
 IMAGES, EPOCHS, WORKERS, BATCH = 20_000, 2, 2, 64
 SYSTEMS = ("skate", "spawn", "ray")
 
@@ -59,7 +57,7 @@ TABLE = (
 
 class Images(Dataset[Any]):
     def __init__(self, count: int) -> None:
-        self.pixels, self.labels = arrays(count)
+        self.pixels, self.labels = fashion_images("train", count)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -67,18 +65,6 @@ class Images(Dataset[Any]):
     def __getitem__(self, number: int) -> Any:
         image = torch.from_numpy(self.pixels[number])[None].float() / 255
         return image, int(self.labels[number])
-
-
-def arrays(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    if not FASHION.exists():
-        random = np.random.default_rng(0)
-        pixels = random.integers(0, 255, (count, 28, 28), dtype=np.uint8)
-        return pixels, random.integers(0, 10, count)
-    with gzip.open(FASHION / "train-images-idx3-ubyte.gz") as file:
-        pixels = np.frombuffer(file.read(16 + 784 * count), np.uint8, offset=16)
-    with gzip.open(FASHION / "train-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(8 + count), np.uint8, offset=8)
-    return pixels.reshape(-1, 28, 28).copy(), labels
 
 
 def network() -> nn.Module:

@@ -36,7 +36,7 @@ ensure_env() {
     shift
     "$python" -c '' 2>/dev/null || "$(find_python)" -m venv --clear "$venv"
     stamp="$venv/.installed-$name"
-    wanted="$(fingerprint "$pins" "$@")"
+    wanted="$(fingerprint "$pins" requirements/test-bare.txt "$@")"
     if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then compile_skate; return; fi
     echo "Preparing $name in .venv (once) ..."
     for file in "$@"; do
@@ -44,9 +44,24 @@ ensure_env() {
         if grep -q '^torch==' "$file"; then pip_install "$(grep '^torch==' "$file")"; fi
         pip_install --requirement "$file"
     done
+    if [ "$name" = test ]; then
+        pip_install --no-deps --requirement requirements/test-bare.txt
+        fetch_images
+    fi
     pip_install --editable .
     echo "$wanted" >"$stamp"
     compile_skate
+}
+
+fetch_images() {
+    # FashionMNIST, from Debian's package, without installing that. Where it cannot be had, tests
+    # and benchmarks draw stand-ins.
+    local images=usr/share/datasets/fashion-mnist
+    if [ -d "/$images" ] || [ -d "$venv/$images" ] || ! command -v dpkg-deb >/dev/null; then return 0; fi
+    (
+        cd "$(mktemp -d)"
+        apt-get download dataset-fashion-mnist && dpkg-deb --extract ./*.deb "$venv"
+    ) >/dev/null 2>&1 || echo "FashionMNIST could not be had: stand-ins are used"
 }
 
 compile_skate() {

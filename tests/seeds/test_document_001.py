@@ -17,6 +17,7 @@ from tests.seeds.documents import blocks, text_of
 
 DOCUMENT = text_of("001")
 STANDIN = Path(__file__).parent / "standin"
+ROOT = Path(__file__).parents[2]
 
 # What the guide shows but does not check.
 CHECKS = """
@@ -46,7 +47,7 @@ if DOCUMENT is not None:
     def test_the_guide(tmp_path: Path) -> None:
         (tmp_path / "guide.py").write_text(program(TEXT))
         settings = {
-            "PYTHONPATH": str(STANDIN),
+            "PYTHONPATH": os.pathsep.join([str(STANDIN), str(ROOT)]),
             "SKATE_STORAGE": str(tmp_path / "results"),
             "STANDIN_IMAGES": "256",
         }

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset
 
-INSTALLED = Path("/usr/share/datasets/fashion-mnist")
+from benchmarks.images import fashion_images
+
 IMAGES = int(os.environ.get("STANDIN_IMAGES", "640"))
 
 
@@ -53,13 +53,5 @@ class CIFAR10(FashionMNIST):
 
 def source(train: bool) -> dict[str, Any]:
     count = IMAGES if train else IMAGES // 4
-    if not INSTALLED.exists():
-        random = np.random.default_rng(train)
-        images = random.integers(0, 255, (count, 28, 28), dtype=np.uint8)
-        return {"images": images, "labels": random.integers(0, 10, count)}
-    name = "train" if train else "t10k"
-    with gzip.open(INSTALLED / f"{name}-images-idx3-ubyte.gz") as file:
-        pixels = np.frombuffer(file.read(16 + count * 784), np.uint8, offset=16)
-    with gzip.open(INSTALLED / f"{name}-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(8 + count), np.uint8, offset=8)
-    return {"images": pixels.reshape(-1, 28, 28).copy(), "labels": labels.copy()}
+    images, labels = fashion_images("train" if train else "t10k", count)
+    return {"images": images, "labels": labels}
