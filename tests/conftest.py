@@ -86,7 +86,12 @@ def _senseless(item: pytest.Item) -> bool:
 def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     before = Picture.take()
     yield
-    if oracle.ACTIVE or _on_ray(request) or request.node.get_closest_marker("leaves"):
+    if (
+        oracle.ACTIVE
+        or sharing.is_active()
+        or _on_ray(request)
+        or request.node.get_closest_marker("leaves")
+    ):
         return
     if found := leftovers_since(before):
         pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
@@ -95,19 +100,23 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
 def _on_ray(request: pytest.FixtureRequest) -> bool:
     """Whether Ray's own processes come and go beside the test."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    return parameters.get("engine_name") == "ray" or "cluster" in request.fixturenames
+    on_ray = parameters.get("engine_name") == "ray" or "cluster" in request.fixturenames
+    return on_ray or sharing.is_active()
 
 
 @pytest.fixture
-def start(leaves_nothing: None, engine_name: str) -> Iterator[Callable[..., Any]]:
+def start(
+    request: pytest.FixtureRequest, leaves_nothing: None, engine_name: str
+) -> Iterator[Callable[..., Any]]:
     """Call `skate.init` on the engine under test; shut down afterwards, whatever happened."""
     import skate
+
+    if engine_name == "ray" and "engine" not in request.fixturenames:
+        sharing.end()  # it starts its own
 
     def init(**arguments: Any) -> Any:
         if oracle.ACTIVE:
             return oracle.init(**arguments)
-        if engine_name == "ray":
-            sharing.end()
         return skate.init(engine=engine_name, **arguments)
 
     yield init

@@ -46,6 +46,8 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "lru_evict": (False,),
 }
 
+_RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set for programs that were handed to a Ray cluster
+
 _running: dict[str, Any] = {}  # what the engine of this process was started with
 
 
@@ -174,7 +176,10 @@ def init(
 def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:
     with changing:
         running = installed_engine()
-        if running is None:
+        if running is None and (worker := _ray_worker()) is not None and "engine" not in wanted:
+            running = worker  # whatever else it asks for, the cluster is there already
+            install_engine(running)
+        elif running is None:
             running = _make_engine(dict(wanted))
             install_engine(running)
             _running.clear()
@@ -199,7 +204,7 @@ def _check_same(wanted: dict[str, Any]) -> None:
 def _make_engine(settings: dict[str, Any]) -> Engine:
     address = settings.pop("address", None)
     name = settings.pop("engine", None)
-    if address is None and name is None and _is_part_of_ray():
+    if address is None and name is None and _RAY_JOB in os.environ:
         return _connect(None, settings)
     address = address or os.environ.get("SKATE_ADDRESS") or None
     name = name or os.environ.get("SKATE_ENGINE") or None
@@ -225,16 +230,13 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
     return local.start(**settings)
 
 
-def _is_part_of_ray() -> bool:
-    """Whether this process is a worker of a Ray cluster, or the driver of a job sent to one."""
-    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
-        return True
-    raylet = sys.modules.get("ray._raylet")
-    if raylet is None or raylet.__spec__ is None or raylet.__spec__.origin is None:
-        return False  # not loaded, or skate under that name
-    from skate.engine.ray import inside_worker
+def _ray_worker() -> Engine | None:
+    """The engine of a worker of a Ray cluster, if this process is one."""
+    if "ray._raylet" not in sys.modules:  # `ray` alone may be skate under that name
+        return None
+    from skate.engine.ray import RayEngine, inside_worker
 
-    return inside_worker()
+    return RayEngine() if inside_worker() else None
 
 
 def _connect(address: str | None, settings: dict[str, Any]) -> Engine:

@@ -257,7 +257,8 @@ class TestParquet:
 
 class TestWriting:
     def test_rows_per_file(self, tmp_path):
-        skate.data.range(10).write_csv(tmp_path, num_rows_per_file=4)
+        dataset = skate.data.range(10, override_num_blocks=10)
+        dataset.write_csv(tmp_path, num_rows_per_file=4)
         assert len(list(tmp_path.iterdir())) == 3
 
     def test_modes(self, tmp_path):

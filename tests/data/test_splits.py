@@ -20,9 +20,7 @@ def side_by_side(*functions):
     def run(number):
         found[number] = functions[number]()
 
-    threads = [
-        threading.Thread(target=run, args=(n,), daemon=True) for n in range(len(functions))
-    ]
+    threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(len(functions))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -71,9 +69,7 @@ class TestAnEpochThatEndsEarly:
         first, second = split_iterators(skate.data.range(40, override_num_blocks=20), 2, "drop")
         first._coordinator.next.remote(0, 0)  # and nobody reads what comes
         first._epoch = 1
-        rows, (early, late) = side_by_side(
-            lambda: ids(first), lambda: [ids(second), ids(second)]
-        )
+        rows, (early, late) = side_by_side(lambda: ids(first), lambda: [ids(second), ids(second)])
         assert len(early) == 20
         assert sorted(rows + late) == list(range(40))
 

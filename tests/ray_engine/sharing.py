@@ -19,7 +19,7 @@ def share(**arguments: Any) -> None:
     if not ray.is_initialized() or _shared != arguments:
         end()
         quiet = {"include_dashboard": False, "logging_level": logging.ERROR}
-        ray.init(**quiet, **{"log_to_driver": False, **arguments})
+        ray.init("local", **quiet, **{"log_to_driver": False, **arguments})
         _shared = arguments
     skate.init(engine="ray")
 
@@ -31,3 +31,8 @@ def end() -> None:
 
     ray.shutdown()
     _shared = None
+
+
+def is_active() -> bool:
+    """Whether a Ray is kept for the next tests."""
+    return _shared is not None

@@ -54,17 +54,15 @@ class Unique(Builtin):
             values = [hashable(value) for value in column_to_rows(column)]
         if self.encode_lists is _Mode.HASH and is_list(column.type):
             values = [None if value is None else _digest(value) for value in values]
-        return dict.fromkeys(_nan if value != value else value for value in values)
+        return dict.fromkeys(map(_key, values))
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
-        return {**current_accumulator, **new}
+        current_accumulator.update(new)
+        return current_accumulator
 
     def finalize(self, accumulator: Any) -> Any:
-        values = list(accumulator or ())
+        values = map(shown, accumulator or ())
         return [value for value in values if value is not None or not self.ignore_nulls]
-
-
-_nan = float("nan")  # one object, so that it is found again as a key
 
 
 class CountDistinct(Unique):
@@ -93,12 +91,14 @@ class _Counting(Builtin):
             column = column.drop_null()
         try:
             pairs = pc.value_counts(column.combine_chunks())
-            return Counter(dict(zip(*(pairs.field(n).to_pylist() for n in (0, 1)), strict=True)))
+            values, counts = (pairs.field(number).to_pylist() for number in (0, 1))
+            return Counter(dict(zip(map(_key, values), counts, strict=True)))
         except pa.ArrowNotImplementedError:
             return Counter(hashable(value) for value in column_to_rows(column))
 
     def combine(self, current_accumulator: Counter[Any], new: Counter[Any]) -> Counter[Any]:
-        return current_accumulator + new
+        current_accumulator.update(new)
+        return current_accumulator
 
 
 class ValueCounter(_Counting):
@@ -109,7 +109,7 @@ class ValueCounter(_Counting):
 
     def finalize(self, accumulator: Any) -> dict[str, list[Any]]:
         found = accumulator or {}
-        return {"values": list(found), "counts": list(found.values())}
+        return {"values": list(map(shown, found)), "counts": list(found.values())}
 
 
 class ApproximateTopK(_Counting):
@@ -132,7 +132,7 @@ class ApproximateTopK(_Counting):
 
     def finalize(self, accumulator: Any) -> list[dict[str, Any]]:
         top = (accumulator or Counter()).most_common(self.k)
-        return [{str(self.on): value, "count": count} for value, count in top]
+        return [{str(self.on): shown(value), "count": count} for value, count in top]
 
 
 class ApproximateQuantile(Builtin):
@@ -155,7 +155,8 @@ class ApproximateQuantile(Builtin):
         return [column_to_numpy(self.column(block).drop_null())]
 
     def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
-        return current_accumulator + new
+        current_accumulator.extend(new)
+        return current_accumulator
 
     def finalize(self, accumulator: Any) -> list[float] | None:
         values = np.concatenate(accumulator) if accumulator else np.empty(0)
@@ -177,7 +178,8 @@ class AsList(Builtin):
         return [value for value in values if value is not None or not self.ignore_nulls]
 
     def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
-        return current_accumulator + new
+        current_accumulator.extend(new)
+        return current_accumulator
 
 
 class _Percentage(Builtin):
@@ -225,8 +227,28 @@ def is_list(type_: pa.DataType) -> bool:
     return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
 
 
+_nan = float("nan")  # one object, so that it is found again as a key
+
+
+def _key(value: Any) -> Any:
+    return _nan if value != value else value
+
+
+class _Fields(tuple[tuple[str, Any], ...]):
+    """A dictionary that can be counted."""
+
+
 def hashable(value: Any) -> Any:
     """The value as it can be counted: lists and arrays as tuples."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    return tuple(map(hashable, value)) if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return _Fields((name, hashable(inner)) for name, inner in value.items())
+    return tuple(map(hashable, value)) if isinstance(value, list) else _key(value)
+
+
+def shown(value: Any) -> Any:
+    """What was made hashable, as users see it: dictionaries again."""
+    if isinstance(value, _Fields):
+        return {name: shown(inner) for name, inner in value}
+    return tuple(map(shown, value)) if isinstance(value, tuple) else value

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skate.data import aggregate as agg
 from skate.data._blocks import check_columns
 from skate.data._consuming import Consuming
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
 
 class Aggregating(Consuming):
@@ -22,9 +25,11 @@ class Aggregating(Consuming):
         agg.check_targets(aggs)
         aggs = agg.distinct_names(aggs)
         states = [function.zero() for function in aggs]
-        for block in self._blocks():
+        rows = self._only(agg.columns_read(aggs))
+        for block in rows._blocks():
             if block.num_rows:
                 states = [f.add(s, block) for f, s in zip(aggs, states, strict=True)]
+        self._stats = rows._stats
         return {f.name: f.finalize(s) for f, s in zip(aggs, states, strict=True)}
 
     def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:
@@ -69,6 +74,11 @@ class Aggregating(Consuming):
             return columns
         pairs = zip(schema.names, schema.types, strict=True)
         return [name for name, kind in pairs if name not in exclude and _is_number(kind)]
+
+    def _only(self, columns: Sequence[str] | None) -> Dataset:
+        """The columns that are needed, so that files are not read for others; None: all."""
+        rows = self._with(self._plan)
+        return rows if columns is None else rows.select_columns(columns)
 
     def _check_column(self, column: str) -> None:
         schema = self.schema()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skate._imports import try_import
-from skate.data._blocks import Batch, Block, batch_of, concat, numpy_of
+from skate.data._blocks import Batch, Block, batch_of, check_columns, concat, numpy_of
 from skate.data._exchange import taken
 from skate.data._transforms import rebatched, slices
 
@@ -43,7 +44,8 @@ def pieces(
 def shuffled(
     blocks: Iterator[Block], size: int, batch_size: int, seed: int | None
 ) -> Iterator[Block]:
-    """Rows drawn at random from a buffer of at least `size` of them."""
+    """Rows drawn at random from a buffer of at least `size` of them. It is mixed when there are
+    twice as many, so that each row is moved only a few times."""
     random = np.random.default_rng(seed)
     held: list[Block] = []
     rows = 0
@@ -51,7 +53,7 @@ def shuffled(
         held.append(block)
         rows += block.num_rows
         ready = (rows - size) // batch_size * batch_size
-        if ready > 0:
+        if ready > 0 and rows >= 2 * size:
             table = concat(held)
             table = taken(table, random.permutation(rows))
             yield table.slice(0, ready)
@@ -136,8 +138,9 @@ def torch_batches(
     training loop changes in place never reaches the dataset."""
     try_import("torch", "torch")
     for piece in pieces(blocks, batch_size, drop_last, shuffle_buffer, seed):
+        check_given(dtypes, piece.column_names)
         columns = {
-            name: tensor_of(array, _for_column(dtypes, name), name)
+            name: tensor_of(array, of_column(dtypes, name), name)
             for name, array in numpy_of(piece).items()
         }
         size = batch_size or piece.num_rows
@@ -146,8 +149,15 @@ def torch_batches(
             yield moved(batch, device, pin_memory)
 
 
-def _for_column(dtypes: Any, name: str) -> Any:
-    return dtypes.get(name) if isinstance(dtypes, dict) else dtypes
+def of_column(given: Any, name: str) -> Any:
+    """What was given for one column, or for all."""
+    return given.get(name) if isinstance(given, dict) else given
+
+
+def check_given(given: Any, names: Sequence[str]) -> None:
+    """Raise if something was given for a column that there is not."""
+    if isinstance(given, dict):
+        check_columns(list(given), names)
 
 
 def tensor_of(array: np.ndarray[Any, Any], dtype: Any, name: str) -> Any:
@@ -210,10 +220,13 @@ def moved(batch: Any, device: Any, pin_memory: bool) -> Any:
         if pin_memory:
             batch = batch.pin_memory()
         return batch if device is None else batch.to(device, non_blocking=pin_memory)
-    if isinstance(batch, dict):
-        return {name: moved(value, device, pin_memory) for name, value in batch.items()}
+    if isinstance(batch, MutableMapping):  # a dictionary, or what tokenizers return
+        found = copy(batch)
+        found.update({name: moved(batch[name], device, pin_memory) for name in batch})
+        return found
     if isinstance(batch, (list, tuple)):
-        return type(batch)(moved(value, device, pin_memory) for value in batch)
+        values = [moved(value, device, pin_memory) for value in batch]
+        return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
     return batch
 
 

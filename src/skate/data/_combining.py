@@ -6,16 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.data._core import Core
-from skate.data._exchange import (
-    JOINS,
-    Join,
-    RandomizeBlocks,
-    Repartition,
-    Shuffle,
-    Sort,
-    Union,
-    Zip,
-)
+from skate.data._exchange import RandomizeBlocks, Repartition, Shuffle, Sort, Union, Zip
+from skate.data._joins import JOINS, Join
 from skate.data._seeds import RandomSeedConfig, numpy_seed
 from skate.data.grouped_data import GroupedData, GroupTogether
 
@@ -48,8 +40,9 @@ class Combining(Core):
         aggregator_ray_remote_args: dict[str, Any] | None = None,
         validate_schemas: bool = False,
     ) -> Dataset:
-        """Rows with equal keys. The result has `num_partitions` blocks. `validate_schemas` looks
-        for the columns now; the two before it are for Ray's shuffle, which is not needed here."""
+        """Rows with equal keys. The result has `num_partitions` blocks, or more if the rows do not
+        fit into memory. `validate_schemas` looks for the columns now; the two before it are for
+        Ray's shuffle, which is not needed here."""
         if join_type not in JOINS:
             raise ValueError(f"join_type takes {', '.join(map(repr, JOINS))}; got {join_type!r}")
         left = (on,) if isinstance(on, str) else tuple(on)
@@ -58,9 +51,9 @@ class Combining(Core):
         if len(left) != len(right):
             raise ValueError(f"on and right_on differ in length: {left} and {right}")
         if validate_schemas:
-            for dataset, keys in ((self, left), (ds, right)):
+            for dataset, keys in ((self._with(self._plan), left), (ds, right)):
                 for key in keys:
-                    dataset._check_column(key)  # type: ignore[attr-defined]
+                    dataset._check_column(key)
         suffixes = (left_suffix, right_suffix)
         node = Join((self._plan, ds._plan), join_type, left, right, *suffixes, num_partitions)
         return self._with(node)
@@ -77,7 +70,7 @@ class Combining(Core):
     ) -> Dataset:
         """The rows in `num_blocks` blocks, or in blocks of a number of rows. `shuffle` mixes them,
         `keys` puts rows with equal keys into one block, which is sorted by them in any case.
-        `strict` forbids smaller blocks than asked for, of which there is only the last here."""
+        Rows that do not fit into memory may make more such blocks than `num_blocks`. `strict` forbids smaller blocks than asked for, of which there is only the last here."""
         if (num_blocks is None) == (target_num_rows_per_block is None):
             raise ValueError("give num_blocks or target_num_rows_per_block, one of them")
         if keys is not None:
@@ -99,8 +92,9 @@ class Combining(Core):
         num_blocks: int | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """All rows in random order, the same for the same seed. Arrow does it in this process,
-        which needs no `ray_remote_args`."""
+        """All rows in random order, the same for the same seed; for other blocks of the same rows
+        too, if they fit into memory. Arrow does it in this process, which needs no
+        `ray_remote_args`."""
         return self._with(Shuffle((self._plan,), numpy_seed(seed), num_blocks))  # type: ignore[arg-type]
 
     def randomize_block_order(self, *, seed: int | RandomSeedConfig | None = None) -> Dataset:

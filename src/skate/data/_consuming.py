@@ -63,11 +63,12 @@ class Consuming(Core):
 
     def to_pandas(self, limit: int | None = None) -> pandas.DataFrame:
         """All rows in one frame; an error if there are more than `limit`."""
-        if limit is not None:
-            total = self._with(plan.Limit(self._plan, limit + 1)).count()
-            if total > limit:
-                raise ValueError(f"the dataset has more than the given limit of {limit} rows")
-        return pandas_of(table_of(self._bundles()))
+        if limit is None:
+            return pandas_of(table_of(self._bundles()))
+        table = table_of(self._with(plan.Limit(self._plan, limit + 1))._bundles())
+        if table.num_rows > limit:
+            raise ValueError(f"the dataset has more than the given limit of {limit} rows")
+        return pandas_of(table)
 
     def to_arrow_refs(self) -> list[skate.ObjectRef[pa.Table]]:
         """References to the blocks, as Arrow tables."""
@@ -79,8 +80,10 @@ class Consuming(Core):
 
     def to_numpy_refs(self, *, column: str | None = None) -> list[skate.ObjectRef[Any]]:
         """References to the blocks, as dictionaries of arrays, or as the array of one column."""
-        arrays = [numpy_of(block) for block in self._blocks()]
-        return [skate.put(each if column is None else each[column]) for each in arrays]
+        if column is None:
+            return [skate.put(numpy_of(block)) for block in self._blocks()]
+        chosen = self._mapped(SelectColumns((column,)), f"SelectColumns({[column]})")
+        return [skate.put(numpy_of(block)[column]) for block in chosen._blocks()]
 
     def materialize(self) -> MaterializedDataset:
         """Execute now, and keep the rows; beyond a share of memory, in the object store."""
@@ -215,4 +218,4 @@ def _static_schema(node: plan.Node) -> pa.Schema | None:
 def _static_count(node: plan.Node) -> int | None:
     if isinstance(node, plan.Input):
         return sum(bundle.rows for bundle in node.bundles)
-    return node.source.count() if isinstance(node, plan.Read) else None
+    return node.source.known_count() if isinstance(node, plan.Read) else None

@@ -1,4 +1,4 @@
-"""Operations that look at all rows: union, zip, repartition, sort, shuffle, join.
+"""Operations that look at all rows: union, zip, repartition, sort, shuffle.
 
 Up to `DataContext.sort_memory_bytes` they work on one table in memory. Beyond, rows are first
 dealt out to partitions, kept in the object store (which spills), and then done one by one.
@@ -19,7 +19,6 @@ from skate.data import _plan as plan
 from skate.data._blocks import Block, check_columns, compact, concat
 from skate.data._bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
-from skate.data._tensors import column_to_rows
 
 Streams = list[Iterator[Bundle]]
 
@@ -195,9 +194,7 @@ class Repartition(plan.Exchange):
         return evenly(iter(hoard.bundles), hoard.rows, self.blocks, hoard.empty())
 
 
-def evenly(
-    bundles: Iterator[Bundle], rows: int, blocks: int, empty: Block
-) -> Iterator[Bundle]:
+def evenly(bundles: Iterator[Bundle], rows: int, blocks: int, empty: Block) -> Iterator[Bundle]:
     """The rows in so many bundles of about equal length; without rows, a bundle is `empty`."""
     ends = [rows * number // blocks for number in range(blocks + 1)]
     rest = next(bundles, None)
@@ -348,148 +345,3 @@ def part_of(
         numbers = len(splits) - numbers
     numbers[pc.is_null(column, nan_is_null=True).to_numpy()] = len(splits)
     return numbers
-
-
-JOINS = {
-    "inner": "inner",
-    "left_outer": "left outer",
-    "right_outer": "right outer",
-    "full_outer": "full outer",
-    "left_semi": "left semi",
-    "right_semi": "right semi",
-    "left_anti": "left anti",
-    "right_anti": "right anti",
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Join(plan.Exchange):
-    """Rows of two datasets whose keys are equal."""
-
-    kind: str = "inner"
-    on: tuple[str, ...] = ()
-    right_on: tuple[str, ...] = ()
-    left_suffix: str | None = None
-    right_suffix: str | None = None
-    blocks: int = 1
-
-    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        return self._joined(streams, context)
-
-    def _joined(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        left, right = (collect(stream, context) for stream in streams)
-        size = left.size + right.size
-        if size <= context.sort_memory_bytes:
-            table = self.join(table_of(left.bundles), table_of(right.bundles))
-            yield from even_bundles(table, self.blocks)
-            return
-        count = max(self.blocks, 2 * size // context.sort_memory_bytes + 2)
-        lefts = dealt(left, lambda block, n: hashed(block, self.on, n), count)
-        rights = dealt(right, lambda block, n: hashed(block, self.right_on, n), count)
-        for one, other in zip(lefts, rights, strict=True):
-            yield bundle_of(self.join(one, other))
-
-    def join(self, left: Block, right: Block) -> Block:
-        """Only keys and row numbers go through Arrow's join: it knows few types of columns."""
-        left, right = _with_keys(left, self.on), _with_keys(right, self.right_on)
-        left_keys = _typed_keys(left, self.on, right, self.right_on)
-        right_keys = _typed_keys(right, self.right_on, left, self.on)
-        numbered = [
-            keys.append_column(mark, pa.array(np.arange(keys.num_rows)))
-            for keys, mark in ((left_keys, "__l"), (right_keys, "__r"))
-        ]
-        pairs = numbered[0].join(
-            numbered[1], list(self.on), list(self.right_on), join_type=JOINS[self.kind]
-        )
-        if "semi" in self.kind or "anti" in self.kind:
-            table, mark = (left, "__l") if self.kind.startswith("left") else (right, "__r")
-            return table.take(pairs[mark].sort())
-        pairs = pairs.sort_by([("__l", "ascending"), ("__r", "ascending")])
-        return self._assembled(left.take(pairs["__l"]), right.take(pairs["__r"]))
-
-    def _assembled(self, left: Block, right: Block) -> Block:
-        columns: dict[str, Any] = {}
-        for key, other in zip(self.on, self.right_on, strict=True):
-            columns[key] = pc.coalesce(left[key], right[other].cast(left[key].type))
-        lefts = [name for name in left.column_names if name not in self.on]
-        rights = [name for name in right.column_names if name not in self.right_on]
-        both = set(lefts) & set(rights)
-        if both and (self.left_suffix or "") == (self.right_suffix or ""):
-            raise ValueError(
-                f"both sides have the columns {sorted(both)}; give left_suffix or right_suffix"
-            )
-        for name in lefts:
-            columns[name + (self.left_suffix or "") if name in both else name] = left[name]
-        for name in rights:
-            columns[name + (self.right_suffix or "") if name in both else name] = right[name]
-        return pa.table(columns)
-
-
-def _with_keys(table: Block, keys: Sequence[str]) -> Block:
-    """The table, or, if it is empty and nothing is known of it, one that has the keys."""
-    check_keys(keys, table)
-    return table if table.num_columns else pa.table({key: pa.nulls(0) for key in keys})
-
-
-def _typed_keys(table: Block, keys: Sequence[str], other: Block, others: Sequence[str]) -> Block:
-    """The keys; a column of None alone has the type of its counterpart."""
-    columns = [table[key] for key in keys]
-    types = [other[key].type for key in others]
-    pairs = zip(columns, types, strict=True)
-    typed = [c.cast(t) if pa.types.is_null(c.type) else c for c, t in pairs]
-    return pa.table(typed, names=list(keys))
-
-
-def hashed(block: Block, keys: Sequence[str], count: int) -> Any:
-    """A partition for each row. It depends on the values of the keys only: not on the type that a
-    key has in this block, nor on the process."""
-    check_columns(keys, block.column_names)
-    total = np.zeros(block.num_rows, np.uint64)
-    for key in keys:
-        total = total * np.uint64(31) + _hashes(block[key])
-    return total % np.uint64(count)
-
-
-def _hashes(column: pa.ChunkedArray) -> Any:
-    from pandas.util import hash_array
-
-    missing = pc.is_null(column).to_numpy()
-    return np.where(missing, np.uint64(0), hash_array(_comparable(column), categorize=False))
-
-
-def _comparable(column: pa.ChunkedArray) -> Any:
-    """An array in which values that are equal as keys are equal, whatever their types: numbers
-    as float64, times in microseconds. Other values may become equal too."""
-    type_ = column.type
-    if pa.types.is_dictionary(type_):
-        return _comparable(column.cast(type_.value_type))
-    if pa.types.is_temporal(type_):
-        column = _microseconds(column)
-        type_ = column.type
-    if pa.types.is_null(type_) or pa.types.is_boolean(type_) or _is_numeric(type_):
-        numbers = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0).to_numpy() + 0.0
-        return np.where(np.isnan(numbers), np.nan, numbers)  # one zero and one NaN
-    if _is_text(type_):
-        return column.to_numpy()
-    return np.array([repr(value) for value in column_to_rows(column)], object)
-
-
-def _microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = column.type
-    if pa.types.is_duration(kind):
-        return column.cast(pa.duration("us"), safe=False).cast(pa.int64())
-    if pa.types.is_time(kind):
-        return column.cast(pa.time64("us"), safe=False).cast(pa.int64())
-    return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-
-
-def _is_numeric(type_: pa.DataType) -> bool:
-    kinds = pa.types
-    return kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_)
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    kinds = (
-        pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary
-    )  # fmt: skip
-    return any(kind(type_) for kind in kinds)

@@ -32,7 +32,7 @@ class Namespace:
 
         inner = self._expression
         text = f"{inner}.{self.name}.{method}"
-        return Expr(lambda block: function(inner.evaluate(block)), text)
+        return Expr(lambda block: function(inner.evaluate(block)), text, (inner,))
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
         kernel = self.kernels.get(name)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,49 +14,59 @@ import pyarrow.compute as pc
 
 from skate.data._blocks import Block
 from skate.data._expressions import Expr, col, set_column
-from skate.data._seeds import seed_of
 
-_rows_before: ContextVar[int] = ContextVar("rows_before", default=0)
+
+class Place(NamedTuple):
+    """Where a block stands: so many rows came before, in the execution of that number."""
+
+    rows: int = 0
+    execution: int = 0
+
+
+_place: ContextVar[Place] = ContextVar("place", default=Place())  # noqa: B039
 
 
 @contextmanager
-def after(rows: int) -> Iterator[None]:
-    """What is evaluated inside belongs to a block that follows so many rows."""
-    token = _rows_before.set(rows)
+def at(place: Place) -> Iterator[None]:
+    """What is evaluated inside belongs to a block that stands there."""
+    token = _place.set(place)
     try:
         yield
     finally:
-        _rows_before.reset(token)
+        _place.reset(token)
 
 
 def monotonically_increasing_id() -> Expr:
     """The number of the row, from 0."""
-    return _counting(lambda block, first: np.arange(first, first + block.num_rows), "row_number()")
+
+    def count(rows: int, place: Place) -> Any:
+        return np.arange(place.rows, place.rows + rows)
+
+    return _counting(count, "row_number()")
 
 
 def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> Expr:
-    """Random numbers from 0 to 1. With a seed the same on each machine; other ones in each
-    execution unless `reseed_after_execution` is False."""
-    chosen: Any = seed_of(seed, reseed_after_execution)
-    generators: dict[str, Any] = {}
+    """Random numbers from 0 to 1. With a seed the same on each machine and for any blocks; other
+    ones in each execution unless `reseed_after_execution` is False."""
 
-    def draw(block: Block, first: int) -> Any:
-        if first == 0 or "now" not in generators:
-            generators["now"] = np.random.default_rng(chosen)
-        return generators["now"].random(block.num_rows)
+    def draw(rows: int, place: Place) -> Any:
+        start = [seed, place.execution] if reseed_after_execution else seed
+        numbers = np.random.PCG64(None if seed is None else start)
+        numbers.advance(place.rows)
+        return np.random.Generator(numbers).random(rows)
 
     return _counting(draw, f"random({'' if seed is None else f'seed={seed}'})")
 
 
-def _counting(make: Any, text: str) -> Expr:
-    expression = Expr(lambda block: pa.array(make(block, _rows_before.get())), text)
-    expression.counts_rows = True
-    return expression
+def _counting(make: Callable[[int, Place], Any], text: str) -> Expr:
+    return Expr(
+        lambda block: pa.array(make(block.num_rows, _place.get())), text, (), counts_rows=True
+    )
 
 
 def uuid() -> Expr:
     """A random UUID in each row, as text."""
-    return Expr(lambda b: pa.array([str(uuids.uuid4()) for _ in range(b.num_rows)]), "uuid()")
+    return Expr(lambda b: pa.array([str(uuids.uuid4()) for _ in range(b.num_rows)]), "uuid()", ())
 
 
 def download(uri_column_name: str, *, filesystem: Any = None) -> Expr:
@@ -77,16 +87,14 @@ def download(uri_column_name: str, *, filesystem: Any = None) -> Expr:
         uris = col(uri_column_name).evaluate(block).to_pylist()
         return pa.array([fetch(uri) for uri in uris], pa.binary())
 
-    expression = Expr(evaluate, f"download({uri_column_name!r})")
-    expression.runs_python = True
-    return expression
+    return Expr(evaluate, f"download({uri_column_name!r})", (), runs_python=True)
 
 
 class Unnest(Expr):
     """One column per key of a dictionary."""
 
     def __init__(self, inner: Expr) -> None:
-        super().__init__(inner._evaluate, f"unnest({inner})", None, (inner,))
+        super().__init__(inner._evaluate, f"unnest({inner})", (inner,))
 
     @property
     def name(self) -> str:
@@ -115,7 +123,7 @@ class Star(Expr):
     """All columns, which `with_columns` keeps anyway."""
 
     def __init__(self) -> None:
-        super().__init__(lambda block: None, "star()")
+        super().__init__(lambda block: None, "star()", ())
 
     @property
     def name(self) -> str:

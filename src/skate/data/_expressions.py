@@ -23,24 +23,27 @@ Text = str  # `str` is an attribute of expressions
 
 
 class Expr:
-    """A computation on the columns of a block, made of those in `parts`."""
+    """A computation on the columns of a block, made of the expressions in `parts`.
 
-    runs_python = False  # has a user's function in it: worth a process
-    counts_rows = False  # depends on how many rows came before
+    `runs_python`: it has a user's function in it, which is worth a process. `counts_rows`: it
+    depends on how many rows came before."""
 
     def __init__(
         self,
         evaluate: Callable[[Block], Any],
         text: Text,
+        parts: Sequence[Expr],
         arrow: Any = None,
-        parts: Sequence[Expr] = (),
+        *,
+        runs_python: bool = False,
+        counts_rows: bool = False,
     ) -> None:
         self._evaluate = evaluate
         self._text = text
         self._arrow = arrow  # the same as pyarrow's Expression, for files that can filter
         self._alias: Text | None = None
-        self.runs_python = any(part.runs_python for part in parts)
-        self.counts_rows = any(part.counts_rows for part in parts)
+        self.runs_python = runs_python or any(part.runs_python for part in parts)
+        self.counts_rows = counts_rows or any(part.counts_rows for part in parts)
 
     def __repr__(self) -> Text:
         return self._text
@@ -56,7 +59,7 @@ class Expr:
         return self._alias
 
     def alias(self, name: Text) -> Expr:
-        named = Expr(self._evaluate, self._text, self._arrow, (self,))
+        named = Expr(self._evaluate, self._text, (self,), self._arrow)
         named._alias = name
         return named
 
@@ -102,27 +105,19 @@ class Expr:
         return lit(other) * self
 
     def __truediv__(self, other: Any) -> Expr:
-        divisor = _expr(other)
-        return Expr(_divided(self, divisor), f"({self} / {divisor})", None, (self, divisor))
+        return _computed(_quotient, "/", self, other)
 
     def __rtruediv__(self, other: Any) -> Expr:
         return lit(other) / self
 
     def __floordiv__(self, other: Any) -> Expr:
-        return Expr(_floored(self, _expr(other)), f"({self} // {other})", None, (self,))
+        return _computed(_floor_quotient, "//", self, other)
 
     def __rfloordiv__(self, other: Any) -> Expr:
         return lit(other) // self
 
     def __mod__(self, other: Any) -> Expr:
-        divisor = _expr(other)
-
-        def remainder(block: Block) -> Any:
-            a, b = self.evaluate(block), divisor.evaluate(block)
-            whole = pc.floor(pc.divide(pc.cast(a, pa.float64()), pc.cast(b, pa.float64())))
-            return pc.subtract(a, pc.multiply(b, pc.cast(whole, a.type)))
-
-        return Expr(remainder, f"({self} % {divisor})", None, (self, divisor))
+        return _computed(_remainder, "%", self, other)
 
     def __rmod__(self, other: Any) -> Expr:
         return lit(other) % self
@@ -173,8 +168,8 @@ class Expr:
         return Expr(
             lambda block: pc.is_in(self.evaluate(block), value_set=options),
             f"{self}.is_in({listed})",
-            arrow,
             (self,),
+            arrow,
         )
 
     def not_in(self, values: Any) -> Expr:
@@ -186,7 +181,6 @@ class Expr:
         return Expr(
             lambda block: pc.cast(self.evaluate(block), target, safe=safe),
             f"{self}.cast({target})",
-            None,
             (self,),
         )
 
@@ -199,7 +193,6 @@ class Expr:
         return Expr(
             lambda block: pc.round(self.evaluate(block), ndigits=ndigits),
             f"{self}.round({ndigits})",
-            None,
             (self,),
         )
 
@@ -207,7 +200,6 @@ class Expr:
         return Expr(
             lambda block: pc.fill_null(self.evaluate(block), value),
             f"{self}.fill_null({value!r})",
-            None,
             (self,),
         )
 
@@ -265,7 +257,7 @@ def col(name: str) -> Expr:
             raise missing_column(name, block.column_names)
         return block[name]
 
-    expression = Expr(evaluate, f"col({name!r})", pc.field(name))
+    expression = Expr(evaluate, f"col({name!r})", (), pc.field(name))
     expression._alias = name
     return expression
 
@@ -279,7 +271,7 @@ class Literal(Expr):
             scalar, arrow = pa.scalar(value), pc.scalar(value)
         except pa.ArrowInvalid:
             raise TypeError(f"lit takes a plain value; got {value!r}") from None
-        super().__init__(lambda block: scalar, repr(value), arrow)
+        super().__init__(lambda block: scalar, repr(value), (), arrow)
 
 
 def lit(value: Any) -> Expr:
@@ -329,9 +321,8 @@ def _called(function: UserFunction, kind: Any) -> Callable[..., Expr]:
             return result if kind is None or result.type == kind else pc.cast(result, kind)
 
         shown = [*map(repr, expressions), *(f"{n}={e!r}" for n, e in named.items())]
-        made = Expr(evaluate, f"{function.name}({', '.join(shown)})")
-        made.runs_python = True
-        return made
+        text = f"{function.name}({', '.join(shown)})"
+        return Expr(evaluate, text, [*expressions, *named.values()], runs_python=True)
 
     return call
 
@@ -343,42 +334,48 @@ def _expr(value: Any) -> Expr:
 def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> Expr:
     function = getattr(pc, kernel)
     pushed = arrow(a._arrow) if arrow is not None and a._arrow is not None else None
-    return Expr(lambda block: function(a.evaluate(block)), f"{kernel}({a})", pushed, (a,))
+    return Expr(lambda block: function(a.evaluate(block)), f"{kernel}({a})", (a,), pushed)
 
 
 def _binary(
     kernel: str, sign: str, a: Expr, other: Any, arrow: Callable[[Any, Any], Any] | None = None
 ) -> Expr:
     b = _expr(other)
-    function = getattr(pc, kernel)
     pushed = None
     if arrow is not None and a._arrow is not None and b._arrow is not None:
         pushed = arrow(a._arrow, b._arrow)
+    return _computed(getattr(pc, kernel), sign, a, b, pushed)
+
+
+def _computed(
+    function: Callable[[Any, Any], Any], sign: str, a: Expr, other: Any, arrow: Any = None
+) -> Expr:
+    b = _expr(other)
     return Expr(
         lambda block: function(a.evaluate(block), b.evaluate(block)),
         f"({a} {sign} {b})",
-        pushed,
         (a, b),
+        arrow,
     )
 
 
-def _divided(a: Expr, b: Expr) -> Callable[[Block], Any]:
-    def divide(block: Block) -> Any:
-        return pc.divide(
-            pc.cast(a.evaluate(block), pa.float64()), pc.cast(b.evaluate(block), pa.float64())
-        )
-
-    return divide
+def _quotient(a: Any, b: Any) -> Any:
+    return pc.divide(pc.cast(a, pa.float64()), pc.cast(b, pa.float64()))
 
 
-def _floored(a: Expr, b: Expr) -> Callable[[Block], Any]:
-    def divide(block: Block) -> Any:
-        left, right = a.evaluate(block), b.evaluate(block)
-        quotient = pc.floor(pc.divide(pc.cast(left, pa.float64()), pc.cast(right, pa.float64())))
-        whole = pa.types.is_integer(left.type) and pa.types.is_integer(right.type)
-        return pc.cast(quotient, left.type) if whole else quotient
+def _floor_quotient(a: Any, b: Any) -> Any:
+    """Rounded down, as in Python. Arrow's own division of whole numbers rounds towards zero."""
+    if not (pa.types.is_integer(a.type) and pa.types.is_integer(b.type)):
+        return pc.floor(_quotient(a, b))
+    whole = pc.divide(a, b)
+    rest = pc.subtract(a, pc.multiply(whole, b))
+    other_sign = pc.not_equal(pc.less(rest, 0), pc.less(b, 0))
+    too_large = pc.and_(pc.not_equal(rest, 0), other_sign)
+    return pc.subtract(whole, pc.cast(too_large, whole.type))
 
-    return divide
+
+def _remainder(a: Any, b: Any) -> Any:
+    return pc.subtract(a, pc.multiply(b, _floor_quotient(a, b)))
 
 
 # -- as steps of a plan -------------------------------------------------------------------------

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from skate._imports import try_import
-from skate.data._batching import batches, collated, prefetched, torch_batches, torch_device
+from skate.data._batching import (
+    batches,
+    check_given,
+    collated,
+    of_column,
+    prefetched,
+    torch_batches,
+    torch_device,
+)
 from skate.data._blocks import Batch, Block, Row, check_format, rows_of
 from skate.data.collate_fn import format_for
 
@@ -166,6 +174,8 @@ class Iterating(ABC):
         def convert(batch: Any) -> Any:
             if collate_fn is not None:
                 return collate_fn(batch)
+            check_given(dtypes, list(batch))
+            check_given(paddings, list(batch))
             if paddings is not None and batch_size is not None:
                 batch = padded(batch, batch_size, paddings)
             return {
@@ -234,11 +244,6 @@ def _ahead(items: Iterator[Any], prefetch: int, costly: bool) -> Iterator[Any]:
     if prefetch < 0:
         raise ValueError(f"prefetch_batches takes a number of at least 0; got {prefetch}")
     return prefetched(items, prefetch) if prefetch > 1 or (prefetch and costly) else items
-
-
-def of_column(given: Any, name: str) -> Any:
-    """What was given for one column, or for all."""
-    return given.get(name) if isinstance(given, dict) else given
 
 
 def padded(batch: dict[str, Any], rows: int, paddings: Any) -> dict[str, Any]:

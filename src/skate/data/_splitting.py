@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 
 from skate.data import _plan as plan
 from skate.data._blocks import Block, check_columns
-from skate.data._bundles import Bundle, bundle_of, table_of
+from skate.data._bundles import Bundle, Hoard, bundle_of, table_of
 from skate.data._consuming import Consuming
-from skate.data._exchange import hashed
+from skate.data._context import DataContext
 from skate.data._expression_sources import random
 from skate.data._expressions import Expr, col
+from skate.data._hashing import hashed
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -35,22 +36,22 @@ class Splitting(Consuming):
             raise ValueError(f"split takes a number of at least 1; got {n}")
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
-        bundles = list(self._bundles())
-        total = sum(bundle.rows for bundle in bundles)
+        kept = self.materialize()
+        total = kept.count()
         if equal:
-            return _parts(bundles, [total // n] * n)
+            return _parts(kept, [total // n] * n)
         ends = [total * number // n for number in range(n + 1)]
-        return _parts(bundles, [b - a for a, b in pairwise(ends)])
+        return _parts(kept, [b - a for a, b in pairwise(ends)])
 
     def split_at_indices(self, indices: Sequence[int]) -> list[MaterializedDataset]:
         """Parts that begin at these row numbers, and the rows before the first."""
         ordered = list(indices)
         if not ordered or ordered != sorted(ordered) or ordered[0] < 0:
             raise ValueError(f"indices must be sorted numbers of at least 0; got {ordered}")
-        bundles = list(self._bundles())
-        total = sum(bundle.rows for bundle in bundles)
+        kept = self.materialize()
+        total = kept.count()
         ends = [0, *(min(index, total) for index in ordered), total]
-        return _parts(bundles, [b - a for a, b in pairwise(ends)])
+        return _parts(kept, [b - a for a, b in pairwise(ends)])
 
     def split_proportionately(self, proportions: Sequence[float]) -> list[MaterializedDataset]:
         """Parts with these shares of the rows, and a last one with the rest."""
@@ -58,14 +59,14 @@ class Splitting(Consuming):
             raise ValueError(
                 f"proportions are positive and their sum is less than 1; got {list(proportions)}"
             )
-        bundles = list(self._bundles())
-        total = sum(bundle.rows for bundle in bundles)
+        kept = self.materialize()
+        total = kept.count()
         shares = np.cumsum([0.0, *proportions]) * total
         ends = [*(int(share + 1e-9) for share in shares), total]
         sizes = [b - a for a, b in pairwise(ends)]
         if 0 in sizes:
             raise ValueError(f"{total} rows are too few for the proportions {list(proportions)}")
-        return _parts(bundles, sizes)
+        return _parts(kept, sizes)
 
     def train_test_split(
         self,
@@ -102,7 +103,8 @@ class Splitting(Consuming):
         **ray_remote_kwargs: Any,
     ) -> tuple[Dataset, Dataset]:
         """Two lazy datasets, for more rows than fit into memory. "random": each row is for testing
-        with the probability `test_size`, "hash": if the hash of a column says so. Arrow decides in
+        with the probability `test_size`, "hash": if the hash of a column says so. Each executes
+        the plan; for "random" the rows must come in the same order both times. Arrow decides in
         this process, which needs no `ray_remote_kwargs`."""
         if not 0 < test_size < 1:
             raise ValueError(f"test_size is a share between 0 and 1; got {test_size}")
@@ -135,7 +137,8 @@ def _by_draw(
 ) -> tuple[Dataset, Dataset]:
     """A number from 0 to 1 for each row, the same in both datasets, decides."""
     if hash_column is not None:
-        number = Expr(lambda block: _hash_draws(block, hash_column), f"hash({hash_column!r})")
+        text = f"hash({hash_column!r})"
+        number = Expr(lambda block: _hash_draws(block, hash_column), text, ())
     else:
         chosen = seed if seed is not None else int(np.random.default_rng().integers(1 << 62))
         number = random(seed=chosen, reseed_after_execution=False)
@@ -149,20 +152,26 @@ def _hash_draws(block: Block, column: str) -> Any:
     return pa.array(hashed(block, [column], 1 << 32) / float(1 << 32))
 
 
-def _parts(bundles: list[Bundle], sizes: Sequence[int]) -> list[MaterializedDataset]:
+def _parts(kept: MaterializedDataset, sizes: Sequence[int]) -> list[MaterializedDataset]:
     from skate.data.dataset import MaterializedDataset
 
-    schema = next((b.get().schema for b in bundles if b.block is not None), None)
+    schema = kept.schema()
+    arrow = None if schema is None else schema.base_schema
     parts = []
     start = 0
     for size in sizes:
-        inside = _between(bundles, start, start + size)
-        parts.append(MaterializedDataset(plan.Input(tuple(inside), schema)))
+        inside = _between(_bundles_of(kept), start, start + size)
+        parts.append(MaterializedDataset(plan.Input(inside, arrow)))
         start += size
     return parts
 
 
-def _between(bundles: list[Bundle], start: int, stop: int) -> list[Bundle]:
+def _bundles_of(kept: MaterializedDataset) -> Sequence[Bundle]:
+    assert isinstance(kept._plan, plan.Input)
+    return kept._plan.bundles
+
+
+def _between(bundles: Sequence[Bundle], start: int, stop: int) -> tuple[Bundle, ...]:
     """The rows from start to stop, as slices of the bundles."""
     found = []
     place = 0
@@ -171,7 +180,7 @@ def _between(bundles: list[Bundle], start: int, stop: int) -> list[Bundle]:
         if first < last:
             found.append(bundle.slice(first, last - first))
         place += bundle.rows
-    return found
+    return tuple(found)
 
 
 def _test_rows(test_size: Any, total: int) -> int:
@@ -189,17 +198,40 @@ def _test_rows(test_size: Any, total: int) -> int:
 def _stratified(
     rows: Dataset, column: str, test_size: Any
 ) -> tuple[MaterializedDataset, MaterializedDataset]:
+    rows._check_column(column)
+    bundles = _bundles_of(rows.materialize())
+    labels = table_of(bundle_of(bundle.get().select([column])) for bundle in bundles)[column]
+    test = _spread(labels, _test_rows(test_size, len(labels)))
+    limit = DataContext.get_current().sort_memory_bytes
+    halves = Hoard(limit), Hoard(limit)
+    start = 0
+    for bundle in bundles:
+        mask = test[start : start + bundle.rows]
+        for half, keep in zip(halves, (~mask, mask), strict=True):
+            half.add(bundle_of(bundle.get().filter(pa.array(keep))))
+        start += bundle.rows
+    train, held_out = (_kept(half) for half in halves)
+    return train, held_out
+
+
+def _kept(hoard: Hoard) -> MaterializedDataset:
     from skate.data.dataset import MaterializedDataset
 
-    rows._check_column(column)
-    table = table_of(rows._bundles()).combine_chunks()
-    codes = pc.dictionary_encode(table[column].combine_chunks(), null_encoding="encode")
-    labels = codes.indices.to_numpy()
-    share = test_size if isinstance(test_size, float) else test_size / table.num_rows
-    test = np.zeros(table.num_rows, bool)
-    for label in np.unique(labels):
-        places = np.flatnonzero(labels == label)
-        test[places[len(places) - round(len(places) * share) :]] = True
-    halves = (table.filter(pa.array(~test)), table.filter(pa.array(test)))
-    train, held_out = (MaterializedDataset(plan.Input((bundle_of(half),))) for half in halves)
-    return train, held_out
+    filled = tuple(bundle for bundle in hoard.bundles if bundle.rows)
+    return MaterializedDataset(plan.Input(filled, hoard.empty().schema))
+
+
+def _spread(labels: pa.ChunkedArray, count: int) -> Any:
+    """A mask of `count` rows, the last ones of each label, in proportion to the labels: whole rows
+    first, and one more where most of a row is missing."""
+    codes = pc.dictionary_encode(labels.combine_chunks(), null_encoding="encode")
+    numbers = codes.indices.to_numpy()
+    shares = np.bincount(numbers) * count / len(numbers)
+    wanted = shares.astype(np.int64)
+    short = np.argsort(wanted - shares, kind="stable")[: count - wanted.sum()]
+    wanted[short] += 1
+    mask = np.zeros(len(numbers), bool)
+    for label, rows in enumerate(wanted):
+        places = np.flatnonzero(numbers == label)
+        mask[places[len(places) - rows :]] = True
+    return mask

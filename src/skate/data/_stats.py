@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from math import inf
 
 
 @dataclass
@@ -16,25 +17,26 @@ class StageStats:
     rows: int = 0
     bytes: int = 0
     busy_seconds: float = 0.0
-    seconds: list[float] = field(default_factory=list)
+    shortest: float = inf
+    longest: float = 0.0
 
     def add(self, rows: int, size: int, seconds: float) -> None:
         self.blocks += 1
         self.rows += rows
         self.bytes += size
         self.busy_seconds += seconds
-        self.seconds.append(seconds)
+        self.shortest = min(self.shortest, seconds)
+        self.longest = max(self.longest, seconds)
 
     def __str__(self) -> str:
         if not self.blocks:
             return f"{self.name}: nothing ran"
-        low, high = min(self.seconds), max(self.seconds)
         mean = self.busy_seconds / self.blocks
         return (
             f"{self.name}: {self.blocks} blocks, {self.rows} rows, {size_text(self.bytes)} "
             f"({self.where})\n"
-            f"* time per block: {time_text(low)} min, {time_text(mean)} mean, "
-            f"{time_text(high)} max, {time_text(self.busy_seconds)} total"
+            f"* time per block: {time_text(self.shortest)} min, {time_text(mean)} mean, "
+            f"{time_text(self.longest)} max, {time_text(self.busy_seconds)} total"
         )
 
 

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from skate._imports import try_import
+from skate.data._batching import check_given, of_column
 from skate.data._blocks import check_columns
 
 
 def tensors_of(batch: dict[str, Any], dtypes: Any) -> dict[str, Any]:
     """A dictionary of tensors; columns of unequal shapes become ragged tensors."""
     tf = try_import("tensorflow", "tensorflow")
+    check_given(dtypes, list(batch))
     found = {}
     for name, array in batch.items():
-        dtype = dtypes.get(name) if isinstance(dtypes, dict) else dtypes
+        dtype = of_column(dtypes, name)
         ragged = array.dtype == object and len(array) and hasattr(array[0], "shape")
         tensor = tf.ragged.stack(list(array)) if ragged else tf.convert_to_tensor(array)
         found[name] = tensor if dtype is None else tf.cast(tensor, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from skate.data import _plan as plan
@@ -12,7 +12,7 @@ from skate.data._blocks import check_format
 from skate.data._bundles import Bundle, bundle_of
 from skate.data._core import Core
 from skate.data._exchange import Sample, Streams
-from skate.data._expression_sources import after
+from skate.data._expression_sources import Place, at
 from skate.data._expression_text import parse
 from skate.data._expressions import Expr, FilterStep, WithColumns
 from skate.data._seeds import RandomSeedConfig, numpy_seed
@@ -135,10 +135,9 @@ class Transforming(Core):
             raise ValueError("filter takes a function or expr, one of them")
         if expr is not None:
             expression = parse(expr) if isinstance(expr, str) else expr
-            return self._mapped(
-                FilterStep(expression), f"Filter({expression})", None, compute, concurrency,
-                remote_args,
-            )  # fmt: skip
+            step = FilterStep(expression)
+            label = f"Filter({expression})"
+            return self._evaluated(step, label, [expression], compute, concurrency, remote_args)
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
@@ -231,11 +230,30 @@ class Transforming(Core):
                 )
         label = f"WithColumns({', '.join(exprs)})"
         step = WithColumns(tuple(exprs.items()))
-        if any(expression.counts_rows for expression in exprs.values()):
-            return self._with(CountedColumns((self._plan,), step, label))
-        if compute is None and any(expression.runs_python for expression in exprs.values()):
+        return self._evaluated(
+            step, label, exprs.values(), compute, None, remote_args, keeps_rows=True
+        )
+
+    def _evaluated(
+        self,
+        step: FilterStep | WithColumns,
+        label: str,
+        expressions: Iterable[Expr],
+        compute: Any,
+        concurrency: Any,
+        remote_args: dict[str, Any],
+        keeps_rows: bool = False,
+    ) -> Dataset:
+        """A step made of expressions. Those that count rows need the blocks one after another, and
+        users' functions processes of their own."""
+        expressions = list(expressions)
+        if any(expression.counts_rows for expression in expressions):
+            return self._with(Counted((self._plan,), step, label))
+        if compute is None and any(expression.runs_python for expression in expressions):
             compute = "tasks"
-        return self._mapped(step, label, None, compute, None, remote_args, keeps_rows=True)
+        return self._mapped(
+            step, label, None, compute, concurrency, remote_args, keeps_rows=keeps_rows
+        )
 
     # -- fewer rows -----------------------------------------------------------------------------
 
@@ -254,22 +272,31 @@ class Transforming(Core):
         return self._with(Sample((self._plan,), fraction, numpy_seed(seed)))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False)
-class CountedColumns(plan.Exchange):
-    """Columns by expressions that need to know how many rows came before."""
+@dataclass
+class Executions:
+    """How many there have been; the datasets that share a step share it."""
 
-    step: WithColumns | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(plan.Exchange):
+    """A step of expressions that need to know how many rows came before."""
+
+    step: FilterStep | WithColumns | None = None
     label: str = ""
+    executions: Executions = field(default_factory=Executions)
 
     @property
     def name(self) -> str:
         return self.label
 
     def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        rows = 0
+        self.executions.number += 1
+        rows, execution = 0, self.executions.number
         for bundle in streams[0]:
             assert self.step is not None
-            with after(rows):
+            with at(Place(rows, execution)):
                 block = next(self.step(iter([bundle.get()])))
             rows += bundle.rows
             yield bundle_of(block)

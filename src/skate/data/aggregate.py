@@ -85,7 +85,8 @@ class _Reduction(Builtin):
         return None if isinstance(accumulator, Null) else accumulator
 
     def output_type(self, input_schema: pa.Schema) -> pa.DataType:
-        return input_schema.field(self.on).type
+        column = self.column(input_schema.empty_table())
+        return getattr(pc, self.kernel)(column).type
 
     def arrow(self) -> tuple[Any, str, Any] | None:
         return self.on, self.kernel, self._options()
@@ -242,7 +243,8 @@ class Quantile(Builtin):
     def combine(self, current_accumulator: Any, new: Any) -> Any:
         if isinstance(current_accumulator, Null) or isinstance(new, Null):
             return NULL
-        return current_accumulator + new
+        current_accumulator.extend(new)
+        return current_accumulator
 
     def finalize(self, accumulator: Any) -> Any:
         if accumulator is None or isinstance(accumulator, Null):
@@ -258,6 +260,14 @@ def check_targets(functions: Sequence[AggregateFn]) -> None:
         if needs_one and not isinstance(function.on, str):  # type: ignore[attr-defined]
             name = type(function).__name__
             raise ValueError(f"{name} takes the name of a column, such as {name}('x')")
+
+
+def columns_read(functions: Sequence[AggregateFn], keys: Sequence[str] = ()) -> list[str] | None:
+    """All that aggregations look at; None if that is not known, or no column at all."""
+    if not all(isinstance(function, Builtin) for function in functions):
+        return None
+    targets = [function.on for function in functions]  # type: ignore[attr-defined]
+    return list(dict.fromkeys([*keys, *(on for on in targets if on is not None)])) or None
 
 
 def distinct_names(functions: Sequence[AggregateFn]) -> tuple[AggregateFn, ...]:

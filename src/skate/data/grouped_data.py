@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from skate.data import aggregate as agg
 from skate.data._blocks import (
     Block,
     batch_of,
-    block_of_batch,
     block_of_rows,
     check_columns,
     check_format,
@@ -24,8 +23,9 @@ from skate.data._blocks import (
 )
 from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
-from skate.data._exchange import Streams, collect, dealt, hashed, sort_table
-from skate.data._transforms import blame
+from skate.data._exchange import Streams, collect, dealt, sort_table
+from skate.data._hashing import hashed
+from skate.data._transforms import blame, joined, portions
 from skate.data._udf import FunctionError, UserFunction
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def group_starts(table: Block, keys: Sequence[str]) -> Any:
 def groups_of(table: Block, keys: Sequence[str]) -> Iterator[Block]:
     """The groups, in the order of their keys."""
     if not keys:
-        yield table
+        yield from [table] if table.num_rows else []
         return
     ordered = sort_table(table, [(key, "ascending") for key in keys])
     starts = group_starts(ordered, keys) if ordered.num_rows else [0]
@@ -59,14 +59,16 @@ def partitions(
 ) -> Iterator[Block]:
     """All rows; rows of one group come in one table."""
     hoard = collect(stream, context)
-    if not hoard.bundles:
+    columns = hoard.empty().column_names
+    if not columns:
         return
-    for bundle in hoard.bundles[:1]:
-        check_columns(keys, bundle.get().column_names)
+    check_columns(keys, columns)
     if hoard.fits or not keys:
         yield table_of(hoard.bundles)
-    else:
-        yield from dealt(hoard, lambda block, count: hashed(block, keys, count))
+        return
+    for table in dealt(hoard, lambda block, count: hashed(block, keys, count)):
+        if table.num_rows:
+            yield table
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +134,8 @@ def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class GroupTogether(plan.Exchange):
-    """At most `blocks` blocks in which groups are whole, sorted by key."""
+    """At most `blocks` blocks in which groups are whole, sorted by key; by partitions, so many for
+    each of them."""
 
     keys: tuple[str, ...] = ()
     blocks: int | None = None
@@ -167,20 +170,11 @@ class MapGroups:
     name: str
     keys: tuple[str, ...]
     batch_format: str
+    max_bytes: int = field(default_factory=lambda: DataContext.get_current().target_max_block_size)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        limit = DataContext.get_current().target_max_block_size
         for block in blocks:
-            held: list[Block] = []
-            size = 0
-            for output in self._outputs(block):
-                held.append(block_of_batch(output))
-                size += held[-1].nbytes
-                if size >= limit:
-                    yield concat(held)
-                    held, size = [], 0
-            if held:
-                yield concat(held)
+            yield from map(joined, portions(self._outputs(block), self.max_bytes, every=1))
 
     def _outputs(self, block: Block) -> Iterator[Any]:
         groups = (batch_of(g, self.batch_format) for g in groups_of(block, self.keys))
@@ -209,7 +203,8 @@ class GroupedData:
             raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
         agg.check_targets(aggs)
         named = agg.distinct_names(aggs)
-        return self._dataset._with(Aggregate((self._dataset._plan,), self._keys, named))
+        rows = self._dataset._only(agg.columns_read(named, self._keys))
+        return rows._with(Aggregate((rows._plan,), self._keys, named))
 
     def map_groups(
         self,

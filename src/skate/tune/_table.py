@@ -10,9 +10,8 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table with a frame."""
     columns = [_column(name, [row[i] for row in rows]) for i, name in enumerate(headers)]
     frame = "+".join("-" * (len(column[0]) + 2) for column in columns)
-    ruler = "+".join("-" * (len(column[0]) + 2) for column in columns).replace("+", "+")
     lines = [f"| {' | '.join(cells)} |" for cells in zip(*columns, strict=True)]
-    return "\n".join([f"+{frame}+", lines[0], f"|{ruler}|", *lines[1:], f"+{frame}+"])
+    return "\n".join([f"+{frame}+", lines[0], f"|{frame}|", *lines[1:], f"+{frame}+"])
 
 
 def _column(name: str, values: list[Any]) -> list[str]:

@@ -31,6 +31,10 @@ class Source(ABC):
         """Without reading rows."""
         return None
 
+    def known_count(self) -> int | None:
+        """Without opening anything."""
+        return self.count()
+
     def files(self) -> list[str]:
         return []
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,15 +11,19 @@ import pyarrow.parquet as pq
 
 from skate.data._blocks import Block, missing_column
 from skate.data._context import DataContext
-from skate.data._transforms import ReadTask
+from skate.data._paths import File
+from skate.data.datasource import PartitionStyle
 from skate.data.sources.base import Source
 from skate.data.sources.files import FileSource
+from skate.data.sources.footers import Footer, Footers
+from skate.data.sources.tables import gathered
 
 if TYPE_CHECKING:
     from skate.data._expressions import Expr
 
 
 LOOKED_AT = 256  # files whose schemas are compared
+COUNTED = 10_000  # files whose rows are counted without reading them
 
 
 @dataclass(frozen=True)
@@ -29,30 +32,30 @@ class ParquetSource(FileSource):
     filters: tuple[Any, ...] = ()
     arguments: tuple[tuple[str, Any], ...] = ()
     wanted_schema: pa.Schema | None = None
+    common: pa.Schema | None = field(init=False, repr=False, default=None)  # of readers
+    _footers: Footers = field(init=False, repr=False)
     name = "Parquet"
     growth = 4.0
 
-    def _metadata(self, path: str) -> pq.FileMetaData:
-        with self.place.filesystem.open_input_file(path) as file:
-            return pq.ParquetFile(file).metadata
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        raises = self.options.on_bad_files == "raise"
+        object.__setattr__(self, "_footers", Footers(self.place.filesystem, raises))
 
-    @cached_property
+    # -- what footers say -----------------------------------------------------------------------
+
     def _schemas(self) -> list[pa.Schema]:
         """Of the files; of some of them if there are very many."""
         files = self.place.files
         step = max(1, len(files) // LOOKED_AT)
-        return [self._schema_of(file.path) for file in files[::step]]
+        footers = self._footers.of([file.path for file in files[::step]])
+        return [clean(footer.schema) for footer in footers]
 
-    def _schema_of(self, path: str) -> pa.Schema:
-        with self.place.filesystem.open_input_file(path) as stream:
-            return clean(pq.ParquetFile(stream).schema_arrow)
-
-    @cached_property
     def _common(self) -> pa.Schema | None:
         """The schema that rows are brought to, if files differ or one is asked for."""
         if self.wanted_schema is not None:
             return self.wanted_schema
-        schemas = self._schemas
+        schemas = self._schemas()
         if all(schema.equals(schemas[0]) for schema in schemas):
             return None
         try:
@@ -61,19 +64,25 @@ class ParquetSource(FileSource):
             return None  # what does not fit together is left to those who put it together
 
     def schema(self) -> pa.Schema | None:
-        if not self.place.files:
+        common = self._common()
+        schema = common if common is not None else next(iter(self._schemas()), None)
+        if schema is None or not self.place.files:
             return None
-        schema = self._common if self._common is not None else self._schemas[0]
-        block = self.completed(schema.empty_table(), self.place.files[0].path)
-        if self.columns is not None:
-            self._check(block.column_names)
-            block = block.select(list(self.columns))
-        return block.schema
+        block = super().completed(schema.empty_table(), self.place.files[0])
+        for name in self.columns or ():
+            if name not in block.column_names:
+                raise missing_column(name, block.column_names)
+        return block.schema if self.columns is None else block.select(list(self.columns)).schema
 
     def count(self) -> int | None:
-        if self.filters or len(self.place.files) > 10_000:
+        if self.filters or len(self.place.files) > COUNTED:
             return None
-        return sum(int(self._metadata(file.path).num_rows) for file in self.place.files)
+        return sum(footer.rows for footer in self._footers.of(self.files()))
+
+    def known_count(self) -> int | None:
+        return self.count() if all(path in self._footers.known for path in self.files()) else None
+
+    # -- less to read ---------------------------------------------------------------------------
 
     def with_columns(self, columns: tuple[str, ...]) -> Source | None:
         if self.columns is not None and not set(columns) <= set(self.columns):
@@ -81,72 +90,122 @@ class ParquetSource(FileSource):
         return self._with(columns=columns)  # type: ignore[no-any-return]
 
     def with_filter(self, expression: Expr) -> Source | None:
-        if expression._arrow is None or self._adds_columns:
+        schema = self.schema()
+        if schema is None or self._adds_columns or self.arguments:
             return None
-        return self._with(filters=(*self.filters, expression._arrow))  # type: ignore[no-any-return]
-
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
-        """One task per group of files; a file larger than a block is cut at its row groups."""
-        _ = self._common  # looked up here, so that it travels with the tasks
-        limit = DataContext.get_current().target_max_block_size
-        if all(file.size * self.growth <= 2 * limit for file in self.place.files):
-            return super().read_tasks(parallelism)
-        tasks = []
-        for file in self.place.files:
-            groups = self._metadata(file.path).num_row_groups
-            step = max(1, int(groups * limit // max(1, file.size * self.growth)))
-            for start in range(0, groups, step):
-                numbers = list(range(start, min(start + step, groups)))
-                share = int(file.size * self.growth * len(numbers) / groups)
-                read = partial(self._read_groups, file.path, numbers)
-                tasks.append(ReadTask(read, file.path, share))
-        return tasks
-
-    def _read_groups(self, path: str, numbers: list[int]) -> Iterator[Block]:
-        for block in self.read_file(path, numbers):
-            yield self.completed(block, path)
-
-    def completed(self, block: Block, path: str) -> Block:
-        block = super().completed(block, path)
-        wanted = self.columns
-        return block.select(list(wanted)) if wanted and block.num_columns else block
-
-    def read_file(self, path: str, groups: list[int] | None = None) -> Iterator[Block]:
-        with self.place.filesystem.open_input_file(path) as stream:
-            file = pq.ParquetFile(stream, **dict(self.arguments))
-            names = file.schema_arrow.names
-            columns = self._columns_in(self._common.names if self._common is not None else names)
-            numbers = range(file.num_row_groups) if groups is None else groups
-            inside = columns and ([n for n in columns if n in names] or names[:1])
-            table = file.read_row_groups(list(numbers), inside)
-        table = table.cast(clean(table.schema)) if needs_cleaning(table.schema) else table
-        if self._common is not None:
-            table = brought_to(table, self._common, columns)
-        for expression in self.filters:
-            table = table.filter(expression)
-        yield table.replace_schema_metadata(_kept(table.schema.metadata))
-
-    def _columns_in(self, names: list[str]) -> list[str] | None:
-        """The columns to read: those wanted, and those that a filter looks at."""
-        if self.columns is None or self.filters:
-            return None
-        inside = [n for n in self.columns if n in names or self._not_added(n, names)]
-        return inside or names[:1]  # no column at all would be no row
+        try:
+            expression.get_type(schema)
+            wanted = expression.to_pyarrow()
+        except Exception:
+            return None  # it fails as a step, too, and says why there
+        return self._with(filters=(*self.filters, wanted))  # type: ignore[no-any-return]
 
     @property
     def _adds_columns(self) -> bool:
         """Whether paths give columns that are not in the files."""
-        return self.options.include_paths or any("=" in file.path for file in self.place.files)
+        options = self.options
+        if options.include_paths or options.partitioning is None:
+            return options.include_paths
+        by_key = PartitionStyle(options.partitioning.style) is PartitionStyle.HIVE
+        return not by_key or any("=" in file.path for file in self.place.files)
 
-    def _not_added(self, name: str, names: list[str]) -> bool:
-        if self._adds_columns:
-            return False
-        raise missing_column(name, names)
+    # -- reading --------------------------------------------------------------------------------
 
-    def _check(self, names: list[str]) -> None:
-        for name in self.columns or ():
-            if name not in names:
+    def reader(self, files: list[File]) -> Any:
+        none = Footers(self.place.filesystem, raises=True)
+        return super().reader(files)._with(common=self._common(), _footers=none)
+
+    def pieces(self, files: list[File]) -> list[File]:
+        """The files; those larger than a block cut at their row groups."""
+        limit = DataContext.get_current().target_max_block_size / self.growth
+        large = [file.path for file in files if file.size > 2 * limit]
+        self._footers.of(large)
+        found: list[File] = []
+        for file in files:
+            footer = self._footers.known.get(file.path) if file.size > 2 * limit else None
+            found += [file] if footer is None else _cut(file, footer, limit)
+        return found
+
+    def read_file(self, path: str) -> Iterator[Block]:
+        return self.read_piece(File(path, 0))
+
+    def read_piece(self, file: File) -> Iterator[Block]:
+        read = self._filtered if self.filters else self._unfiltered
+        for table in read(file, file.size * self.growth > 2 * self.block_size):
+            yield table.replace_schema_metadata(_kept(table.schema.metadata))
+
+    def _unfiltered(self, file: File, large: bool) -> Iterator[Block]:
+        with self.place.filesystem.open_input_file(file.path) as stream:
+            parquet = pq.ParquetFile(stream, **dict(self.arguments))
+            names = parquet.schema_arrow.names
+            columns = self._columns_in(self.common.names if self.common is not None else names)
+            inside = columns and ([n for n in columns if n in names] or names[:1])
+            groups = list(range(parquet.num_row_groups) if file.parts is None else file.parts)
+            if large:
+                batches = parquet.iter_batches(row_groups=groups, columns=inside)
+                tables = gathered(batches, self.block_size)
+            else:
+                tables = iter([parquet.read_row_groups(groups, inside)])
+            for table in tables:
+                cleaned = table.cast(clean(table.schema)) if dictionaries(table.schema) else table
+                if self.common is not None:
+                    cleaned = brought_to(cleaned, self.common, columns)
+                yield cleaned
+
+    def _filtered(self, file: File, large: bool) -> Iterator[Block]:
+        """Row groups in which no row can fit, and columns that nobody looks at, are not read."""
+        from pyarrow import dataset
+
+        fragment = dataset.ParquetFileFormat().make_fragment(
+            file.path, self.place.filesystem, row_groups=file.parts
+        )
+        schema = self.common if self.common is not None else clean(fragment.physical_schema)
+        wanted = {
+            "schema": schema,
+            "columns": self._columns_in(schema.names),
+            "filter": _all_of(self.filters),
+        }
+        if large:
+            yield from gathered(fragment.to_batches(**wanted), self.block_size)
+        else:
+            yield fragment.to_table(**wanted)
+
+    def _columns_in(self, names: list[str]) -> list[str] | None:
+        """The wanted columns that the file should have."""
+        if self.columns is None:
+            return None
+        for name in self.columns:
+            if name not in names and not self._adds_columns:
                 raise missing_column(name, names)
+        # No column at all would be no row.
+        return [name for name in self.columns if name in names] or names[:1]
+
+    def completed(self, block: Block, file: File) -> Block:
+        block = super().completed(block, file)
+        wanted = self.columns
+        return block.select(list(wanted)) if wanted and block.num_columns else block
+
+
+def _cut(file: File, footer: Footer, limit: float) -> list[File]:
+    """The file in pieces of about `limit` bytes; a row group is not cut."""
+    share = file.size / max(1, sum(footer.groups))
+    pieces: list[File] = []
+    numbers: list[int] = []
+    size = 0.0
+    for number, bytes_ in enumerate(footer.groups):
+        numbers.append(number)
+        size += bytes_ * share
+        if size >= limit or number == len(footer.groups) - 1:
+            pieces.append(file._replace(size=int(size), parts=tuple(numbers)))
+            numbers, size = [], 0.0
+    return pieces or [file]
+
+
+def _all_of(filters: tuple[Any, ...]) -> Any:
+    first, *rest = filters
+    for each in rest:
+        first = first & each
+    return first
 
 
 def brought_to(table: Block, schema: pa.Schema, columns: list[str] | None) -> Block:
@@ -171,7 +230,7 @@ def _kept(metadata: Any) -> Any:
     return ours or None
 
 
-def needs_cleaning(schema: pa.Schema) -> bool:
+def dictionaries(schema: pa.Schema) -> bool:
     return any(pa.types.is_dictionary(field.type) for field in schema)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from skate.data._transforms import add_note
 from skate.data.sources.files import FileSource
 
 STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece
+LARGEST_PIECE = (1 << 31) - 1  # bytes that Arrow parses at once
 
 
 @dataclass(frozen=True)
@@ -25,21 +27,23 @@ class CSVSource(FileSource):
     name = "CSV"
 
     def read_file(self, path: str) -> Iterator[Block]:
-        """The whole file at once: types are found from all of its rows."""
-        from pyarrow import csv
-
+        """The types are found from the first rows or, if others do not fit them, from all rows.
+        (pyarrow.csv.read_csv would do that; it leaves a pipe for signals open.)"""
         with self.open(path) as stream:
-            yield csv.read_csv(stream, **dict(self.arguments))
+            data = pa.py_buffer(stream.read())
+        try:
+            yield self._reader(pa.BufferReader(data)).read_all()
+        except pa.ArrowInvalid:
+            piece = min(len(data) + 1, LARGEST_PIECE)
+            yield self._reader(pa.BufferReader(data), piece).read_all()
 
     def read_piece(self, file: File) -> Iterator[Block]:
         if file.size < STREAM_FROM:
             yield from self.read_file(file.path)
             return
-        from pyarrow import csv
-
         with self.open(file.path) as stream:
             try:
-                yield from gathered(csv.open_csv(stream, **dict(self.arguments)), self.block_size)
+                yield from gathered(self._reader(stream), self.block_size)
             except pa.ArrowInvalid as error:
                 add_note(
                     error,
@@ -48,12 +52,19 @@ class CSVSource(FileSource):
                 )
                 raise
 
+    def _reader(self, stream: Any, piece: int = 0) -> Any:
+        from pyarrow import csv
 
-def gathered(batches: Any, size: int) -> Iterator[Block]:
+        arguments = dict(self.arguments)
+        options = copy(arguments.pop("read_options", None)) or csv.ReadOptions()
+        options.block_size = max(piece, options.block_size)
+        return csv.open_csv(stream, read_options=options, **arguments)
+
+
+def gathered(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[Block]:
     """Record batches put together to blocks of at least half of `size` bytes."""
-    held: list[Any] = []
+    held: list[pa.RecordBatch] = []
     held_bytes = 0
-    schema = batches.schema
     for batch in batches:
         held.append(batch)
         held_bytes += batch.nbytes
@@ -61,7 +72,7 @@ def gathered(batches: Any, size: int) -> Iterator[Block]:
             yield pa.Table.from_batches(held)
             held, held_bytes = [], 0
     if held:
-        yield pa.Table.from_batches(held, schema)
+        yield pa.Table.from_batches(held)
 
 
 @dataclass(frozen=True)

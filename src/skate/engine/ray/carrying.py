@@ -11,11 +11,14 @@ import pickle
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._refs import ObjectRef
 from skate._serialization import Serialized, dumps, is_plain, loads
-from skate.engine import current_engine
+from skate.engine import changing, install_engine, installed_engine
+
+if TYPE_CHECKING:
+    from skate.engine.ray.engine import RayEngine
 
 
 class Carried:
@@ -45,9 +48,20 @@ def carried(value: Any, name: str) -> Any:
 
 def arrived_reference(carrier: Any) -> ObjectRef[Any]:
     """This process's reference for what some pickle contained."""
-    engine: Any = current_engine()
-    ref: ObjectRef[Any] = engine.references.of_carrier(carrier)
-    return ref
+    return attached().references.of_carrier(carrier)
+
+
+def attached() -> RayEngine:
+    """The engine of this process. A worker of the cluster gets it when it first needs it."""
+    engine: Any = installed_engine()
+    if engine is None:
+        from skate.engine.ray.engine import RayEngine
+
+        with changing:
+            engine = installed_engine() or RayEngine()
+            install_engine(engine)
+    found: RayEngine = engine
+    return found
 
 
 _reading = threading.local()

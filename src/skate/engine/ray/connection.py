@@ -43,7 +43,7 @@ def connect(
         "runtime_env": dict(runtime_env) if runtime_env else None,
     }
     if address is None and "RAY_ADDRESS" not in os.environ:
-        ray.init(**given, include_dashboard=False, **_for_ray(machine))
+        ray.init("local", **given, include_dashboard=False, **_for_ray(machine))
     else:
         _refuse("the machines of a cluster say themselves what they have", **machine)
         _join(_resolved(address), given)

@@ -19,7 +19,6 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from skate._errors import unknown_concurrency_group
 from skate._refs import ObjectRef, ObjectRefGenerator
 from skate.engine.base import (
     ActorMeta,
@@ -37,8 +36,8 @@ from skate.engine.ray.carrying import arrived_reference, carried, copying
 from skate.engine.ray.context import build_context
 from skate.engine.ray.errors import raise_translated
 from skate.engine.ray.functions import remote_function
-from skate.engine.ray.hosts import host_class, publish_meta, published_meta
-from skate.engine.ray.options import actor_options, call_options
+from skate.engine.ray.hosts import caller, host_class, publish_meta, published_meta
+from skate.engine.ray.options import actor_options
 from skate.engine.ray.references import References
 
 _LONG = 10**6  # seconds; Ray's own clock overflows with more
@@ -217,7 +216,7 @@ class RayEngine(Engine):
         key = (method, options)
         remote = entry.methods.get(key)
         if remote is None:
-            remote = entry.methods[key] = _method(entry, method, options)
+            remote = entry.methods[key] = caller(entry, method, options)
         positional, named = carried_arguments(args, kwargs, self.references)
         try:
             made = remote(positional, named)
@@ -302,21 +301,3 @@ class RayEngine(Engine):
 
 def _limited(timeout: float | None) -> float | None:
     return None if timeout is None or timeout > _LONG else timeout
-
-
-def _method(actor: Any, method: str, options: CallOptions) -> Callable[[Any, Any], Any]:
-    """Calls one of the host's methods, on behalf of one of the user's."""
-    handle, group = actor.handle, options.concurrency_group
-    if group and actor.groups is not None and group not in actor.groups:
-        raise unknown_concurrency_group(group, actor.groups)  # Ray would end the actor
-    name = f"{handle._ray_actor_creation_function_descriptor.class_name}.{method}"
-    count = options.num_returns
-    first: tuple[Any, ...] = (method,)
-    if isinstance(count, str):
-        form = handle.stream if count == "streaming" else handle.dynamic
-    elif count == 1:
-        form = handle.call
-    else:
-        form, first = handle.several, (method, count)
-    remote = form.options(**call_options(options, name)).remote
-    return lambda args, kwargs: remote(*first, *args, **kwargs)

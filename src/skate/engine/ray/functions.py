@@ -9,9 +9,8 @@ import ray
 
 from skate._refs import DynamicObjectRefGenerator
 from skate._serialization import dumps
-from skate.engine import current_engine
 from skate.engine.base import FunctionSpec, TaskOptions
-from skate.engine.ray.carrying import Carried, carried
+from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent
 from skate.engine.ray.options import task_options
 
@@ -20,17 +19,16 @@ _REMEMBERED = 64  # options per function whose translation is kept
 
 def remote_function(spec: FunctionSpec, options: TaskOptions, session: object) -> Any:
     """Ray's remote function with these options; made once."""
-    if spec.exported is None or spec.exported.session is not session:
-        spec.exported = _Exports(spec, session)
-    exports: _Exports = spec.exported
+    if spec.exported is None or spec.exported[0] is not session:
+        spec.exported = (session, _Exports(spec))
+    exports: _Exports = spec.exported[1]
     return exports.with_options(options)
 
 
 class _Exports:
     """One function in the forms that Ray knows it by."""
 
-    def __init__(self, spec: FunctionSpec, session: object) -> None:
-        self.session = session
+    def __init__(self, spec: FunctionSpec) -> None:
         self._spec = spec
         self._function = Carried(dumps(spec.function, spec.name))
         self._forms: dict[Any, Any] = {}
@@ -41,7 +39,9 @@ class _Exports:
         known = self._translated.get(id(options))
         if known is not None:
             return known[1]
-        translated = self._form(options).options(**task_options(options, self._spec.name))
+        translated, given = self._form(options), task_options(options)
+        if given:
+            translated = translated.options(**given)
         if len(self._translated) >= _REMEMBERED:
             self._translated.clear()
         self._translated[id(options)] = (options, translated)
@@ -76,7 +76,7 @@ def _form(num_returns: int | str) -> Callable[[Any, str], Callable[..., Any]]:
 
 def _single(function: Any, name: str) -> Callable[..., Any]:
     def task(*args: Any, **kwargs: Any) -> Any:
-        current_engine()
+        attached()
         try:
             return carried(function(*args, **kwargs), "result")
         except Exception as error:
@@ -88,7 +88,7 @@ def _single(function: Any, name: str) -> Callable[..., Any]:
 def _several(count: int) -> Callable[[Any, str], Callable[..., Any]]:
     def form(function: Any, name: str) -> Callable[..., Any]:
         def task(*args: Any, **kwargs: Any) -> Any:
-            current_engine()
+            attached()
             try:
                 return split(function(*args, **kwargs), count)
             except Exception as error:
@@ -101,7 +101,7 @@ def _several(count: int) -> Callable[[Any, str], Callable[..., Any]]:
 
 def _streaming(function: Any, name: str) -> Callable[..., Any]:
     def task(*args: Any, **kwargs: Any) -> Any:
-        current_engine()
+        attached()
         try:
             for item in items(function(*args, **kwargs), name):
                 yield carried(item, "item")
@@ -113,7 +113,7 @@ def _streaming(function: Any, name: str) -> Callable[..., Any]:
 
 def _dynamic(function: Any, name: str) -> Callable[..., Any]:
     def task(*args: Any, **kwargs: Any) -> Any:
-        current_engine()
+        attached()
         try:
             return collected(function(*args, **kwargs), name)
         except Exception as error:
@@ -127,12 +127,11 @@ def collected(value: Any, name: str) -> Carried:
 
     Ray's own num_returns="dynamic" is on its way out.
     """
-    refs = []
+    engine, refs = attached(), []
     try:
         for item in items(value, name):
-            refs.append(current_engine().put(item))
+            refs.append(engine.put(item))
     except Exception as error:
-        engine: Any = current_engine()
         refs.append(engine.put_error(sent(error, name), name))
     return Carried(dumps(DynamicObjectRefGenerator(refs), "result"))
 

@@ -1,28 +1,31 @@
 """Actors: a Ray actor that hosts an object of the user's class.
 
-A host understands a few methods, each of which names the user's method as its first argument. The
-user's class stays as it is: no subclass of it is made, whatever it does with its metaclass.
+A host has the user's methods under their own names, and a few general ones for calls with options,
+which name the user's method as their first argument. The user's class stays as it is: no subclass of
+it is made, whatever it does with its metaclass.
 """
 
 from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import ray
 from ray.exceptions import AsyncioActorExit
 from ray.experimental import internal_kv
 
+from skate._errors import unknown_concurrency_group
 from skate._serialization import dumps, loads
-from skate.engine import current_engine
-from skate.engine.base import ActorMeta, ActorOptions, ClassSpec
-from skate.engine.ray.carrying import Carried, carried
+from skate.engine.base import ActorMeta, ActorOptions, CallOptions, ClassSpec
+from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent
 from skate.engine.ray.functions import collected, items, split
+from skate.engine.ray.options import call_options
 
 _hosted: ActorMeta | None = None  # of the actor in this process: each has one of its own
+_PLAIN_CALL = CallOptions()
 _PLAIN_REPR: Any = object.__repr__
 
 
@@ -48,7 +51,7 @@ class _Host:
 
     def __init__(self, /, *args: Any, **kwargs: Any) -> None:
         global _hosted
-        current_engine()
+        attached()
         _hosted = self._meta
         try:
             self._instance = self._cls(*args, **kwargs)
@@ -180,12 +183,68 @@ def host_class(spec: ClassSpec, options: ActorOptions, session: object) -> Any:
 def _make(spec: ClassSpec) -> type:
     meta = spec.meta
     body: dict[str, Any] = {"_cls": Carried(dumps(spec.cls, meta.class_name)), "_meta": meta}
-    body["__module__"] = meta.module
+    body.update(_direct_methods(meta), __module__=meta.module)
     if spec.cls.__repr__ is not _PLAIN_REPR:
         body["__repr__"] = _repr_of_instance
     if hasattr(spec.cls, "__ray_shutdown__"):
         body["__ray_shutdown__"] = _shutdown_of_instance
     return type(meta.class_name, (AsyncHost if meta.is_async else Host,), body)
+
+
+def _direct_methods(meta: ActorMeta) -> dict[str, Any]:
+    """The user's methods under their own names, so that a plain call says nothing but that."""
+    direct = _direct_async if meta.is_async else _direct
+    return {
+        name: direct(name)
+        for name, method in meta.methods.items()
+        if not method.is_generator and not name.startswith("__") and name not in _RESERVED
+    }
+
+
+def _direct(name: str) -> Any:
+    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return carried(getattr(self._instance, name)(*args, **kwargs), "result")
+        except Exception as error:
+            raise self._sent(error, name) from None
+
+    return method
+
+
+def _direct_async(name: str) -> Any:
+    async def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return carried(await self._awaited(name, args, kwargs), "result")
+        except Exception as error:
+            raise self._sent(error, name) from None
+
+    return method
+
+
+_RESERVED = frozenset((*dir(Host), *dir(AsyncHost), "_instance", "_cls", "_meta"))
+
+
+def caller(actor: Any, method: str, options: CallOptions) -> Callable[[Any, Any], Any]:
+    """What calls a method of the user's through the handle of its host."""
+    handle, group = actor.handle, options.concurrency_group
+    if options == _PLAIN_CALL and method not in _RESERVED and hasattr(handle, method):
+        direct = getattr(handle, method).remote
+        return lambda args, kwargs: direct(*args, **kwargs)
+    if group and actor.groups is not None and group not in actor.groups:
+        raise unknown_concurrency_group(group, actor.groups)  # Ray would end the actor
+    name = f"{handle._ray_actor_creation_function_descriptor.class_name}.{method}"
+    form, *first = _form(handle, method, options.num_returns)
+    remote = form.options(**call_options(options, name)).remote
+    return lambda args, kwargs: remote(*first, *args, **kwargs)
+
+
+def _form(handle: Any, method: str, num_returns: int | str) -> tuple[Any, ...]:
+    """(the method of the host, its first arguments)"""
+    if num_returns == "streaming":
+        return handle.stream, method
+    if num_returns == "dynamic":
+        return handle.dynamic, method
+    return (handle.call, method) if num_returns == 1 else (handle.several, method, num_returns)
 
 
 def _repr_of_instance(host: _Host) -> str:

@@ -9,17 +9,20 @@ from skate.engine.base import ActorOptions, CallOptions, TaskOptions
 
 Given = dict[str, Any]
 
+_MAX_RETRIES = TaskOptions().max_retries
 
-def task_options(options: TaskOptions, name: str) -> Given:
-    """Keywords of Ray's `RemoteFunction.options`."""
+
+def task_options(options: TaskOptions) -> Given:
+    """Keywords of Ray's `RemoteFunction.options`; what Ray does anyway is left out."""
     given = _demands(options)
-    given["name"] = options.name or name
-    given["num_returns"] = _num_returns(options)
-    given["max_retries"] = options.max_retries
-    given["retry_exceptions"] = _retry_exceptions(options)
-    if options.backpressure is not None:
-        given["_generator_backpressure_num_objects"] = options.backpressure
-    return given
+    optional = {
+        "name": options.name,
+        "num_returns": _num_returns(options),
+        "max_retries": None if options.max_retries == _MAX_RETRIES else options.max_retries,
+        "retry_exceptions": _retry_exceptions(options) or None,
+        "_generator_backpressure_num_objects": options.backpressure,
+    }
+    return given | {name: value for name, value in optional.items() if value is not None}
 
 
 def actor_options(options: ActorOptions) -> Given:
@@ -40,8 +43,9 @@ def actor_options(options: ActorOptions) -> Given:
 
 def call_options(options: CallOptions, name: str) -> Given:
     """Keywords of Ray's `ActorMethod.options`."""
-    given: Given = {"num_returns": _num_returns(options), "name": options.name or name}
+    given: Given = {"name": options.name or name}
     optional = {
+        "num_returns": _num_returns(options),
         "max_task_retries": options.max_task_retries,
         "retry_exceptions": _retry_exceptions(options) or None,
         "concurrency_group": options.concurrency_group,
@@ -63,8 +67,8 @@ def _demands(options: TaskOptions | ActorOptions) -> Given:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _num_returns(options: TaskOptions | CallOptions) -> int | str:
-    return 1 if options.num_returns == "dynamic" else options.num_returns
+def _num_returns(options: TaskOptions | CallOptions) -> int | str | None:
+    return None if options.num_returns in (1, "dynamic") else options.num_returns
 
 
 def _retry_exceptions(options: TaskOptions | CallOptions) -> bool | list[type[BaseException]]:

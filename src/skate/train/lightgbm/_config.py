@@ -8,6 +8,7 @@ from typing import Any
 from skate._run.session import current, in_session
 from skate.train._addresses import free_addresses
 from skate.train._group import WorkerGroup
+from skate.train._threads import own_threads
 from skate.train.backend import Backend, BackendConfig
 
 _parameters: dict[str, Any] = {}
@@ -20,6 +21,10 @@ class LightGBMConfig(BackendConfig):
     @property
     def backend_cls(self) -> type[Backend]:
         return LightGBMBackend
+
+    @property
+    def train_func_context(self) -> Any:
+        return own_threads
 
 
 class LightGBMBackend(Backend):

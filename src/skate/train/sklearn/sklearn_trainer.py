@@ -15,6 +15,7 @@ from skate._run.config import RunConfig, ScalingConfig
 from skate._run.session import report
 from skate.predict.sklearn import set_threads, thread_parameters
 from skate.train._data import TRAIN_DATASET_KEY
+from skate.train._threads import own_threads
 from skate.train.base_trainer import BaseTrainer
 from skate.train.sklearn._scores import scores
 from skate.train.sklearn.sklearn_checkpoint import SklearnCheckpoint
@@ -102,7 +103,7 @@ class SklearnTrainer(BaseTrainer):
         folds_at_once = cpus if self._folds_in_parallel(estimator) else 1
         if self.set_estimator_cpus:
             set_threads(estimator, cpus if folds_at_once == 1 else 1)
-        with joblib.parallel_config("threading"), warnings.catch_warnings():
+        with own_threads(), joblib.parallel_config("threading"), warnings.catch_warnings():
             # The user has not set it; estimators say so that have it for old times' sake.
             warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
             results = self._cross_validated(estimator, (features, labels), groups, folds_at_once)

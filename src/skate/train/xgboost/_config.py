@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
 from skate.train._group import WorkerGroup
+from skate.train._threads import own_threads
 from skate.train.backend import Backend, BackendConfig
 
 COMMUNICATORS = ("rabit",)
@@ -70,11 +72,10 @@ def _remember(arguments: dict[str, Any], rank: int) -> None:
     _arguments.update(arguments, dmlc_task_id=f"{rank:08}")
 
 
-def connected() -> AbstractContextManager[Any]:
+@contextmanager
+def connected() -> Iterator[None]:
     """In which a worker's loop runs."""
-    if not _arguments:
-        return nullcontext()
     from xgboost.collective import CommunicatorContext
 
-    context: AbstractContextManager[Any] = CommunicatorContext(**_arguments)
-    return context
+    with own_threads(), CommunicatorContext(**_arguments) if _arguments else nullcontext():
+        yield

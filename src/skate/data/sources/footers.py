@@ -1,0 +1,54 @@
+"""What the ends of Parquet files say: each is read once, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skate.data._transforms import add_note
+
+THREADS = 16  # most of the time is spent waiting for a store
+
+
+class Footer(NamedTuple):
+    schema: pa.Schema
+    rows: int
+    groups: tuple[int, ...]  # the sizes of the row groups
+
+
+class Footers:
+    """Of the files on a file system. Bad files raise, or have no footer if they are to be left
+    out."""
+
+    def __init__(self, filesystem: Any, raises: bool) -> None:
+        self.known: dict[str, Footer | None] = {}
+        self._filesystem = filesystem
+        self._raises = raises
+
+    def of(self, paths: Sequence[str]) -> list[Footer]:
+        """Those of the good files, in order."""
+        unknown = [path for path in paths if path not in self.known]
+        if len(unknown) == 1:
+            self.known[unknown[0]] = self._read(unknown[0])
+        elif unknown:
+            with ThreadPoolExecutor(min(THREADS, len(unknown)), "skate-footers") as pool:
+                self.known.update(zip(unknown, pool.map(self._read, unknown), strict=True))
+        found = (self.known[path] for path in paths)
+        return [footer for footer in found if footer is not None]
+
+    def _read(self, path: str) -> Footer | None:
+        try:
+            with self._filesystem.open_input_file(path) as stream:
+                file = pq.ParquetFile(stream)
+                data = file.metadata
+                sizes = (data.row_group(n).total_byte_size for n in range(data.num_row_groups))
+                return Footer(file.schema_arrow, data.num_rows, tuple(sizes))
+        except Exception as error:
+            if not self._raises:
+                return None
+            add_note(error, f"in the file {path}")
+            raise
