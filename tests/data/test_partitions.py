@@ -125,12 +125,6 @@ class TestSorting:
         assert all(value is not None and np.isnan(value) for value in found[300:500])
         assert found[500:] == [None] * 130
 
-    def test_text_in_several_chunks(self, memory):
-        from skate.data._exchange import sort_table
-
-        table = pa.table({"k": pa.chunked_array([["b", "a"], ["c"]])})
-        assert sort_table(table, [("k", "ascending")])["k"].to_pylist() == ["a", "b", "c"]
-
 
 @pytest.mark.usefixtures("memory")
 class TestBlocksWithoutRows:

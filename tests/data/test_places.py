@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+import cloudpickle
 import datasets
 import fsspec.asyn
 import numpy as np
@@ -19,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch.utils.data
 
 import skate
 import skate.data
@@ -59,6 +61,23 @@ class TestHuggingFace:
         one = datasets.Dataset.from_dict({"a": [1]})
         with pytest.raises(ValueError, match=r"pick one of \['train', 'test'\]"):
             skate.data.from_huggingface(datasets.DatasetDict({"train": one, "test": one}))
+
+
+def test_a_torch_dataset_travels_once():
+    class Numbers(torch.utils.data.Dataset):
+        def __init__(self):
+            self.ballast = np.zeros(1 << 20, np.uint8)
+
+        def __len__(self):
+            return 4000
+
+        def __getitem__(self, n):
+            return n
+
+    dataset = skate.data.from_torch(Numbers())
+    tasks = dataset._plan.source.read_tasks(None)
+    assert sum(len(cloudpickle.dumps(task)) for task in tasks) < 1 << 20
+    assert sum(dataset.take_all()) == sum(range(4000))
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

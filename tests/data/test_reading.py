@@ -9,7 +9,6 @@ import pyarrow.csv
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
-import torch.utils.data
 
 import skate
 import skate.data
@@ -61,7 +60,6 @@ class TestPushDown:
     def test_a_filter_reads_no_other_columns_and_row_groups(self, tmp_path, monkeypatch):
         write_numbers(tmp_path)
         dataset = skate.data.read_parquet(tmp_path).filter(expr=col("a") >= 38)
-        assert dataset.select_columns("b").take_all() == [{"b": "x"}] * 2
         read = []
         completed = ParquetSource.completed
 
@@ -70,12 +68,15 @@ class TestPushDown:
             return completed(self, block, file)
 
         monkeypatch.setattr(ParquetSource, "completed", watch)
-        assert dataset.select_columns("b").count() == 2
+        assert dataset.select_columns("b").take_all() == [{"b": "x"}] * 2
         assert [entry for entry in read if entry[0]] == [(2, ["b"])]
 
     def test_a_filter_on_what_was_not_selected(self, tmp_path):
         write_numbers(tmp_path)
-        for dataset in (skate.data.read_parquet(tmp_path), skate.data.read_csv("example://iris.csv")):
+        for dataset in (
+            skate.data.read_parquet(tmp_path),
+            skate.data.read_csv("example://iris.csv"),
+        ):
             name, other = dataset.columns()[:2]
             with pytest.raises(KeyError, match=f"there is no column {other!r}"):
                 dataset.select_columns([name]).filter(expr=col(other) > 5).take_all()
@@ -199,7 +200,8 @@ class TestBadFiles:
             np.save(path, np.array([1, 2]))
         else:
             folder = path.parent / "out"
-            getattr(skate.data.from_items([{"a": 1}, {"a": 2}]), f"write_{kind}")(folder)
+            dataset = skate.data.from_items([{"a": 1}, {"a": 2}], override_num_blocks=1)
+            getattr(dataset, f"write_{kind}")(folder)
             next(folder.iterdir()).rename(path)
             folder.rmdir()
 
@@ -216,7 +218,7 @@ class TestBadFiles:
         self.write(kind, tmp_path / f"good.{ending}")
         (tmp_path / f"bad.{ending}").write_bytes(junk)
         read = getattr(skate.data, f"read_{kind}")
-        with pytest.raises(Exception, match=".") as caught:
+        with pytest.raises(Exception, match=r"\w") as caught:
             read(tmp_path).take_all()
         assert f"bad.{ending}" in notes(caught)
         assert len(read(tmp_path, on_bad_files="skip").take_all()) == 2
@@ -257,23 +259,6 @@ class TestTasks:
             assert len(tasks) == 64
             texts = [cloudpickle.dumps(task) for task in tasks]
             assert all(text.count(str(tmp_path).encode()) <= 4 for text in texts)
-
-    @pytest.mark.engines("local")
-    def test_a_torch_dataset_travels_once(self, engine):
-        class Numbers(torch.utils.data.Dataset):
-            def __init__(self):
-                self.ballast = np.zeros(1 << 20, np.uint8)
-
-            def __len__(self):
-                return 4000
-
-            def __getitem__(self, n):
-                return n
-
-        dataset = skate.data.from_torch(Numbers())
-        tasks = dataset._plan.source.read_tasks(None)
-        assert sum(len(cloudpickle.dumps(task)) for task in tasks) < 1 << 20
-        assert sum(dataset.take_all()) == sum(range(4000))
 
 
 class TestPlaces:

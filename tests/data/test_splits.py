@@ -82,13 +82,15 @@ def slowly(batch):
 
 
 @local_only
-def test_the_settings_of_the_driver_reach_the_split():
+def test_the_settings_of_the_driver_reach_splits_and_iterators():
     context = skate.data.DataContext.get_current()
     context.max_errored_blocks = 1
     try:
         dataset = skate.data.range(20, override_num_blocks=10).map(fails_on_five)
         (part,) = dataset.streaming_split(1)
-        assert ids(part) == [n for n in range(20) if n not in (4, 5)]
+        expected = [n for n in range(20) if n not in (4, 5)]
+        assert ids(part) == expected
+        assert skate.get(skate.remote(ids).remote(dataset.iterator())) == expected
     finally:
         context.max_errored_blocks = 0
 

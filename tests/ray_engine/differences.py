@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 _WAITS = "Ray waits for what is not there: an autoscaler may bring it"
+_PRINTS = "Ray forwards what workers print by way of its log files: later, and in colour"
 _WHOLE_JOB = "Ray takes folders and modules of this machine for a whole job only, in init()"
 
 # Names of tests, with parameters if only some of them are meant.
@@ -44,6 +45,13 @@ DIFFERENCES: dict[str, str] = {
     "test_modules_of_the_working_directory_can_be_imported": _WHOLE_JOB,
     "test_modules_can_be_added": _WHOLE_JOB,
     "test_errors_to_retry_may_be_known_to_the_worker_only": _WHOLE_JOB,
+    "test_prints_come_to_the_driver_with_name_and_pid": _PRINTS,
+    "test_prints_of_an_actor_name_its_class": _PRINTS,
+    "test_every_line_has_its_prefix": _PRINTS,
+    "test_standard_error_is_forwarded": _PRINTS,
+    "test_output_below_python_is_forwarded": _PRINTS,
+    "test_what_is_printed_before_a_crash_is_not_lost": _PRINTS,
+    "test_a_destructor_that_prints_while_something_else_is_printed": _PRINTS,
     "test_a_refused_task_inside_a_task_fails_with_every_result": (
         "Ray refuses a task that fits into no bundle when it is submitted"
     ),

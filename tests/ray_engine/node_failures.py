@@ -5,8 +5,8 @@ Takes minutes, so it is not among what pytest finds by itself: scripts/contract-
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 import skate
 from tests.ray_engine.conftest import NODE
-from tests.support import Flag
+from tests.support import Flag, eventually
 
 pytestmark = [
     pytest.mark.leaves("the cluster serves the whole module"),
@@ -32,35 +32,34 @@ def victim(cluster: Any) -> Iterator[Any]:
         cluster.remove_node(node, allow_graceful=False)
 
 
-def kill_when(flag: Flag, cluster: Any, node: Any) -> Callable[[], None]:
-    """Kill the node as soon as the flag is set; returns what waits for that."""
-
-    def kill() -> None:
-        flag.wait()
+def while_replacing(node: Any, cluster: Any, flag: Flag, job: Callable[[], Any]) -> Any:
+    """What the job returns; the node is killed once the flag is set, and another added."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(job)
+        eventually(lambda: flag.is_set() or running.done(), patience=100)
+        assert flag.is_set(), running.result()
         cluster.remove_node(node, allow_graceful=False)
-
-    thread = threading.Thread(target=kill, daemon=True)
-    thread.start()
-    return lambda: thread.join(60)
+        cluster.add_node(**NODE)
+        return running.result(timeout=150)
 
 
 def test_a_dataset_survives_the_loss_of_a_node(cluster, victim, flag):
-    started = flag("started")
+    started, doomed = flag("started"), victim.node_id
 
     def slow(batch: dict[str, Any]) -> dict[str, Any]:
         import time
 
         time.sleep(0.3)
         node = skate.get_runtime_context().get_node_id()
-        if node == victim.node_id:
+        if node == doomed:
             started.set()
         return {"id": batch["id"] + 1}
 
-    killed = kill_when(started, cluster, victim)
-    dataset = skate.data.range(4000, override_num_blocks=80).map_batches(slow, batch_size=None)
-    total = dataset.random_shuffle(seed=3).sum("id")
-    killed()
-    assert started.is_set()
+    dataset = skate.data.range(4000, override_num_blocks=80).map_batches(
+        slow, batch_size=None, scheduling_strategy="SPREAD"
+    )
+    shuffled = dataset.random_shuffle(seed=3)
+    total = while_replacing(victim, cluster, started, lambda: shuffled.sum("id"))
     assert total == sum(range(1, 4001))
 
 
@@ -91,8 +90,7 @@ def test_training_resumes_elsewhere_after_the_loss_of_a_node(cluster, victim, fl
     from skate.train.torch import TorchTrainer
 
     started = flag("started")
-    killed = kill_when(started, cluster, victim)
-    result = TorchTrainer(
+    trainer = TorchTrainer(
         training_loop,
         train_loop_config={"started": started, "doomed": victim.node_id},
         scaling_config=ScalingConfig(num_workers=4, placement_strategy="STRICT_SPREAD"),
@@ -100,10 +98,7 @@ def test_training_resumes_elsewhere_after_the_loss_of_a_node(cluster, victim, fl
             storage_path=str(tmp_path), name="lossy", failure_config=FailureConfig(max_failures=2)
         ),
     )
-    cluster.add_node(**NODE)  # where the worker of the lost node goes
-    result = result.fit()
-    killed()
-    assert started.is_set()
+    result = while_replacing(victim, cluster, started, trainer.fit)
     assert result.metrics["step"] == 7
     assert result.metrics["first"] == 3
 
@@ -124,8 +119,7 @@ def test_trials_survive_the_loss_of_a_node(cluster, victim, flag, tmp_path):
     from skate import tune
 
     started = flag("started")
-    killed = kill_when(started, cluster, victim)
-    results = tune.Tuner(
+    tuner = tune.Tuner(
         objective,
         param_space={
             "x": tune.grid_search(list(range(12))),
@@ -138,9 +132,8 @@ def test_trials_survive_the_loss_of_a_node(cluster, victim, flag, tmp_path):
             name="lossy",
             failure_config=tune.FailureConfig(max_failures=2),
         ),
-    ).fit()
-    killed()
-    assert started.is_set()
+    )
+    results = while_replacing(victim, cluster, started, tuner.fit)
     assert not results.errors
     assert len(results) == 12
     assert results.get_best_result().metrics["score"] == 33

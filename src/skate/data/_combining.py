@@ -69,8 +69,9 @@ class Combining(Core):
         sort: bool = False,
     ) -> Dataset:
         """The rows in `num_blocks` blocks, or in blocks of a number of rows. `shuffle` mixes them,
-        `keys` puts rows with equal keys into one block, which is sorted by them in any case.
-        Rows that do not fit into memory may make more such blocks than `num_blocks`. `strict` forbids smaller blocks than asked for, of which there is only the last here."""
+        `keys` puts rows with equal keys into one block, which is sorted by them in any case; rows
+        that do not fit into memory make more such blocks. `strict` forbids smaller blocks than
+        asked for, of which there is only the last here."""
         if (num_blocks is None) == (target_num_rows_per_block is None):
             raise ValueError("give num_blocks or target_num_rows_per_block, one of them")
         if keys is not None:

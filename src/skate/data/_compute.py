@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from skate.data._context import driver_threads
+from skate.data._context import DataContext, driver_threads
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class ActorPoolStrategy:
         self.min_size = size or min_size or 1
         self.max_size = size or max_size or max(self.min_size, initial_size or 1)
         self.initial_size = initial_size or self.min_size
-        self.max_tasks_in_flight_per_actor = max_tasks_in_flight_per_actor or 2
+        depth = DataContext.get_current().max_tasks_in_flight_per_actor or 2
+        self.max_tasks_in_flight_per_actor = max_tasks_in_flight_per_actor or depth
         if not 1 <= self.min_size <= self.initial_size <= self.max_size:
             raise ValueError(
                 "sizes of a pool are 1 <= min_size <= initial_size <= max_size; got "

@@ -11,7 +11,7 @@ import skate
 from skate.data import _plan as plan
 from skate.data._batching import batch_from
 from skate.data._blocks import Batch, Row, check_format, numpy_of, pandas_of, rows_of
-from skate.data._bundles import Hoard, table_of
+from skate.data._bundles import Bundle, Hoard, table_of
 from skate.data._context import DataContext
 from skate.data._core import Core
 from skate.data._executor import execute
@@ -89,16 +89,21 @@ class Consuming(Core):
         """Execute now, and keep the rows; beyond a share of memory, in the object store."""
         from skate.data.dataset import MaterializedDataset
 
-        hoard = Hoard(DataContext.get_current().sort_memory_bytes)
-        for bundle in self._bundles():
-            hoard.add(bundle)
-        schema = self.schema() if not hoard.bundles else None
+        bundles = self._kept_bundles()
+        schema = self.schema() if not bundles else None
         arrow = schema.base_schema if schema is not None else None
-        node = plan.Input(tuple(hoard.bundles), arrow, self._plan.name, tuple(self.input_files()))
+        node = plan.Input(tuple(bundles), arrow, self._plan.name, tuple(self.input_files()))
         done = MaterializedDataset(node)
         done._stats = self._stats
         done._name = self._name
         return done
+
+    def _kept_bundles(self) -> list[Bundle]:
+        """Execute now; beyond a share of memory, rows are in the object store."""
+        hoard = Hoard(DataContext.get_current().sort_memory_bytes)
+        for bundle in self._bundles():
+            hoard.add(bundle)
+        return hoard.bundles
 
     # -- facts ----------------------------------------------------------------------------------
 

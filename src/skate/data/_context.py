@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from skate._machine import memory
 from skate.data._execution_options import ExecutionOptions, ExecutionResources
 from skate.data._ray_settings import RaySettings, Refused
 
@@ -30,9 +31,15 @@ class DataContext(RaySettings, Refused):
     """Small files are read together up to this many bytes."""
     in_driver_bytes: int = 4 * MB
     """Reads that need Python code (images, torch datasets) stay in the driver up to this size."""
-    sort_memory_bytes: int = field(default_factory=lambda: _physical_memory() // 4)
-    """sort, random_shuffle, groupby and join work in memory up to this size; beyond, by
-    partitions that are kept in the object store, which spills to disk."""
+    sort_memory_bytes: int = field(default_factory=lambda: memory() // 10)
+    """sort, random_shuffle, groupby and join work in memory up to this size, and need about three
+    times as much; beyond, by partitions that are kept in the object store, which spills to
+    disk."""
+    read_op_min_num_blocks: int | None = None
+    """Sources are read into at least so many blocks, unless a read says how many; None: into as
+    many as their size suggests. Ray's older name for it is min_parallelism."""
+    max_tasks_in_flight_per_actor: int | None = None
+    """Calls that wait at an actor, where its pool does not say it; None: 2."""
     max_errored_blocks: int = 0
     """How many blocks may fail before an execution does; -1: any number."""
     enable_progress_bars: bool = True
@@ -46,6 +53,14 @@ class DataContext(RaySettings, Refused):
         if name == "target_max_block_size" and value is None:
             value = _NO_LIMIT
         super().__setattr__(name, value)
+
+    @property
+    def min_parallelism(self) -> int | None:
+        return self.read_op_min_num_blocks
+
+    @min_parallelism.setter
+    def min_parallelism(self, value: int | None) -> None:
+        self.read_op_min_num_blocks = value
 
     @classmethod
     def get_current(cls) -> DataContext:
@@ -86,10 +101,6 @@ class DataContext(RaySettings, Refused):
 
     def remove_config(self, key: str) -> None:
         self._config.pop(key, None)
-
-
-def _physical_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def driver_threads() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,8 +19,6 @@ from skate.data._udf import UserFunction
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
-
-Given = TypeVar("Given")
 
 
 class Core(Iterating):
@@ -59,7 +57,7 @@ class Core(Iterating):
         keeps_rows: bool = False,
     ) -> Dataset:
         """The dataset after one more step; with a user's function it runs in tasks or actors."""
-        options = check_options(remote_args or {})
+        options = given_options(remote_args or {})
         chosen = None
         if udf is not None:
             chosen = choose_compute(compute, concurrency, udf.is_class, udf.name)
@@ -72,7 +70,19 @@ class Core(Iterating):
         return self._with(node)
 
 
-def check_options(remote_args: dict[str, Any]) -> dict[str, Any]:
+def blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | None:
+    """One number from the two spellings; None: as seems best."""
+    if override_num_blocks is not None:
+        if override_num_blocks < 1:
+            raise ValueError(
+                f"override_num_blocks takes a number of at least 1; got {override_num_blocks}"
+            )
+        return override_num_blocks
+    return None if parallelism == -1 else parallelism
+
+
+def given_options(remote_args: dict[str, Any]) -> dict[str, Any]:
+    """Those that have a value."""
     return {name: value for name, value in remote_args.items() if value is not None}
 
 

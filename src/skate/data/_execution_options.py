@@ -144,6 +144,8 @@ def _size(amount: float | None) -> str:
 class ExecutionOptions:
     """How datasets are executed. `resource_limits.cpu` bounds the tasks that run at a time and
     `resource_limits.object_store_memory` the bytes of finished blocks that wait for a consumer.
+    GPUs and memory are bounded by what functions ask for (`num_gpus`, `memory`) and by the size of
+    their pools.
 
     The others are Ray's and change nothing on one machine: order is always kept, everything is
     near, and data tasks leave the CPUs to others anyway."""

@@ -41,6 +41,7 @@ SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is n
 def execute(node: plan.Node, stats: ExecutionStats | None = None) -> Iterator[Bundle]:
     """Run the plan; bundles come in order, as they are asked for."""
     stats = stats if stats is not None else ExecutionStats()
+    DataContext.get_current().execution_options.validate()
     progress = Progress(stats)
     run = Run(stats, DataContext.get_current(), progress.update)
     try:
@@ -129,6 +130,9 @@ class Run:
         batch = next((node.min_rows for node in nodes if node.min_rows), 0)
         source = read.source.aligned(batch) if batch else read.source
         tasks = source.read_tasks(read.parallelism)
+        least = self.context.read_op_min_num_blocks or 0
+        if read.parallelism is None and len(tasks) < least:
+            tasks = source.read_tasks(least)
         compute = self._compute_of_read(read, tasks)
         head = Fused([], [read.name], compute, dict(read.options))
         large = any(task.streams for task in tasks)  # more than a block's worth: one after another

@@ -50,8 +50,9 @@ def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> E
     ones in each execution unless `reseed_after_execution` is False."""
 
     def draw(rows: int, place: Place) -> Any:
-        start = [seed, place.execution] if reseed_after_execution else seed
-        numbers = np.random.PCG64(None if seed is None else start)
+        changing = seed is not None and reseed_after_execution
+        start: Any = [seed, place.execution] if changing else seed
+        numbers = np.random.PCG64(start)
         numbers.advance(place.rows)
         return np.random.Generator(numbers).random(rows)
 

@@ -42,8 +42,8 @@ class Expr:
         self._text = text
         self._arrow = arrow  # the same as pyarrow's Expression, for files that can filter
         self._alias: Text | None = None
-        self.runs_python = runs_python or any(part.runs_python for part in parts)
-        self.counts_rows = counts_rows or any(part.counts_rows for part in parts)
+        self.runs_python: bool = runs_python or any(part.runs_python for part in parts)
+        self.counts_rows: bool = counts_rows or any(part.counts_rows for part in parts)
 
     def __repr__(self) -> Text:
         return self._text

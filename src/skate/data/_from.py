@@ -13,6 +13,7 @@ from skate.data import _plan as plan
 from skate.data._blocks import Block, block_of_pandas, block_of_rows
 from skate.data._bundles import Bundle, bundle_of, even_bundles
 from skate.data._context import driver_threads
+from skate.data._core import blocks_wanted
 from skate.data._tensors import column_of_array, to_array
 from skate.data.dataset import Dataset, MaterializedDataset
 from skate.data.sources.generated import Range
@@ -29,7 +30,7 @@ def from_items(
 ) -> MaterializedDataset:
     """A dataset of rows: dictionaries, or plain values (the column `item`), tensors included."""
     rows = items if isinstance(items, list) else list(items)
-    return _of_blocks([block_of_rows(rows)], _blocks_wanted(parallelism, override_num_blocks))
+    return _of_blocks([block_of_rows(rows)], blocks_wanted(parallelism, override_num_blocks))
 
 
 def range(
@@ -40,7 +41,7 @@ def range(
     override_num_blocks: int | None = None,
 ) -> Dataset:
     """0 … n - 1 in the column `id`."""
-    wanted = _blocks_wanted(parallelism, override_num_blocks)
+    wanted = blocks_wanted(parallelism, override_num_blocks)
     return Dataset(plan.Read(Range(_not_negative(n)), wanted, concurrency))
 
 
@@ -53,7 +54,7 @@ def range_tensor(
     override_num_blocks: int | None = None,
 ) -> Dataset:
     """Tensors of a shape, filled with 0 … n - 1, in the column `data`."""
-    wanted = _blocks_wanted(parallelism, override_num_blocks)
+    wanted = blocks_wanted(parallelism, override_num_blocks)
     return Dataset(plan.Read(Range(_not_negative(n), tuple(shape)), wanted, concurrency))
 
 
@@ -142,7 +143,7 @@ def from_huggingface(
 ) -> MaterializedDataset:
     """A Dataset of Hugging Face, whose Arrow table is used as it is; an IterableDataset is read
     to its end. Both happen at once and here, so that there is nothing for `concurrency` to do."""
-    override_num_blocks = _blocks_wanted(parallelism, override_num_blocks)
+    override_num_blocks = blocks_wanted(parallelism, override_num_blocks)
     if isinstance(dataset, dict):
         raise ValueError(
             f"a DatasetDict holds several datasets; pick one of {list(dataset.keys())}"
@@ -164,16 +165,6 @@ def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> Materialize
             share = round(wanted * block.num_rows / total) if len(blocks) > 1 else wanted
             bundles.extend(even_bundles(block, share))
     return MaterializedDataset(plan.Input(tuple(bundles), schema))
-
-
-def _blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | None:
-    if override_num_blocks is not None:
-        if override_num_blocks < 1:
-            raise ValueError(
-                f"override_num_blocks takes a number of at least 1; got {override_num_blocks}"
-            )
-        return override_num_blocks
-    return None if parallelism == -1 else parallelism
 
 
 def _not_negative(n: int) -> int:

@@ -58,7 +58,7 @@ def _microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _is_numeric(type_: pa.DataType) -> bool:
     kinds = pa.types
-    return kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_)
+    return bool(kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_))
 
 
 def _is_text(type_: pa.DataType) -> bool:

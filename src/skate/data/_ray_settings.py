@@ -44,8 +44,6 @@ class RaySettings:
     use_polars_sort: bool = False
     use_legacy_dataset_ids: bool = False
     decoding_size_estimation: bool = True
-    min_parallelism: int = 200
-    read_op_min_num_blocks: int = 200
     use_datasource_v2: bool = True
     enable_tensor_extension_casting: bool = True
     arrow_fixed_shape_tensor_format: Any = None
@@ -90,7 +88,6 @@ class RaySettings:
     enable_ray_data_reconstruction: bool | None = None
     object_store_reservation_overshoot_ratio: float | None = None
     object_store_memory_pressure_fraction: float | None = None
-    max_tasks_in_flight_per_actor: int | None = None
     max_consecutive_actor_init_deaths: int = 0
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data import _plan as plan
-from skate.data._core import check_options
-from skate.data._from import _blocks_wanted
+from skate.data._core import blocks_wanted, given_options
 from skate.data.dataset import Dataset
 from skate.data.datasource import Datasource, Partitioning, PartitionStyle
 from skate.data.sources.base import Source
@@ -52,11 +51,11 @@ def _options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOptions:
 def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
     """The dataset; what is left of the keywords is unknown to the reader."""
     settings = _taken(given, _PLAN)
-    remote = check_options({**(settings.get("ray_remote_args") or {}), **_taken(given, _REMOTE)})
+    remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, _REMOTE)})
     if given:
         known = sorted((*_FILES, *_PLAN, *_REMOTE))
         raise TypeError(f"unknown arguments {sorted(given)}; there are {known}")
-    blocks = _blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
+    blocks = blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
     concurrency = settings.get("concurrency")
     return Dataset(plan.Read(source, blocks, concurrency, tuple(remote.items())))
 

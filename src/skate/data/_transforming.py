@@ -135,9 +135,10 @@ class Transforming(Core):
             raise ValueError("filter takes a function or expr, one of them")
         if expr is not None:
             expression = parse(expr) if isinstance(expr, str) else expr
-            step = FilterStep(expression)
-            label = f"Filter({expression})"
-            return self._evaluated(step, label, [expression], compute, concurrency, remote_args)
+            return self._evaluated(
+                FilterStep(expression), f"Filter({expression})", [expression],
+                compute, concurrency, remote_args,
+            )  # fmt: skip
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )

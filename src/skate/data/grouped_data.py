@@ -23,7 +23,8 @@ from skate.data._blocks import (
 )
 from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
-from skate.data._exchange import Streams, collect, dealt, sort_table
+from skate.data._exchange import Streams, beside, collect, dealt, sort_table
+from skate.data._expressions import set_column
 from skate.data._hashing import hashed
 from skate.data._transforms import blame, joined, portions
 from skate.data._udf import FunctionError, UserFunction
@@ -113,13 +114,19 @@ class Aggregate(plan.Exchange):
         return pa.table(columns, names=[*self.keys, *(f.name for f in self.functions)])
 
     def _by_states(self, table: Block) -> Block:
-        rows = []
-        for group in groups_of(table, self.keys):
-            keys = {key: group[key][0].as_py() for key in self.keys}
-            key = keys[self.keys[0]] if len(self.keys) == 1 else tuple(keys.values())
-            results = {f.name: f.finalize(f.add(f.zero(key), group)) for f in self.functions}
-            rows.append({**keys, **results})
-        return block_of_rows(rows)
+        groups = list(groups_of(table, self.keys))
+        results = block_of_rows([self._results(group) for group in groups])
+        for function in self.functions:
+            field = function.output_field(table.schema)
+            if field is not None and groups:
+                results = set_column(results, field.name, results[field.name].cast(field.type))
+        keys = concat([group.select(list(self.keys)).slice(0, 1) for group in groups])
+        return beside([keys, results]) if self.keys else results
+
+    def _results(self, group: Block) -> dict[str, Any]:
+        values = [group[key][0].as_py() for key in self.keys]
+        key = values[0] if len(values) == 1 else tuple(values)
+        return {f.name: f.finalize(f.add(f.zero(key), group)) for f in self.functions}
 
 
 def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:

@@ -59,9 +59,13 @@ class WholeDataset(DataIterator):
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
+        self._context = DataContext.get_current()
 
     def _blocks(self) -> Iterator[Block]:
-        return self._dataset._blocks()
+        return executed(self._dataset, self._context)
+
+    def get_context(self) -> DataContext:
+        return self._context
 
     def schema(self) -> Schema | None:
         return self._dataset.schema()
@@ -179,15 +183,10 @@ class Coordinator:
     async def _start(self, epoch: int) -> None:
         await asyncio.to_thread(_close, self._blocks)
         self._epoch = epoch
-        self._blocks = self._executed()
+        self._blocks = executed(self._dataset, self._context)
         self._queues = [deque() for _ in range(self._n)]
         self._left, self._ended, self._error = None, False, None
         self._changed.notify_all()
-
-    def _executed(self) -> Iterator[Block]:
-        """The blocks of one epoch, with the settings of the process that made the split."""
-        with DataContext.current(self._context):
-            yield from self._dataset._blocks()
 
     def _has_room(self, number: int) -> bool:
         if self._uneven == "keep":
@@ -241,6 +240,12 @@ class Coordinator:
         for part in range(self._n):
             self._give(part, self._left.take(pa.array([part % rows])))
         self._left = None
+
+
+def executed(dataset: Dataset, context: DataContext) -> Iterator[Block]:
+    """The blocks of one epoch, with the settings of the process that made the iterator."""
+    with DataContext.current(context):
+        yield from dataset._blocks()
 
 
 def _close(blocks: Iterator[Block]) -> None:

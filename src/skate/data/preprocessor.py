@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from skate.data._blocks import (
+    Block,
     batch_of,
     block_of_batch,
     check_columns,
@@ -223,6 +226,21 @@ class Transformation:
 
     def __call__(self, batch: Any) -> Any:
         return self.preprocessor._transform(batch)
+
+
+def known_values(ds: Dataset, columns: Sequence[str]) -> Dataset:
+    """These columns of the dataset, to learn from: NaN is a missing value as None is."""
+    return ds.select_columns(list(columns))._mapped(_nans_as_nulls, "NaNAsNull")
+
+
+def _nans_as_nulls(blocks: Iterator[Block]) -> Iterator[Block]:
+    for block in blocks:
+        for number, field in enumerate(block.schema):
+            if field.type in (pa.float32(), pa.float64()):
+                column = block.column(number)
+                filled = pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column)
+                block = block.set_column(number, field, filled)
+        yield block
 
 
 class ColumnPreprocessor(Preprocessor):

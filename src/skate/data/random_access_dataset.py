@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 import skate
 from skate.data._blocks import Block, Row, concat, rows_of
@@ -22,12 +19,17 @@ class RandomAccessDataset:
     """Made by `Dataset.to_random_access_dataset(key)`: each actor holds a range of keys."""
 
     def __init__(self, ds: Dataset, key: str, num_workers: int) -> None:
-        blocks = [block for block in ds.sort(key).materialize()._blocks() if block.num_rows]
-        share = max(1, -(-len(blocks) // num_workers))
-        groups = [blocks[n : n + share] for n in range(0, len(blocks), share)]
-        self._firsts = [group[0][key][0].as_py() for group in groups]
+        bundles = [bundle for bundle in ds.sort(key)._kept_bundles() if bundle.rows]
+        share = max(1, -(-len(bundles) // num_workers))
         worker = skate.remote(_Searcher).options(num_cpus=0)
-        self._workers = [worker.remote(concat(group), key) for group in groups]
+        self._firsts: list[Any] = []
+        self._workers: list[Any] = []
+        for start in range(0, len(bundles), share):
+            group = bundles[start : start + share]
+            first = group[0].get()[key][0].as_py()
+            if first is not None:  # rows without a key come last
+                self._firsts.append(first)
+                self._workers.append(worker.remote(key, *(each.payload() for each in group)))
         self._asked: Counter[int] = Counter()
 
     def get_async(self, key: Any) -> skate.ObjectRef[Any]:
@@ -68,14 +70,21 @@ class RandomAccessDataset:
 
 
 class _Searcher:
-    def __init__(self, block: Block, key: str) -> None:
-        self._block = block
-        self._keys = block[key].combine_chunks()
+    """Some of the sorted rows; those without a key are at the end, and never found."""
+
+    def __init__(self, key: str, *blocks: Block) -> None:
+        self._block = concat(blocks)
+        self._keys = self._block[key].drop_null().combine_chunks()
 
     def find(self, keys: list[Any], single: bool = False) -> Any:
-        places = pc.index_in(pa.array(keys, self._keys.type), value_set=self._keys).to_pylist()
-        rows = [None if place is None else self._row(place) for place in places]
+        rows = [self._row(key) for key in keys]
         return rows[0] if single else rows
 
-    def _row(self, place: int) -> Row:
+    def _row(self, key: Any) -> Row | None:
+        place = bisect_left(range(len(self._keys)), key, key=self._key_at)
+        if place == len(self._keys) or self._key_at(place) != key:
+            return None
         return next(rows_of(self._block.slice(place, 1), plain=False))
+
+    def _key_at(self, place: int) -> Any:
+        return self._keys[place].as_py()

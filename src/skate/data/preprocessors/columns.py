@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from skate.data import aggregate as agg
 from skate.data._blocks import check_columns
 from skate.data._tensors import to_array
-from skate.data.preprocessor import ColumnPreprocessor, Preprocessor
+from skate.data.preprocessor import ColumnPreprocessor, Preprocessor, known_values
+from skate.data.preprocessors.counting import counts_of
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -37,24 +39,28 @@ class SimpleImputer(ColumnPreprocessor):
         self.strategy = strategy
         self.fill_value = fill_value
 
+    @property
+    def _learns(self) -> bool:
+        return self.strategy != "constant"
+
     def _fit(self, ds: Dataset) -> dict[str, Any]:
-        if self.strategy == "constant":
-            return {f"constant({column})": self.fill_value for column in self.columns}
+        known = known_values(ds, self.columns)
         if self.strategy == "mean":
-            return ds.aggregate(*(agg.Mean(column) for column in self.columns))
-        return {f"most_frequent({column})": _most_frequent(ds, column) for column in self.columns}
+            return known.aggregate(*(agg.Mean(column) for column in self.columns))
+        counts = counts_of(known, self.columns, lists=False)
+        return {f"most_frequent({column})": _most_frequent(c) for column, c in counts.items()}
 
     def _column(self, name: str, values: Any) -> Any:
-        value = self.stats_[f"{self.strategy}({name})"]
+        value = self.stats_[f"{self.strategy}({name})"] if self._learns else self.fill_value
         if value is None:
             raise ValueError(f"column {name!r} has no values to learn a filling from")
         return values.fillna(value)
 
 
-def _most_frequent(ds: Dataset, column: str) -> Any:
-    counts = ds.groupby(column).count().take_all()
-    known = [row for row in counts if row[column] is not None and row[column] == row[column]]
-    return max(known, key=lambda row: row["count()"])[column] if known else None
+def _most_frequent(counts: Counter[Any]) -> Any:
+    """Of several the smallest."""
+    known = [value for value in counts if value is not None]
+    return min(known, key=lambda value: (-counts[value], value), default=None)
 
 
 class Concatenator(Preprocessor):

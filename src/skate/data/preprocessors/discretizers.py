@@ -9,7 +9,7 @@ import numpy as np
 
 from skate._imports import try_import
 from skate.data import aggregate as agg
-from skate.data.preprocessor import ColumnPreprocessor
+from skate.data.preprocessor import ColumnPreprocessor, known_values
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -68,7 +68,7 @@ class UniformKBinsDiscretizer(_Discretizer):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         lows = (agg.Min(column) for column in self.columns)
         highs = (agg.Max(column) for column in self.columns)
-        found = ds.aggregate(*lows, *highs) or {}
+        found = known_values(ds, self.columns).aggregate(*lows, *highs)
         return {
             column: self._spread(column, found[f"min({column})"], found[f"max({column})"])
             for column in self.columns

@@ -2,56 +2,53 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skate._imports import try_import
 from skate.data._blocks import check_columns
-from skate.data._tensors import column_to_rows
-from skate.data.preprocessor import ColumnPreprocessor, Preprocessor
+from skate.data.preprocessor import ColumnPreprocessor, Preprocessor, known_values
+from skate.data.preprocessors.counting import LISTS, counts_of, places_of
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
-def counts_of(ds: Dataset, columns: Sequence[str], lists: bool = True) -> dict[str, Counter[Any]]:
-    """How often each value occurs; with `lists`, elements of lists count one by one."""
-    found: dict[str, Counter[Any]] = {column: Counter() for column in columns}
-    for block in ds.select_columns(list(columns))._blocks():
-        for column in columns:
-            found[column].update(_values(column_to_rows(block[column]), lists))
-    for column, counter in found.items():
+def categories_of(
+    ds: Dataset, columns: Sequence[str], lists: bool, largest: Mapping[str, int] | None = None
+) -> dict[str, dict[Any, int]]:
+    """The values of each column, numbered in order; with `largest`, the most frequent only."""
+    found = {}
+    for column, counter in counts_of(ds, columns, lists).items():
         if any(value is None or value != value for value in counter):
-            raise ValueError(
-                f"column {column!r} has missing values; fill them with a SimpleImputer first"
-            )
+            raise _missing(column)
+        most = (largest or {}).get(column)
+        kept = sorted(counter if most is None else dict(counter.most_common(most)))
+        found[f"unique_values({column})"] = {value: number for number, value in enumerate(kept)}
     return found
 
 
 def check_present(name: str, values: Any) -> None:
     """Raise if something is missing: it has no place among the categories."""
     if values.isna().any():
-        raise ValueError(
-            f"column {name!r} has missing values; fill them with a SimpleImputer first"
-        )
+        raise _missing(name)
 
 
-def _values(rows: Iterable[Any], lists: bool) -> Iterable[Any]:
-    for row in rows:
-        if isinstance(row, (list, tuple, np.ndarray)):
-            items = row.tolist() if isinstance(row, np.ndarray) else row
-            yield from items if lists else [tuple(items)]
-        else:
-            yield row
+def _missing(column: str) -> ValueError:
+    return ValueError(
+        f"column {column!r} has missing values; fill them with a SimpleImputer first"
+    )
 
 
-def _numbered(counter: Counter[Any], largest: int | None = None) -> dict[Any, int]:
-    """Values in order; with `largest`, the most frequent ones only."""
-    kept = counter if largest is None else dict(counter.most_common(largest))
-    return {value: number for number, value in enumerate(sorted(kept))}
+def _numbers(values: Any, known: Mapping[Any, int]) -> Any:
+    """The numbers of the values, missing for unknown ones."""
+    pandas = try_import("pandas", "data")
+    places = places_of(values, known)
+    series = pandas.Series(places, values.index, np.int64)
+    return series if (places >= 0).all() else series.where(places >= 0)
 
 
 class OrdinalEncoder(ColumnPreprocessor):
@@ -68,25 +65,20 @@ class OrdinalEncoder(ColumnPreprocessor):
         self.encode_lists = encode_lists
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
-        counts = counts_of(ds, self.columns, self.encode_lists)
-        return {f"unique_values({column})": _numbered(c) for column, c in counts.items()}
+        return categories_of(ds, self.columns, self.encode_lists)
 
     def _column(self, name: str, values: Any) -> Any:
         check_present(name, values)
         numbers = self.stats_[f"unique_values({name})"]
-
-        def encode(value: Any) -> Any:
-            if isinstance(value, (list, tuple, np.ndarray)):
-                if self.encode_lists:
-                    return [numbers.get(item) for item in value]
-                return numbers.get(tuple(value))
-            return numbers.get(value)
-
-        return values.map(encode)
+        if self.encode_lists and any(isinstance(value, LISTS) for value in values):
+            return values.map(lambda items: [numbers.get(item) for item in items])
+        return _numbers(values, numbers)
 
 
 class OneHotEncoder(ColumnPreprocessor):
     """Each category is a vector with a single 1; unknown ones have none."""
+
+    _lists = False
 
     def __init__(
         self,
@@ -100,43 +92,32 @@ class OneHotEncoder(ColumnPreprocessor):
         check_columns(list(self.max_categories), self.columns)
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
-        counts = counts_of(ds, self.columns, lists=False)
-        return {
-            f"unique_values({column})": _numbered(counter, self.max_categories.get(column))
-            for column, counter in counts.items()
-        }
+        return categories_of(ds, self.columns, self._lists, self.max_categories)
 
     def _column(self, name: str, values: Any) -> Any:
         check_present(name, values)
         numbers = self.stats_[f"unique_values({name})"]
+        places = places_of(values, numbers)
+        rows = np.flatnonzero(places >= 0)
         vectors = np.zeros((len(values), len(numbers)), np.uint8)
-        for row, value in enumerate(values):
-            key = tuple(value) if isinstance(value, (list, np.ndarray)) else value
-            place = numbers.get(key)
-            if place is not None:
-                vectors[row, place] = 1
+        vectors[rows, places[rows]] = 1
         return list(vectors)
 
 
 class MultiHotEncoder(OneHotEncoder):
     """Each list of categories is a vector that counts them."""
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
-        counts = counts_of(ds, self.columns, lists=True)
-        return {
-            f"unique_values({column})": _numbered(counter, self.max_categories.get(column))
-            for column, counter in counts.items()
-        }
+    _lists = True
 
     def _column(self, name: str, values: Any) -> Any:
         check_present(name, values)
+        pandas = try_import("pandas", "data")
         numbers = self.stats_[f"unique_values({name})"]
+        items = [value if isinstance(value, LISTS) else [value] for value in values]
+        rows = np.repeat(np.arange(len(items)), [len(each) for each in items])
+        places = places_of(pandas.Series(list(chain.from_iterable(items)), dtype=object), numbers)
         vectors = np.zeros((len(values), len(numbers)), np.int64)
-        for row, value in enumerate(values):
-            for item in value if isinstance(value, (list, tuple, np.ndarray)) else [value]:
-                place = numbers.get(item)
-                if place is not None:
-                    vectors[row, place] += 1
+        np.add.at(vectors, (rows[places >= 0], places[places >= 0]), 1)
         return list(vectors)
 
 
@@ -149,12 +130,11 @@ class LabelEncoder(ColumnPreprocessor):
         self.output_column = self.output_columns[0]
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
-        counts = counts_of(ds, self.columns, lists=False)
-        return {f"unique_values({self.label_column})": _numbered(counts[self.label_column])}
+        return categories_of(ds, self.columns, lists=False)
 
     def _column(self, name: str, values: Any) -> Any:
         check_present(name, values)
-        return values.map(self.stats_[f"unique_values({name})"].get)
+        return _numbers(values, self.stats_[f"unique_values({name})"])
 
     def inverse_transform(self, ds: Dataset) -> Dataset:
         """The dataset with the labels instead of their numbers."""
@@ -186,8 +166,11 @@ class Categorizer(Preprocessor):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         pandas = try_import("pandas", "data")
         open_ = [column for column in self.columns if column not in self.dtypes]
-        found = {column: sorted(ds.unique(column, ignore_nulls=True)) for column in open_}
-        made = {column: pandas.CategoricalDtype(values) for column, values in found.items()}
+        found = counts_of(known_values(ds, open_), open_, lists=False) if open_ else {}
+        made = {
+            column: pandas.CategoricalDtype(sorted(v for v in counts if v is not None))
+            for column, counts in found.items()
+        }
         return {**self.dtypes, **made}
 
     def _transform(self, batch: Any) -> Any:

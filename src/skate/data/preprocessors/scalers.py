@@ -9,16 +9,12 @@ import numpy as np
 
 from skate.data import aggregate as agg
 from skate.data._blocks import check_columns
-from skate.data.preprocessor import ColumnPreprocessor
+from skate.data.preprocessor import ColumnPreprocessor, known_values
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 _TINY = 1e-8
-
-
-def _learned(ds: Dataset, *functions: agg.AggregateFn) -> dict[str, Any]:
-    return ds.aggregate(*functions) or {function.name: None for function in functions}
 
 
 def _divisor(value: float | None) -> float:
@@ -32,7 +28,7 @@ class StandardScaler(ColumnPreprocessor):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         means = (agg.Mean(column) for column in self.columns)
         deviations = (agg.Std(column, ddof=0) for column in self.columns)
-        return _learned(ds, *means, *deviations)
+        return known_values(ds, self.columns).aggregate(*means, *deviations)
 
     def _column(self, name: str, values: Any) -> Any:
         mean, deviation = self.stats_[f"mean({name})"], self.stats_[f"std({name})"]
@@ -45,7 +41,7 @@ class MinMaxScaler(ColumnPreprocessor):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         lows = (agg.Min(column) for column in self.columns)
         highs = (agg.Max(column) for column in self.columns)
-        return _learned(ds, *lows, *highs)
+        return known_values(ds, self.columns).aggregate(*lows, *highs)
 
     def _column(self, name: str, values: Any) -> Any:
         low, high = self.stats_[f"min({name})"], self.stats_[f"max({name})"]
@@ -56,7 +52,8 @@ class MaxAbsScaler(ColumnPreprocessor):
     """At most 1 in absolute value; zero stays zero."""
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
-        return _learned(ds, *(agg.AbsMax(column) for column in self.columns))
+        largest = (agg.AbsMax(column) for column in self.columns)
+        return known_values(ds, self.columns).aggregate(*largest)
 
     def _column(self, name: str, values: Any) -> Any:
         return values / _divisor(self.stats_[f"abs_max({name})"])
@@ -85,14 +82,12 @@ class RobustScaler(ColumnPreprocessor):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         low, high = self.quantile_range
         parts = (("low_quantile", low), ("median", 0.5), ("high_quantile", high))
-        return _learned(
-            ds,
-            *(
-                agg.Quantile(column, q=share, alias_name=f"{part}({column})")
-                for column in self.columns
-                for part, share in parts
-            ),
+        quantiles = (
+            agg.Quantile(column, q=share, alias_name=f"{part}({column})")
+            for column in self.columns
+            for part, share in parts
         )
+        return known_values(ds, self.columns).aggregate(*quantiles)
 
     def _column(self, name: str, values: Any) -> Any:
         low, high = (self.stats_[f"{part}_quantile({name})"] for part in ("low", "high"))

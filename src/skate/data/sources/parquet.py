@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from skate.data._blocks import Block, missing_column
 from skate.data._context import DataContext
 from skate.data._paths import File
+from skate.data._transforms import ReadTask
 from skate.data.datasource import PartitionStyle
 from skate.data.sources.base import Source
 from skate.data.sources.files import FileSource
@@ -111,9 +112,12 @@ class ParquetSource(FileSource):
 
     # -- reading --------------------------------------------------------------------------------
 
+    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+        return FileSource.read_tasks(self._with(common=self._common()), parallelism)
+
     def reader(self, files: list[File]) -> Any:
         none = Footers(self.place.filesystem, raises=True)
-        return super().reader(files)._with(common=self._common(), _footers=none)
+        return super().reader(files)._with(_footers=none)
 
     def pieces(self, files: list[File]) -> list[File]:
         """The files; those larger than a block cut at their row groups."""

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+import skate
 from skate.data._blocks import Block, plain_block
 from skate.data._context import driver_threads
 from skate.data._transforms import ReadTask
@@ -14,6 +15,7 @@ from skate.data.sources.base import Source
 from skate.data.sources.generated import spans
 
 ROWS_PER_BLOCK = 1024
+ELEMENT = 1 << 16  # bytes, as a guess: workers are worth it for anything but a few
 
 
 class TorchSource(Source):
@@ -30,23 +32,44 @@ class TorchSource(Source):
         return None if self.iterable else len(self.dataset)
 
     def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+        shared = Shared(self.dataset)
         if self.iterable:
-            return [ReadTask(partial(_stream, self.dataset), "torch dataset", streams=True)]
-        total = len(self.dataset)
-        # The size of elements is unknown; workers are worth it for anything but a few.
-        size = total << 12
+            return [ReadTask(partial(_stream, shared), "torch dataset", streams=True)]
         return [
-            ReadTask(partial(_items, self.dataset, start, stop), f"items {start} to {stop}", size)
-            for start, stop in spans(total, parallelism or 8 * driver_threads())
+            ReadTask(
+                partial(_items, shared, start, stop),
+                f"items {start} to {stop}",
+                (stop - start) * ELEMENT,
+            )
+            for start, stop in spans(len(self.dataset), parallelism or 8 * driver_threads())
         ]
 
 
-def _items(dataset: Any, start: int, stop: int) -> Iterator[Block]:
+class Shared:
+    """A value that many tasks use: in this process itself, elsewhere one copy in the store."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._ref: skate.ObjectRef[Any] | None = None
+
+    def get(self) -> Any:
+        if self._ref is None or self._value is not None:
+            return self._value
+        return skate.get(self._ref)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._ref is None:
+            self._ref = skate.put(self._value)
+        return {"_value": None, "_ref": self._ref}
+
+
+def _items(shared: Shared, start: int, stop: int) -> Iterator[Block]:
+    dataset = shared.get()
     if stop > start:
         yield plain_block([dataset[number] for number in range(start, stop)])
 
 
-def _stream(dataset: Any) -> Iterator[Block]:
-    elements = iter(dataset)
+def _stream(shared: Shared) -> Iterator[Block]:
+    elements = iter(shared.get())
     while rows := list(islice(elements, ROWS_PER_BLOCK)):
         yield plain_block(rows)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+from skate._machine import memory
+
+__all__ = ["cpus", "gpus", "memory", "store_capacity"]
+
 _STORE_SHARE = 0.3
 
 
@@ -20,17 +24,6 @@ def gpus() -> int:
         return len(os.listdir("/proc/driver/nvidia/gpus"))
     except OSError:
         return 0
-
-
-def memory() -> int:
-    """Bytes of memory, or of the container's share of it."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        with open("/sys/fs/cgroup/memory.max") as file:
-            limit = file.read().strip()
-        return total if limit == "max" else min(total, int(limit))
-    except (OSError, ValueError):
-        return total
 
 
 def store_capacity(shm_dir: str) -> int:

@@ -1,8 +1,8 @@
 """Actors: a Ray actor that hosts an object of the user's class.
 
 A host has the user's methods under their own names, and a few general ones for calls with options,
-which name the user's method as their first argument. The user's class stays as it is: no subclass of
-it is made, whatever it does with its metaclass.
+which name the user's method as their first argument. The user's class stays as it is: no subclass
+of it is made, whatever it does with its metaclass.
 """
 
 from __future__ import annotations

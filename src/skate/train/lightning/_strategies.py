@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from skate._imports import try_import
+from skate._run.session import world_size
 from skate.train.lightning._environment import LightningEnvironment
 from skate.train.lightning._package import lightning_module
 from skate.train.torch._devices import get_device
@@ -35,12 +36,15 @@ class _OnWorker:
         return {"num_replicas": self.world_size, "rank": self.global_rank}
 
     def setup_environment(self) -> None:
-        before = dist.is_initialized()
+        """With num_workers=0 there is no process group yet; one that is alone needs no network."""
+        if not dist.is_initialized() and world_size() == 1:
+            backend = "nccl" if self.root_device.type == "cuda" else "gloo"
+            store = dist.HashStore()  # type: ignore[attr-defined]
+            dist.init_process_group(backend, store=store, rank=0, world_size=1)
+            self._has_made_group = True
         super().setup_environment()  # type: ignore[misc]
-        self._has_made_group = dist.is_initialized() and not before
 
     def teardown(self) -> None:
-        """With num_workers=0 the process group is Lightning's own, and goes with it."""
         super().teardown()  # type: ignore[misc]
         if self._has_made_group:
             self._has_made_group = False

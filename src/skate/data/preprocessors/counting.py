@@ -1,0 +1,54 @@
+"""Which values there are, how often, and which of them a value is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate._imports import try_import
+from skate.data._aggregate_values import hashable, is_list
+from skate.data._tensors import column_to_rows, is_tensor
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+LISTS = (list, tuple, np.ndarray)
+
+
+def counts_of(ds: Dataset, columns: Sequence[str], lists: bool) -> dict[str, Counter[Any]]:
+    """How often each value occurs; with `lists`, elements of lists count one by one."""
+    found: dict[str, Counter[Any]] = {column: Counter() for column in columns}
+    for block in ds.select_columns(list(columns))._blocks():
+        for column in columns:
+            found[column].update(_counted(block[column], lists))
+    return found
+
+
+def _counted(column: pa.ChunkedArray, lists: bool) -> Mapping[Any, int]:
+    if lists and is_list(column.type):
+        column = pc.list_flatten(column)
+    elif is_tensor(column.type) or is_list(column.type):
+        values = map(hashable, column_to_rows(column))
+        return Counter(chain.from_iterable(values) if lists else values)
+    try:
+        pairs = pc.value_counts(column)
+    except pa.ArrowNotImplementedError:
+        return Counter(map(hashable, column_to_rows(column)))
+    values, counts = (pairs.field(number).to_pylist() for number in (0, 1))
+    return dict(zip(values, counts, strict=True))
+
+
+def places_of(values: Any, known: Mapping[Any, int]) -> np.ndarray[Any, Any]:
+    """The number that each value of a series has; -1 for unknown ones."""
+    pandas = try_import("pandas", "data")
+    if values.dtype == object and any(isinstance(value, LISTS) for value in values):
+        found = (known.get(hashable(value), -1) for value in values)
+        return np.fromiter(found, np.int64, len(values))
+    index = pandas.Index(list(known), dtype=None if len(known) else object)
+    return index.get_indexer(values)  # type: ignore[no-any-return]
