@@ -104,8 +104,8 @@ def test_placement_in_a_strategy_or_beside_it() -> None:
 @pytest.mark.parametrize(
     "strategy", ["DEFAULT", "SPREAD", SimpleNamespace(node_id="ab", soft=True), None]
 )
-def test_strategies_that_one_machine_fulfils_anyway(strategy: Any) -> None:
-    assert task(scheduling_strategy=strategy) == task()
+def test_strategies_are_for_engines_with_several_machines(strategy: Any) -> None:
+    assert task(scheduling_strategy=strategy) == task()._replace(strategy=strategy)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 from skate.exceptions import SkateError, TaskError, UnserializableException
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_MOST_LIBRARY_FRAMES = 3  # enough to find the place, where there is no frame of the user's
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by a class statement
 
 
@@ -80,7 +81,8 @@ def _drop_engine_frames(
     if isinstance(exc, TaskError):
         frames = _up_to_the_call(frames)
     users = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
-    report.stack[:] = users or [f for f in frames if not _is_engine_frame(f.filename)]
+    libraries = [frame for frame in frames if not _is_engine_frame(frame.filename)]
+    report.stack[:] = users or libraries[-_MOST_LIBRARY_FRAMES:]
     _drop_engine_frames(report.__cause__, exc.__cause__)
     _drop_engine_frames(report.__context__, exc.__context__)
     members = getattr(report, "exceptions", None) or ()

@@ -152,3 +152,72 @@ class TestPortions:
     def test_sizes(self) -> None:
         assert bytes_of({"a": np.zeros(10), "b": "text"}) == 84
         assert bytes_of([1.0, 2.0]) == 24
+
+
+class TestResources:
+    pytestmark = pytest.mark.init(num_cpus=2, num_gpus=2)
+
+    @local_only
+    @pytest.mark.parametrize("options", [{"num_gpus": 1}, {"num_cpus": 1}])
+    def test_a_pool_grows_no_further_than_the_machine(self, options: Any) -> None:
+        dataset = skate.data.range(20, override_num_blocks=10)
+        assert dataset.map_batches(Same, concurrency=(1, 3), **options).count() == 20
+
+    @local_only
+    def test_a_pool_that_can_never_start_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="3 GPU together, but there are 2"):
+            skate.data.range(2).map_batches(Same, concurrency=3, num_gpus=1).count()
+
+    @local_only
+    def test_stages_that_can_never_run_together_are_refused(self) -> None:
+        both = skate.data.range(4).map_batches(Same, concurrency=2, num_cpus=1)
+        with pytest.raises(ValueError, match=r"MapBatches\(Same\).*3 CPU together"):
+            both.map_batches(lambda batch: batch, num_cpus=1).count()
+
+
+class Same:
+    def __call__(self, batch: Any) -> Any:
+        return batch
+
+
+class TestErrors:
+    def test_a_constructor_raises_what_it_raises(self) -> None:
+        class Broken:
+            def __init__(self) -> None:
+                raise RuntimeError("no model")
+
+            def __call__(self, batch: Any) -> Any:
+                return batch
+
+        with pytest.raises(RuntimeError, match="no model") as caught:
+            skate.data.range(2).map_batches(Broken).count()
+        assert "in the constructor of Broken" in str(caught.value)
+
+    @local_only
+    def test_actors_that_always_die_name_the_operator(self) -> None:
+        import os
+        import signal
+
+        class Deadly:
+            def __call__(self, batch: Any) -> Any:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        with pytest.raises(skate.exceptions.SkateError) as caught:
+            skate.data.range(1).map_batches(Deadly).count()
+        assert "MapBatches(Deadly)" in "".join(getattr(caught.value, "__notes__", [])) + str(
+            caught.value
+        )
+
+    def test_a_batch_is_shown_by_its_first_row(self) -> None:
+        def broken(batch: Any) -> Any:
+            raise ValueError("bad")
+
+        with pytest.raises(ValueError, match="bad") as caught:
+            skate.data.range(3, override_num_blocks=1).map_batches(broken).count()
+        assert "a batch of 3 rows with the columns ['id'], the first {'id': 0}" in str(
+            caught.value
+        )
+
+    def test_flat_map_that_returns_one_value(self) -> None:
+        with pytest.raises(TypeError, match=r"returned 0 for the row \{'id': 0\}"):
+            skate.data.range(1).flat_map(lambda row: row["id"]).count()

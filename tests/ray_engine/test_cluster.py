@@ -188,8 +188,8 @@ def train_loop(config: dict[str, Any]) -> None:
     context = train.get_context()
     total = torch.tensor([float(context.get_world_rank() + 1)])
     dist.all_reduce(total)
-    where = skate.get_runtime_context().get_node_id()
-    train.report({"total": total.item(), "size": context.get_world_size(), "node": where})
+    local = (context.get_local_rank(), context.get_local_world_size(), context.get_node_rank())
+    train.report({"total": total.item(), "size": context.get_world_size(), "local": local})
 
 
 def test_training_workers_on_two_nodes_form_a_group(tmp_path):
@@ -201,6 +201,7 @@ def test_training_workers_on_two_nodes_form_a_group(tmp_path):
     result = TorchTrainer(train_loop, scaling_config=scaling, run_config=run).fit()
     assert result.metrics["total"] == 3.0
     assert result.metrics["size"] == 2
+    assert tuple(result.metrics["local"]) == (0, 1, 0)
 
 
 def objective(config: dict[str, float]) -> None:

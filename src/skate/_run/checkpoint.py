@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import cloudpickle
 
-from skate._run.folders import Folder, LocalFolder, folder_at
+from skate._run.folders import Folder, LocalFolder, copy_whole, folder_at
 
 DICT_FILE = "dict_checkpoint.pkl"
 METADATA_FILE = ".metadata.json"
@@ -89,7 +89,8 @@ class Checkpoint:
             _write_dict(self._data or {}, target)
         elif os.path.isfile(self._folder.path) and isinstance(self._folder, LocalFolder):
             os.makedirs(target, exist_ok=True)
-            shutil.copy(self._folder.path, target)
+            name = os.path.basename(self._folder.path)
+            copy_whole(self._folder.path, os.path.join(target, name))
         else:
             self._folder.download(target)
         return target
@@ -138,12 +139,15 @@ class Checkpoint:
             return dict(self._data or {})
         with self.as_directory() as folder:
             file = os.path.join(folder, DICT_FILE)
-            if not os.path.exists(file):
-                return {FILES_KEY: _packed(folder)}
-            with open(file, "rb") as stream:
-                data: dict[str, Any] = cloudpickle.load(stream)
-        preprocessor = self.get_preprocessor()
-        return data if preprocessor is None else {**data, PREPROCESSOR_KEY: preprocessor}
+            if os.path.exists(file):
+                with open(file, "rb") as stream:
+                    data: dict[str, Any] = cloudpickle.load(stream)
+            else:
+                data = {FILES_KEY: _packed(folder)}
+        preprocessor, metadata = self.get_preprocessor(), self.get_metadata()
+        if preprocessor is not None:
+            data[PREPROCESSOR_KEY] = preprocessor
+        return {**data, METADATA_FILE: metadata} if metadata else data
 
     @classmethod
     def from_bytes(cls: type[AnyCheckpoint], data: bytes) -> AnyCheckpoint:
@@ -238,12 +242,12 @@ def _write_dict(data: dict[str, Any], target: str) -> None:
     rest = dict(data)
     folder = LocalFolder(target)
     os.makedirs(folder.path, exist_ok=True)
-    if FILES_KEY in rest:
-        _unpack(rest.pop(FILES_KEY), folder.path)
-        if not rest:
-            return
+    files = rest.pop(FILES_KEY, None)
     metadata, preprocessor = rest.pop(METADATA_FILE, None), rest.pop(PREPROCESSOR_KEY, None)
-    folder.write(DICT_FILE, cloudpickle.dumps(rest))
+    if files is not None:
+        _unpack(files, folder.path)
+    if rest or files is None:
+        folder.write(DICT_FILE, cloudpickle.dumps(rest))
     if metadata is not None:
         folder.write(METADATA_FILE, json.dumps(metadata).encode())
     if preprocessor is not None:
@@ -259,7 +263,10 @@ def _packed(folder: str) -> bytes:
 
 def _unpack(data: bytes, folder: str) -> None:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        archive.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(folder, filter="data")
+        else:  # Python 3.10 before 3.10.12
+            archive.extractall(folder)
 
 
 def _scheme(filesystem: Any) -> str:

@@ -15,10 +15,12 @@ CHECKPOINT_NAME = "checkpoint_{:06d}"
 
 @dataclass(eq=False)
 class Kept:
-    """A checkpoint and the metrics that were reported with it."""
+    """A checkpoint, the metrics that were reported with it, and how far each rank had read each
+    dataset by then."""
 
     checkpoint: Checkpoint
     metrics: dict[str, Any] = field(default_factory=dict)
+    positions: list[dict[str, int]] | None = None
 
 
 class CheckpointManager:
@@ -48,9 +50,16 @@ class CheckpointManager:
         """All that are kept, in the order of their reports."""
         return [(kept.checkpoint, kept.metrics) for kept in self._kept]
 
-    def register(self, checkpoint: Checkpoint, metrics: Mapping[str, Any]) -> list[Checkpoint]:
-        """Note a new checkpoint; returns those that are to be deleted now."""
-        self._kept.append(Kept(checkpoint, dict(metrics)))
+    def register(
+        self,
+        checkpoint: Checkpoint,
+        metrics: Mapping[str, Any],
+        positions: list[dict[str, int]] | None = None,
+    ) -> list[Checkpoint]:
+        """Note a new checkpoint, which may have taken the place of another of the same name;
+        returns those that are to be deleted now."""
+        self._kept = [kept for kept in self._kept if kept.checkpoint != checkpoint]
+        self._kept.append(Kept(checkpoint, dict(metrics), positions))
         return self._dismissed()
 
     def add_metrics(self, metrics: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ not need it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import uuid
@@ -59,12 +60,8 @@ class Folder(ABC):
     def download(self, local: str) -> None:
         """Copy the content of this folder into a local one, beside what is there."""
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Folder)
-            and self.path == other.path
-            and self.filesystem == other.filesystem
-        )
+    @abstractmethod
+    def __eq__(self, other: object) -> bool: ...
 
     def __hash__(self) -> int:
         return hash(self.path)
@@ -82,6 +79,11 @@ class LocalFolder(Folder):
         import pyarrow.fs as pafs
 
         return pafs.LocalFileSystem()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalFolder) and self.path == other.path
+
+    __hash__ = Folder.__hash__
 
     def sub(self, name: str) -> Folder:
         return LocalFolder(self._at(name))
@@ -124,13 +126,26 @@ class LocalFolder(Folder):
         os.rename(self._at(old), self._at(new))
 
     def upload(self, local: str) -> None:
-        shutil.copytree(local, self.path, dirs_exist_ok=True)
+        shutil.copytree(local, self.path, copy_function=copy_whole, dirs_exist_ok=True)
 
     def download(self, local: str) -> None:
-        shutil.copytree(self.path, local, dirs_exist_ok=True)
+        shutil.copytree(self.path, local, copy_function=copy_whole, dirs_exist_ok=True)
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, name) if name else self.path
+
+
+def copy_whole(source: str, target: str) -> str:
+    """Copy a file, all or nothing: several processes may write the same one at once."""
+    draft = f"{target}.{uuid.uuid4().hex[:8]}.draft"
+    try:
+        shutil.copy2(source, draft)
+        os.replace(draft, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(draft)
+        raise
+    return target
 
 
 class RemoteFolder(Folder):
@@ -143,6 +158,15 @@ class RemoteFolder(Folder):
     @property
     def filesystem(self) -> Any:
         return self._filesystem
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RemoteFolder)
+            and self.path == other.path
+            and bool(self._filesystem == other._filesystem)
+        )
+
+    __hash__ = Folder.__hash__
 
     def sub(self, name: str) -> Folder:
         return RemoteFolder(self._at(name), self._filesystem)

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.values import shortened
 
 DEFAULT_METRIC = "_metric"
 
@@ -113,7 +114,7 @@ class ResultClock:
         seconds: float = 0.0,
     ) -> None:
         self.trial_id = trial_id
-        self.config = dict(config or {})
+        self.config = shortened(config or {})
         self.iteration = iteration
         self.seconds = seconds
         self._since = 0

@@ -8,12 +8,11 @@ from typing import Any
 import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE, recorded_checkpoints
 from skate._run.reporting import AUTOMATIC
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup
 
-RESULT_FILE = "result.json"
-CHECKPOINTS_FILE = "checkpoints.json"
 ERROR_FILE = "error.pkl"
 
 
@@ -56,10 +55,10 @@ class Result:
         error = storage.exists(ERROR_FILE) and cloudpickle.loads(storage.read(ERROR_FILE))
         return cls(
             metrics=history[-1] if history else None,
-            checkpoint=kept[-1][0] if kept else None,
+            checkpoint=kept[-1].checkpoint if kept else None,
             error=error or None,
             path=storage.path,
-            best_checkpoints=kept,
+            best_checkpoints=[(entry.checkpoint, entry.metrics) for entry in kept],
             _storage_filesystem=None if storage.is_local else storage.filesystem,
         )
 
@@ -100,7 +99,7 @@ class Result:
         scored = [
             (value, checkpoint)
             for checkpoint, metrics in self.best_checkpoints
-            if (value := lookup(metrics, metric)) is not None
+            if (value := lookup(metrics, metric)) is not None and value == value  # not NaN
         ]
         if not scored:
             names = sorted({name for _, metrics in self.best_checkpoints for name in metrics})
@@ -123,18 +122,3 @@ class Result:
         shown |= {"path": self.path, "checkpoint": self.checkpoint}
         lines = ",\n".join(f"  {name}={value!r}" for name, value in shown.items())
         return f"{type(self).__name__}(\n{lines}\n)"
-
-
-def recorded_checkpoints(
-    storage: Storage, history: list[dict[str, Any]]
-) -> list[tuple[Checkpoint, dict[str, Any]]]:
-    """The checkpoints of a run that are complete and still there, in order, with their metrics."""
-    records = {row["checkpoint_dir_name"]: row for row in storage.lines(CHECKPOINTS_FILE)}
-    for row in history:
-        name = row.get("checkpoint_dir_name")
-        if name:
-            records[name] = {**records.get(name, {}), **row}
-    present = set(storage.names())
-    return [
-        (storage.checkpoint(name), metrics) for name, metrics in records.items() if name in present
-    ]

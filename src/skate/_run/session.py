@@ -11,11 +11,13 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import TrainContext, Whereabouts
 from skate._run.reporting import Report, read_report
+from skate._run.values import numbers_as_such
 
 
 class SessionMisuseError(RuntimeError):
@@ -114,7 +116,9 @@ def report(*args: Any, **kwargs: Any) -> None:
     In training every worker calls it equally often; the metrics of rank 0 count. With a checkpoint
     it returns when all workers are here and the checkpoint is in the run's folder for good.
     """
-    current("report()").report(read_report(args, kwargs))
+    session = current("report()")
+    given = read_report(args, kwargs)
+    session.report(replace(given, metrics=numbers_as_such(given.metrics or {})))
 
 
 def get_checkpoint() -> Checkpoint | None:

@@ -24,6 +24,7 @@ from skate._run.folders import Folder, LocalFolder, folder_at
 from skate._run.values import to_json
 
 DRAFT = ".draft"
+REPLACED = ".replaced"
 
 
 class Storage:
@@ -32,7 +33,12 @@ class Storage:
     def __init__(self, storage_path: Any = None, name: str = "", filesystem: Any = None) -> None:
         root = folder_at(storage_path or default_storage_path(), filesystem)
         self.folder: Folder = root.sub(name) if name else root
+        self._forget()
+
+    def _forget(self) -> None:
+        """What only this process knows."""
         self._staging: str | None = None
+        self._arrived: dict[str, tuple[int, int]] = {}  # staged files as they are in the folder
         self._whole: set[str] = set()  # files whose last line is known to be complete
 
     @classmethod
@@ -44,8 +50,7 @@ class Storage:
         """A folder inside, as that of one trial."""
         inside = Storage.__new__(Storage)
         inside.folder = self.folder.sub(name)
-        inside._staging = None
-        inside._whole = set()
+        inside._forget()
         return inside
 
     @property
@@ -75,12 +80,19 @@ class Storage:
             for name in self.names():
                 if name.endswith((".json", ".csv")):  # loggers go on with what is there
                     LocalFolder(self._staging).write(name, self.read(name))
+            self._arrived = _stamps(self._staging)
         return self._staging
 
     def sync(self) -> None:
-        """Upload what loggers wrote."""
-        if self._staging is not None:
-            self.folder.upload(self._staging)
+        """Upload what loggers wrote. Files that they have not touched stay as they are there,
+        where others may have added to them."""
+        if self._staging is None:
+            return
+        staged = LocalFolder(self._staging)
+        for name, stamp in _stamps(self._staging).items():
+            if self._arrived.get(name) != stamp:
+                self.folder.write(name, staged.read(name))
+                self._arrived[name] = stamp
 
     def close(self) -> None:
         """Upload, and drop the local copy."""
@@ -144,8 +156,13 @@ class Storage:
         """The draft is complete: put it into place. On this machine that is one rename; elsewhere
         a checkpoint counts once it is recorded."""
         if self.is_local:
-            self.folder.delete(name)
+            replaces = self.folder.exists(name)
+            if replaces:
+                self.folder.delete(name + REPLACED)
+                self.folder.rename(name, name + REPLACED)
             self.folder.rename(name + DRAFT, name)
+            if replaces:
+                self.folder.delete(name + REPLACED)
         return self.checkpoint(name)
 
     def persist(self, checkpoint: Checkpoint, name: str) -> Checkpoint:
@@ -165,9 +182,22 @@ class Storage:
         for name in self.names():
             if name.endswith(DRAFT):
                 self.delete(name)
+            elif name.endswith(REPLACED):
+                self._put_back(name.removesuffix(REPLACED))
+
+    def _put_back(self, name: str) -> None:
+        """A process has died between the two renames of `finish`, or behind them."""
+        if self.exists(name):
+            self.delete(name + REPLACED)
+        else:
+            self.folder.rename(name + REPLACED, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"folder": self.folder, "_staging": None, "_whole": set()}
+        return {"folder": self.folder}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.folder = state["folder"]
+        self._forget()
 
     def __repr__(self) -> str:
         return f"Storage({self.path!r})"
@@ -180,6 +210,18 @@ def write_into(folder: Folder, checkpoint: Checkpoint) -> None:
         return
     with checkpoint.as_directory() as content:
         folder.upload(content)
+
+
+def _stamps(folder: str) -> dict[str, tuple[int, int]]:
+    """When each file in a folder was changed last, and its size."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            file = os.path.join(place, name)
+            if os.path.isfile(file):  # not a link to nowhere
+                status = os.stat(file)
+                found[os.path.relpath(file, folder)] = status.st_mtime_ns, status.st_size
+    return found
 
 
 def drop_cut_line(place: str) -> None:

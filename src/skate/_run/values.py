@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+
+MOST_ELEMENTS = 1000  # of an array in a configuration, to be written with each result
 
 
 def plain(value: Any) -> Any:
@@ -16,6 +20,31 @@ def plain(value: Any) -> Any:
         return item()
     tolist = getattr(value, "tolist", None)
     return tolist() if callable(tolist) else value
+
+
+def numbers_as_such(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics whose scalars are Python numbers: a tensor would keep alive all it was computed
+    from."""
+    return {
+        name: numbers_as_such(value)
+        if isinstance(value, Mapping)
+        else plain(value)
+        if getattr(value, "ndim", None) == 0
+        else value
+        for name, value in metrics.items()
+    }
+
+
+def shortened(value: Any) -> Any:
+    """A configuration as results show it: large arrays and lists are only described."""
+    if isinstance(value, Mapping):
+        return {key: shortened(inner) for key, inner in value.items()}
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and math.prod(shape) > MOST_ELEMENTS:
+        return f"<{type(value).__name__} of shape {tuple(shape)}>"
+    if isinstance(value, (list, tuple)) and len(value) > MOST_ELEMENTS:
+        return f"<{type(value).__name__} of {len(value)} elements>"
+    return value
 
 
 def _fallback(value: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +31,12 @@ from skate.data._stages import (
     ThreadJob,
     Threads,
     chain_here,
+    demand_of,
 )
 from skate.data._stats import ExecutionStats, StageStats
 from skate.data._transforms import Chain, ReadTask
 
+QUIET_SECONDS = 10.0  # after which it is worth a look at why nothing moves
 SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is needed
 
 
@@ -174,6 +176,7 @@ class Run:
         return self._loop(items, [stage])
 
     def _remote(self, items: Iterator[Any], fused: list[Fused]) -> Iterator[Bundle]:
+        check_resources(fused)
         stages: list[Stage] = []
         for part in fused:
             chain = Chain(part.steps, "->".join(part.names))
@@ -244,8 +247,48 @@ def _await_any(stages: list[Stage]) -> None:
     heads = [stage.running[0] for stage in stages if stage.running]
     if len(heads) == 1 and isinstance(heads[0], ThreadJob):
         heads[0].wait()
-    elif heads:
-        skate.wait([job.generator for job in heads if isinstance(job, RemoteJob)], num_returns=1)
+        return
+    generators = [job.generator for job in heads if isinstance(job, RemoteJob)]
+    if generators and not skate.wait(generators, timeout=QUIET_SECONDS)[0]:
+        _warn_if_starved([stage.workers for stage in stages])
+        skate.wait(generators)
+
+
+def _warn_if_starved(workers: Sequence[Tasks | Actors | Threads]) -> None:
+    """Say what is waited for when no resources are free for it."""
+    free = skate.available_resources()
+    for each in workers:
+        demand = each.demand if isinstance(each, Actors) else {}
+        if any(free.get(name, 0) < amount for name, amount in demand.items()):
+            warnings.warn(
+                f"nothing has moved for {QUIET_SECONDS:.0f} s: a dataset may be waiting for "
+                f"{demand}, of which {free} is free. Other work, or another dataset that is being "
+                "iterated over, holds the rest",
+                stacklevel=2,
+            )
+            return
+
+
+def check_resources(fused: Sequence[Fused]) -> None:
+    """Raise if the stages, which run side by side, can never all have what they ask for."""
+    needs: dict[str, float] = {}
+    largest: dict[str, float] = {}
+    for stage in fused:
+        for name, amount in demand_of(stage.options).items():
+            if isinstance(stage.compute, ActorPoolStrategy):
+                needs[name] = needs.get(name, 0) + amount * stage.compute.min_size
+            else:
+                largest[name] = max(largest.get(name, 0), amount)
+    total = skate.cluster_resources()
+    for name in {**needs, **largest}:
+        wanted = needs.get(name, 0) + largest.get(name, 0)
+        if wanted > total.get(name, 0):
+            steps = ", ".join("->".join(stage.names) for stage in fused)
+            raise ValueError(
+                f"{steps} run side by side and ask for {wanted:g} {name} together, but there are "
+                f"{total.get(name, 0):g}. Ask for less (num_cpus, num_gpus, concurrency), "
+                "materialize() in between, or pretend there is more: skate.init(num_gpus=...)"
+            )
 
 
 def fuse(nodes: list[plan.Map], head: Fused | None = None) -> list[Fused]:

@@ -22,6 +22,7 @@ from skate.data._blocks import Block, compact, concat
 from skate.data._bundles import Bundle, bundle_of
 from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
 from skate.data._context import DataContext, driver_threads
+from skate.data._notes import add_note
 from skate.data._stats import StageStats
 from skate.data._transforms import Chain, ReadTask, portions
 
@@ -161,11 +162,11 @@ def _tasks_at_a_time() -> int:
 
 
 class _Mapper:
-    """The actor of a pool."""
+    """The actor of a pool. The user's classes are constructed by the first job, so that what a
+    constructor raises reaches the user as what it is."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
-        chain.load()
 
     def stream(self, *payloads: Any) -> Iterator[Any]:
         yield from stream_chain(self.chain, payloads)
@@ -179,6 +180,7 @@ class Actors:
     def __init__(
         self, chain: Chain, strategy: ActorPoolStrategy, options: Mapping[str, Any]
     ) -> None:
+        self.demand = demand_of(options)
         options = {"max_restarts": -1, "max_task_retries": 3, **options}
         self._actor = skate.remote(_Mapper).options(**options)
         self._chain = skate.put(chain)
@@ -199,11 +201,16 @@ class Actors:
         while len(self.load) < self.strategy.initial_size:  # not before there is work
             self._grow()
         actor = min(self.load, key=self.load.__getitem__)
-        if self.load[actor] > 0 and len(self.load) < self.strategy.max_size:
+        if self.load[actor] > 0 and len(self.load) < self.strategy.max_size and self._fits():
             actor = self._grow()
         self.load[actor] += 1
         stream = actor.stream.options(**_STREAMING).remote(*payloads)
         return RemoteJob(stream, lambda: self._ended(actor))
+
+    def _fits(self) -> bool:
+        """Whether one more actor would start: one that waits would keep its job waiting."""
+        free = skate.available_resources()
+        return all(free.get(name, 0) >= amount for name, amount in self.demand.items())
 
     def _ended(self, actor: Any) -> None:
         self.load[actor] -= 1
@@ -216,6 +223,13 @@ class Actors:
 
     def close(self) -> None:
         self.load.clear()
+
+
+def demand_of(options: Mapping[str, Any]) -> dict[str, float]:
+    """What one task or actor with these options holds while it runs."""
+    demand = {"CPU": options.get("num_cpus") or 0, "GPU": options.get("num_gpus") or 0}
+    demand.update(options.get("resources") or {})
+    return {name: amount for name, amount in demand.items() if amount}
 
 
 class Threads:
@@ -318,7 +332,9 @@ class Stage:
             head = self.running[0]
             try:
                 found = head.poll(self.stats)
-            except Exception:
+            except Exception as error:
+                if not isinstance(error, skate.exceptions.TaskError):
+                    add_note(error, f"in {self.stats.name}")
                 if not self._may_fail():
                     raise
                 head.done, found = True, []

@@ -26,6 +26,7 @@ from skate.data._blocks import (
     rows_of,
 )
 from skate.data._context import DataContext
+from skate.data._notes import add_note
 from skate.data._tensors import column_of_array
 from skate.data._udf import FunctionError, UserFunction, iterated
 
@@ -78,13 +79,6 @@ class Chain:
         step = max(1, -(-rows // count))
         return (block.slice(start, step) for start in range(0, max(1, rows), step))
 
-    def load(self) -> None:
-        """Make the instances of the user's classes now."""
-        for step in self.steps:
-            udf = getattr(step, "udf", None)
-            if udf is not None:
-                udf.load()
-
 
 def _opened(payloads: Sequence[Any]) -> Iterator[Block]:
     for payload in payloads:
@@ -94,15 +88,8 @@ def _opened(payloads: Sequence[Any]) -> Iterator[Block]:
             yield payload
 
 
-def add_note(error: BaseException, note: str) -> None:
-    """Shown below the error's message; Python 3.10 has no notes, there it joins the message."""
-    if hasattr(error, "add_note"):
-        error.add_note(note)
-    elif not error.args or isinstance(error.args[0], str):
-        first = f"{error.args[0]}\n{note}" if error.args else note
-        error.args = (first, *error.args[1:])
-    else:
-        error.__notes__ = [*getattr(error, "__notes__", ()), note]
+_OF_BATCHES = "batches are views on shared memory; zero_copy_batch=False gives copies"
+_OF_ROWS = "arrays in rows are views on shared memory; change a copy, as np.array(row['x'])"
 
 
 def blame(failure: FunctionError, operator: str, is_batch: bool = False) -> BaseException:
@@ -112,17 +99,22 @@ def blame(failure: FunctionError, operator: str, is_batch: bool = False) -> Base
         return failure
     add_note(cause, f"in {operator}, on {_describe(failure.value, is_batch)}")
     if isinstance(cause, ValueError) and "read-only" in str(cause):
-        add_note(cause, "batches are views on shared memory; zero_copy_batch=False gives copies")
+        add_note(cause, _OF_BATCHES if is_batch else _OF_ROWS)
     return cause
 
 
 def _describe(value: Any, is_batch: bool = False) -> str:
     if not is_batch:
-        text = repr(value)
-        return f"the row {text if len(text) <= 200 else text[:197] + '...'}"
+        return f"the row {_shortened(value)}"
     names = getattr(value, "column_names", None) or list(getattr(value, "columns", value))
     rows = len(next(iter(value.values()), ())) if isinstance(value, Mapping) else len(value)
-    return f"a batch of {rows} rows with the columns {list(names)}"
+    first = next(rows_of(block_of_batch(value).slice(0, 1)), None)
+    return f"a batch of {rows} rows with the columns {list(names)}, the first {_shortened(first)}"
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 # -- functions of rows --------------------------------------------------------------------------
@@ -172,6 +164,11 @@ class MapRows(_RowStep):
 class FlatMapRows(_RowStep):
     def _outputs(self, rows: Iterator[Any]) -> Iterator[Any]:
         for row, result in self.udf.results(rows):
+            if not isinstance(result, Iterable):
+                raise TypeError(
+                    f"{self.name} returned {_shortened(result)} for {_describe(row)}; it must "
+                    "return a list of rows, or yield them"
+                )
             yield from iterated(row, result)
 
 

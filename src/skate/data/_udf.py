@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from skate.data._notes import add_note
+
 ASYNC_WINDOW = 64  # calls of an async function that are under way at a time
 
 
@@ -48,12 +50,18 @@ class UserFunction:
 
     def load(self) -> Callable[..., Any]:
         if self._instance is None:
-            self._instance = (
-                self.fn(*self.constructor_args, **self.constructor_kwargs)
-                if self.is_class
-                else self.fn
-            )
+            self._instance = self._construct() if self.is_class else self.fn
         return self._instance
+
+    def _construct(self) -> Callable[..., Any]:
+        try:
+            instance: Callable[..., Any] = self.fn(
+                *self.constructor_args, **self.constructor_kwargs
+            )
+        except Exception as error:
+            add_note(error, f"in the constructor of {self.name}")
+            raise
+        return instance
 
     def results(self, inputs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         """(input, what the function made of it), in order. An async function is called for several

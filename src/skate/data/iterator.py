@@ -208,11 +208,11 @@ class Coordinator:
             error = failure
         finally:
             await self._changed.acquire()
-        self._working = False
+            self._working = False
+            self._changed.notify_all()
         self._error = error
         if error is None:
             self._deal(block, number)
-        self._changed.notify_all()
 
     def _deal(self, block: Block | None, number: int) -> None:
         if block is None:

@@ -6,6 +6,8 @@ import random
 import socket
 from typing import TYPE_CHECKING
 
+from skate.util import get_node_ip_address
+
 if TYPE_CHECKING:
     from skate.train._group import WorkerGroup
 
@@ -31,4 +33,4 @@ def free_address() -> str:
                 probe.bind(("", port))
             except OSError:
                 continue
-        return f"127.0.0.1:{port}"
+        return f"{get_node_ip_address()}:{port}"

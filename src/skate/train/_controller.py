@@ -141,7 +141,7 @@ class Controller:
         )
 
     def _job(self, rank: int, group: WorkerGroup) -> Job:
-        run = self._recorder.run
+        run, place = self._recorder.run, group.places[rank]
         whereabouts = Whereabouts(
             experiment_name=run.name,
             trial_name=run.name,
@@ -150,8 +150,9 @@ class Controller:
             trial_resources=self._plan.scaling.total_resources,
             world_size=len(group),
             world_rank=rank,
-            local_rank=rank,
-            local_world_size=len(group),
+            local_rank=place.local_rank,
+            local_world_size=place.local_world_size,
+            node_rank=place.node_rank,
             metadata=self._plan.metadata,
             storage=run.storage,
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import skate
 from skate._run.config import ScalingConfig
+from skate.train._places import Place, here, places_of
 from skate.train._worker import TrainWorker
 from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -27,6 +28,7 @@ class WorkerGroup:
         head = scaling._trainer_resources_not_none
         self._reservation = _reserve([*bundles, *([head] if head else [])], scaling)
         self.workers = self._start(count, runtime_env)
+        self._places: list[Place] = []
 
     def _start(self, count: int, runtime_env: Any) -> list[Any]:
         rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}
@@ -53,6 +55,13 @@ class WorkerGroup:
 
     def get_resources_per_worker(self) -> dict[str, float]:
         return dict(self._resources)
+
+    @property
+    def places(self) -> list[Place]:
+        """Where each worker is, by rank."""
+        if not self._places:
+            self._places = places_of(self.execute(here))
+        return self._places
 
     # -- calls ----------------------------------------------------------------------------------
 

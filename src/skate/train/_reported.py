@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.result import RESULT_FILE, recorded_checkpoints
+from skate._run.records import RESULT_FILE, recorded_checkpoints
 from skate._run.session import current
 
 
@@ -41,4 +41,4 @@ def get_all_reported_checkpoints(
     """All checkpoints of this run that were kept, in the order of their reports."""
     storage = current("get_all_reported_checkpoints()").whereabouts.storage
     found = recorded_checkpoints(storage, storage.lines(RESULT_FILE))
-    return [ReportedCheckpoint(checkpoint, metrics) for checkpoint, metrics in found]
+    return [ReportedCheckpoint(kept.checkpoint, kept.metrics) for kept in found]

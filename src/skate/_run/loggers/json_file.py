@@ -8,10 +8,9 @@ from typing import Any
 import cloudpickle
 
 from skate._run.loggers.files import FileLoggerCallback
+from skate._run.records import RESULT_FILE
 from skate._run.storage import Storage, drop_cut_line
 from skate._run.values import to_json
-
-RESULT_FILE = "result.json"
 
 
 class JsonLoggerCallback(FileLoggerCallback):

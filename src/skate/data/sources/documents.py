@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from skate._imports import try_import
 from skate.data._blocks import Block
+from skate.data._notes import add_note
 from skate.data._tensors import column_of_array, column_of_values
-from skate.data._transforms import add_note
 from skate.data.sources.files import FileSource
 
 

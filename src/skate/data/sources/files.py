@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from skate.data._blocks import Block
 from skate.data._context import DataContext, driver_threads
+from skate.data._notes import add_note
 from skate.data._paths import File, Place, find
-from skate.data._transforms import ReadTask, add_note
+from skate.data._transforms import ReadTask
 from skate.data.datasource import Partitioning, PathPartitionFilter
 from skate.data.sources.base import Source
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skate.data._transforms import add_note
+from skate.data._notes import add_note
 
 THREADS = 16  # most of the time is spent waiting for a store
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from skate._imports import try_import
 from skate.data._blocks import Block, block_of_rows
+from skate.data._notes import add_note
 from skate.data._paths import File
-from skate.data._transforms import add_note
 from skate.data.sources.files import FileSource
 
 STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece

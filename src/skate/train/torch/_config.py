@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from skate.train._group import WorkerGroup
+from skate.train._places import Place
 from skate.train.backend import Backend, BackendConfig
 
 INIT_METHODS = ("env", "tcp")
@@ -50,13 +51,14 @@ class TorchBackend(Backend):
         size = len(worker_group)
         import skate
 
-        port = worker_group.execute_single(0, _free_port)
+        places = worker_group.places
+        master = places[0].address, worker_group.execute_single(0, _free_port)
         skate.get(
             [
                 worker_group.execute_single_async(
-                    rank, _connect, backend, backend_config, rank, size, port
+                    rank, _connect, backend, backend_config, rank, size, master, place
                 )
-                for rank in range(size)
+                for rank, place in enumerate(places)
             ]
         )
 
@@ -69,28 +71,31 @@ class TorchBackend(Backend):
 
 def _free_port() -> int:
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind(("", 0))
         port: int = listener.getsockname()[1]
         return port
 
 
-def _connect(backend: str, config: TorchConfig, rank: int, size: int, port: int) -> None:
+def _connect(
+    backend: str, config: TorchConfig, rank: int, size: int, master: tuple[str, int], place: Place
+) -> None:
     import torch.distributed as dist
 
+    host, port = master
     os.environ.update(
-        MASTER_ADDR="127.0.0.1",
+        MASTER_ADDR=host,
         MASTER_PORT=str(port),
         RANK=str(rank),
-        LOCAL_RANK=str(rank),
+        LOCAL_RANK=str(place.local_rank),
         WORLD_SIZE=str(size),
-        LOCAL_WORLD_SIZE=str(size),
-        NODE_RANK="0",
+        LOCAL_WORLD_SIZE=str(place.local_world_size),
+        NODE_RANK=str(place.node_rank),
     )
-    if "gloo" in backend:
+    if "gloo" in backend and host == "127.0.0.1":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group(
         backend,
-        init_method="env://" if config.init_method == "env" else f"tcp://127.0.0.1:{port}",
+        init_method="env://" if config.init_method == "env" else f"tcp://{host}:{port}",
         rank=rank,
         world_size=size,
         timeout=timedelta(seconds=config.timeout_s),

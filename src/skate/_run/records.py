@@ -1,0 +1,102 @@
+"""Which checkpoints of a run count, by the files in its folder.
+
+    checkpoints.json   a line per checkpoint, written first: its name, its place if that is
+                       elsewhere, its class, how far the datasets were read
+    result.json        the line of the result that it was reported with makes it count
+
+A crash between the two leaves a line without a result, which counts for nothing: what is not in
+the history did not happen. A checkpoint that was saved without a result counts at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoints import Kept
+from skate._run.folders import LocalFolder
+from skate._run.storage import Storage
+
+RESULT_FILE = "result.json"
+CHECKPOINTS_FILE = "checkpoints.json"
+
+Line = dict[str, Any]
+
+
+def checkpoint_line(
+    storage: Storage,
+    name: str,
+    checkpoint: Checkpoint,
+    result: Mapping[str, Any] | None,
+    positions: list[dict[str, int]],
+) -> Line:
+    """What is written down about a checkpoint."""
+    line: Line = {"checkpoint_dir_name": name}
+    if result is not None:
+        line["training_iteration"] = result.get("training_iteration")
+    if checkpoint != storage.checkpoint(name):
+        line["place"] = _place_of(checkpoint, storage)
+    if type(checkpoint) is not Checkpoint:
+        line["class"] = f"{type(checkpoint).__module__}:{type(checkpoint).__qualname__}"
+    if any(positions):
+        line["positions"] = positions
+    return line
+
+
+def recorded_checkpoints(storage: Storage, history: list[Line]) -> list[Kept]:
+    """The checkpoints of a run that count and are still there, in order."""
+    results = {
+        row["checkpoint_dir_name"]: row for row in history if row.get("checkpoint_dir_name")
+    }
+    happened = {(name, row.get("training_iteration")) for name, row in _named(history)}
+    lines: dict[str, Line] = {}
+    for name, line in _named(storage.lines(CHECKPOINTS_FILE)):
+        iteration = line.get("training_iteration")
+        if iteration is None or (name, iteration) in happened:
+            lines.pop(name, None)  # a name that is used again is that of the newest
+            lines[name] = line
+    for name in results:  # trials of tuning have no other books
+        lines.setdefault(name, {})
+    present = set(storage.names())
+    found = []
+    for name, line in lines.items():
+        if "place" in line or name.partition("/")[0] in present:
+            found.append(_kept(storage, name, line, results.get(name, {})))
+    return [kept for kept in found if kept.checkpoint._place().exists()]
+
+
+def _named(lines: list[Line]) -> list[tuple[str, Line]]:
+    return [(line["checkpoint_dir_name"], line) for line in lines if "checkpoint_dir_name" in line]
+
+
+def _kept(storage: Storage, name: str, line: Line, result: Line) -> Kept:
+    place = line.get("place", name)
+    elsewhere = "://" in place or place.startswith("/")
+    checkpoint = Checkpoint(place) if elsewhere else storage.checkpoint(place)
+    kind = _class_of(line.get("class"))
+    return Kept(kind.from_checkpoint(checkpoint), dict(result), line.get("positions"))
+
+
+def _place_of(checkpoint: Checkpoint, storage: Storage) -> str:
+    """Relative, if it is in the run's folder, which may be moved."""
+    inside = checkpoint.path.removeprefix(f"{storage.path}/")
+    if checkpoint == storage.checkpoint(inside):
+        return inside
+    local = isinstance(checkpoint._folder, LocalFolder)
+    return checkpoint.path if local else checkpoint.uri
+
+
+def _class_of(name: str | None) -> type[Checkpoint]:
+    """A class of somebody's program may not be there any more."""
+    if name is None:
+        return Checkpoint
+    module, _, qualified = name.partition(":")
+    try:
+        kind: Any = import_module(module)
+        for part in qualified.split("."):
+            kind = getattr(kind, part)
+    except (ImportError, AttributeError):
+        return Checkpoint
+    return kind if issubclass(kind, Checkpoint) else Checkpoint

@@ -1,0 +1,14 @@
+"""Notes on exceptions: where something went wrong, below what went wrong."""
+
+from __future__ import annotations
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Shown below the error's message; Python 3.10 has no notes, there it joins the message."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    elif not error.args or isinstance(error.args[0], str):
+        first = f"{error.args[0]}\n{note}" if error.args else note
+        error.args = (first, *error.args[1:])
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", ()), note]
