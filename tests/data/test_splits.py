@@ -65,6 +65,12 @@ class TestAnEpochThatEndsEarly:
         assert len(set(whole)) == len(whole) > 0
         assert sorted(last + other) == list(range(200))
 
+    def test_and_is_the_last_of_that_part(self):
+        dataset = skate.data.range(200, override_num_blocks=50)
+        first, second = split_iterators(dataset, 2, "drop")
+        early, whole = side_by_side(lambda: ids(first, at_most=1), lambda: ids(second))
+        assert (len(early), len(whole)) == (1, 100)
+
     def test_an_epoch_that_is_given_up_before_it_begins(self):
         first, second = split_iterators(skate.data.range(40, override_num_blocks=20), 2, "drop")
         first._coordinator.next.remote(0, 0)  # and nobody reads what comes

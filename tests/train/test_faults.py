@@ -142,7 +142,7 @@ def test_ranks_that_never_meet(run_config):
 
 
 def test_a_run_that_stands_still_says_whom_it_waits_for(run_config, capsys, monkeypatch):
-    monkeypatch.setattr("skate.train._controller.LOOK_AROUND", 0.05)
+    monkeypatch.setattr("skate.train._pulse.LOOK_AROUND", 0.05)
     monkeypatch.setattr("skate.train._view.FIRST_WORD_AFTER", 0.1)
 
     def loop():

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-
 MOST_ELEMENTS = 1000  # of an array in a configuration, to be written with each result
 
 

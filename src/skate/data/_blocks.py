@@ -6,6 +6,7 @@ by its metadata; reading rows back gives the plain values again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -171,7 +172,7 @@ def without_extensions(block: Block) -> Block:
 def block_of_batch(batch: Batch) -> Block:
     """The block of what a function on batches gave back."""
     if isinstance(batch, pa.Table):
-        return batch
+        return unique_columns(batch)
     if isinstance(batch, Mapping):
         return _block_of_mapping(batch)
     if isinstance(batch, pa.RecordBatch):
@@ -218,6 +219,7 @@ def _column(name: str, value: Any) -> Any:
 
 
 def block_of_pandas(frame: Any) -> Block:
+    check_unique([str(name) for name in frame.columns])
     return _table({str(name): _column_of_series(frame[name]) for name in frame.columns})
 
 
@@ -301,6 +303,21 @@ def missing_column(name: str, names: Sequence[str]) -> MissingColumnError:
     near = nearest_names(name, names, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return MissingColumnError(f"there is no column {name!r}; the columns are {list(names)}{hint}")
+
+
+def check_unique(names: Sequence[str]) -> None:
+    """Raise if two columns have one name: one of them could not be reached by it."""
+    if len(set(names)) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise ValueError(
+            f"several columns are called {', '.join(map(repr, twice))}; the columns are "
+            f"{list(names)}; give each a name of its own"
+        )
+
+
+def unique_columns(block: Block) -> Block:
+    check_unique(block.column_names)
+    return block
 
 
 def check_columns(wanted: Sequence[str], names: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate.data._core import Core
+from skate.data._core import Core, check_least
 from skate.data._exchange import RandomizeBlocks, Repartition, Shuffle, Sort, Union, Zip
 from skate.data._joins import JOINS, Join
 from skate.data._seeds import RandomSeedConfig, numpy_seed
@@ -74,6 +74,11 @@ class Combining(Core):
         asked for, of which there is only the last here."""
         if (num_blocks is None) == (target_num_rows_per_block is None):
             raise ValueError("give num_blocks or target_num_rows_per_block, one of them")
+        for name, number in (
+            ("num_blocks", num_blocks),
+            ("target_num_rows_per_block", target_num_rows_per_block),
+        ):
+            check_least(name, 1 if number is None else number, 1)
         if keys is not None:
             if num_blocks is None:
                 raise ValueError("keys needs num_blocks")

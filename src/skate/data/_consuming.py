@@ -13,7 +13,7 @@ from skate.data._batching import batch_from
 from skate.data._blocks import Batch, Row, check_format, numpy_of, pandas_of, rows_of
 from skate.data._bundles import Bundle, Hoard, table_of
 from skate.data._context import DataContext
-from skate.data._core import Core
+from skate.data._core import Core, check_least
 from skate.data._executor import execute
 from skate.data._expressions import WithColumns
 from skate.data._optimizer import optimise
@@ -33,7 +33,8 @@ class Consuming(Core):
 
     def take(self, limit: int = 20) -> list[Row]:
         """The first rows, as dictionaries; plain values as they are."""
-        if limit <= 0:
+        check_least("take", limit, 0)
+        if not limit:
             return []
         first = self._with(plan.Limit(self._plan, limit))
         return [row for block in first._blocks() for row in rows_of(block)]

@@ -45,6 +45,9 @@ class Core(Iterating):
         for bundle in self._bundles():
             yield bundle.get()
 
+    def _repeatable(self) -> bool:
+        return all(plan.repeatable(node) for node in plan.walk(self._plan))
+
     def _mapped(
         self,
         step: Any,
@@ -73,12 +76,15 @@ class Core(Iterating):
 def blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | None:
     """One number from the two spellings; None: as seems best."""
     if override_num_blocks is not None:
-        if override_num_blocks < 1:
-            raise ValueError(
-                f"override_num_blocks takes a number of at least 1; got {override_num_blocks}"
-            )
+        check_least("override_num_blocks", override_num_blocks, 1)
         return override_num_blocks
     return None if parallelism == -1 else parallelism
+
+
+def check_least(name: str, number: int, least: int) -> None:
+    """Raise for a number that is too small."""
+    if number < least:
+        raise ValueError(f"{name} takes a number of at least {least}; got {number}")
 
 
 def given_options(remote_args: dict[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 import skate
 from skate._imports import try_import
 from skate.data import _plan as plan
-from skate.data._blocks import Block, block_of_pandas, block_of_rows
+from skate.data._blocks import Block, block_of_pandas, block_of_rows, unique_columns
 from skate.data._bundles import Bundle, bundle_of, even_bundles
 from skate.data._context import driver_threads
 from skate.data._core import blocks_wanted
@@ -29,7 +31,13 @@ def from_items(
     override_num_blocks: int | None = None,
 ) -> MaterializedDataset:
     """A dataset of rows: dictionaries, or plain values (the column `item`), tensors included."""
+    if isinstance(items, Mapping) or not isinstance(items, Iterable):
+        raise TypeError(
+            f"from_items takes a list of rows, such as [{{'a': 1}}, {{'a': 2}}]; got {items!r}"
+        )
     rows = items if isinstance(items, list) else list(items)
+    if rows and not any(row != {} if isinstance(row, dict) else True for row in rows):
+        raise ValueError(f"the {len(rows)} rows have no columns; got {rows[0]!r}")
     return _of_blocks([block_of_rows(rows)], blocks_wanted(parallelism, override_num_blocks))
 
 
@@ -42,7 +50,7 @@ def range(
 ) -> Dataset:
     """0 … n - 1 in the column `id`."""
     wanted = blocks_wanted(parallelism, override_num_blocks)
-    return Dataset(plan.Read(Range(_not_negative(n)), wanted, concurrency))
+    return Dataset(plan.Read(Range(_number("range", n)), wanted, concurrency))
 
 
 def range_tensor(
@@ -55,13 +63,17 @@ def range_tensor(
 ) -> Dataset:
     """Tensors of a shape, filled with 0 … n - 1, in the column `data`."""
     wanted = blocks_wanted(parallelism, override_num_blocks)
-    return Dataset(plan.Read(Range(_not_negative(n), tuple(shape)), wanted, concurrency))
+    if not isinstance(shape, Sequence) or not all(isinstance(size, int) for size in shape):
+        raise TypeError(f"range_tensor takes a shape such as (2, 3); got shape={shape!r}")
+    length = _number("range_tensor", n)
+    return Dataset(plan.Read(Range(length, tuple(shape)), wanted, concurrency))
 
 
 def from_numpy(ndarrays: Any) -> MaterializedDataset:
-    """Arrays, one row per entry of the first axis, in the column `data`."""
+    """Arrays, one row per entry of the first axis, in the column `data`. They are copied."""
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
-    return _of_blocks([pa.table({"data": column_of_array(to_array(a))}) for a in arrays])
+    copies = [np.array(to_array(array)) for array in arrays]
+    return _of_blocks([pa.table({"data": column_of_array(copy)}) for copy in copies])
 
 
 def from_numpy_refs(ndarrays: Any) -> MaterializedDataset:
@@ -72,9 +84,16 @@ def from_numpy_refs(ndarrays: Any) -> MaterializedDataset:
 def from_pandas(
     dfs: pandas.DataFrame | Sequence[pandas.DataFrame], override_num_blocks: int | None = None
 ) -> MaterializedDataset:
-    """The rows of pandas frames."""
+    """The rows of pandas frames, which are copied."""
     frames = list(dfs) if isinstance(dfs, (list, tuple)) else [dfs]
-    return _of_blocks([block_of_pandas(frame) for frame in frames], override_num_blocks)
+    return _of_blocks([_copied(frame) for frame in frames], override_num_blocks)
+
+
+def _copied(frame: Any) -> Block:
+    """The block of a frame whose memory stays the caller's."""
+    if not hasattr(frame, "columns") or not hasattr(frame, "copy"):
+        raise TypeError(f"from_pandas takes a DataFrame, or a list of them; got {frame!r}")
+    return block_of_pandas(frame.copy())
 
 
 def from_pandas_refs(dfs: Any) -> MaterializedDataset:
@@ -89,7 +108,9 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Materi
     for table in given:
         if isinstance(table, bytes):
             table = pa.ipc.open_stream(table).read_all()
-        blocks.append(pa.table(table) if not isinstance(table, pa.Table) else table)
+        blocks.append(
+            unique_columns(table if isinstance(table, pa.Table) else pa.table(table))
+        )
     return _of_blocks(blocks, override_num_blocks)
 
 
@@ -108,7 +129,7 @@ def _measure(table: Any) -> tuple[int, int]:
 
 def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
     """Blocks as they are: Arrow tables or pandas frames."""
-    tables = [b if isinstance(b, pa.Table) else block_of_pandas(b) for b in blocks]
+    tables = [b if isinstance(b, pa.Table) else _copied(b) for b in blocks]
     return MaterializedDataset(plan.Input(tuple(map(bundle_of, tables))))
 
 
@@ -167,9 +188,11 @@ def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> Materialize
     return MaterializedDataset(plan.Input(tuple(bundles), schema))
 
 
-def _not_negative(n: int) -> int:
+def _number(name: str, n: Any) -> int:
+    if not isinstance(n, Real) or n != int(n):
+        raise TypeError(f"{name} takes a whole number; got {n!r}")
     if n < 0:
-        raise ValueError(f"range takes a number of at least 0; got {n}")
+        raise ValueError(f"{name} takes a number of at least 0; got {n}")
     return int(n)
 
 

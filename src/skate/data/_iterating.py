@@ -37,6 +37,10 @@ class Iterating(ABC):
     def _blocks(self) -> Iterator[Block]:
         """All blocks, once, from the beginning."""
 
+    def _repeatable(self) -> bool:
+        """Whether all iterations, in whatever process, give the same rows in the same order."""
+        return False
+
     def iter_rows(self) -> Iterable[Row]:
         """The rows, one by one."""
         return Epochs(lambda: (row for block in self._blocks() for row in rows_of(block)))
@@ -127,7 +131,8 @@ class Iterating(ABC):
         unsqueeze_label_tensor: bool = True,
         unsqueeze_feature_tensors: bool = True,
     ) -> Any:
-        """A torch IterableDataset of (features, label)."""
+        """A torch IterableDataset of (features, label). Workers of a DataLoader share it: each
+        goes through all and gives its share of the batches."""
         from skate.data._torch_dataset import FeaturesAndLabels
 
         return FeaturesAndLabels(
@@ -144,6 +149,8 @@ class Iterating(ABC):
             feature_column_dtypes,
             unsqueeze_label_tensor,
             unsqueeze_feature_tensors,
+            (local_shuffle_buffer_size is None or local_shuffle_seed is not None)
+            and self._repeatable(),
         )
 
     def iter_jax_batches(

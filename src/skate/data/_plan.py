@@ -108,6 +108,24 @@ class Exchange(Node, ABC):
         """The bundles that come out."""
 
 
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it."""
+    yield node
+    for child in node.inputs:
+        yield from walk(child)
+
+
+def repeatable(node: Node) -> bool:
+    """Whether another process that has this operation gets the same rows from it: neither files
+    nor rows are shuffled without a seed, and blocks are not in the store of this process."""
+    if isinstance(node, Input):
+        return all(bundle.block is not None for bundle in node.bundles)
+    files = getattr(node.source, "options", None) if isinstance(node, Read) else None
+    shuffle = getattr(files, "shuffle", None)
+    unseeded = shuffle == "files" or (shuffle is not None and shuffle.seed is None)
+    return not unseeded and getattr(node, "seed", 0) is not None
+
+
 def tree(node: Node, indent: str = "") -> str:
     """The plan as text, the last operation first."""
     lines = [f"{indent}{'+- ' if indent else ''}{node.name}"]

@@ -113,7 +113,9 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "detach"):  # torch: a tensor that needs gradients has no __array__
-        return value.detach().cpu().numpy()  # type: ignore[no-any-return]
+        value = value.detach().cpu()
+        unknown = str(value.dtype) == "torch.bfloat16"  # NumPy has no such type
+        return (value.float() if unknown else value).numpy()  # type: ignore[no-any-return]
     return np.asarray(value)
 
 
@@ -289,7 +291,8 @@ def _ragged_rows(chunk: Any) -> list[Any]:
     flat = data.values.to_numpy(zero_copy_only=False)
     ndim = chunk.type.ndim
     begin = shape.offset * ndim
-    sizes = shape.values.slice(begin, len(shape) * ndim).to_numpy().reshape(-1, ndim)
+    sizes = shape.values.slice(begin, len(shape) * ndim)  # files keep none for what is missing
+    sizes = sizes.fill_null(0).to_numpy().reshape(-1, ndim)
     valid = storage.is_valid().to_numpy(zero_copy_only=False)
     return [
         flat[offsets[i] : offsets[i + 1]].reshape(sizes[i]) if valid[i] else None

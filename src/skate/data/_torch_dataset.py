@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
 
 from skate.data._batching import tensor_of
+from skate.data._blocks import check_columns
 
 
 class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
@@ -22,6 +24,7 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
         feature_dtypes: Any,
         unsqueeze_label: bool,
         unsqueeze_features: bool,
+        repeatable: bool,
     ) -> None:
         super().__init__()
         self.arrays = arrays
@@ -31,15 +34,38 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
         self.feature_dtypes = feature_dtypes
         self.unsqueeze_label = unsqueeze_label
         self.unsqueeze_features = unsqueeze_features
+        self.repeatable = repeatable  # each iteration gives the same batches
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self.arrays:
+        for batch in self._share():
             label = None
+            self._check(list(batch))
             if self.label is not None:
                 label = tensor_of(batch[self.label], self.label_dtype, self.label)
                 if self.unsqueeze_label and label.ndim == 1:
                     label = label.unsqueeze(1)
             yield self._all_features(batch), label
+
+    def _share(self) -> Iterator[dict[str, Any]]:
+        """The batches; in a worker of a DataLoader, every n-th of them: each worker has a copy of
+        this and goes through all."""
+        worker = torch.utils.data.get_worker_info()
+        if worker is None or worker.num_workers == 1:
+            return iter(self.arrays)
+        if not self.repeatable:
+            raise ValueError(
+                f"the {worker.num_workers} workers of a DataLoader cannot share this dataset: it "
+                "is a part of a split, or in the object store after materialize(), or shuffled "
+                "without a seed and so in another order for each of them. Give num_workers=0 (the "
+                "dataset has workers of its own), or a seed"
+            )
+        return islice(self.arrays, worker.id, None, worker.num_workers)
+
+    def _check(self, names: Sequence[str]) -> None:
+        groups = self.features or []
+        for group in groups.values() if isinstance(groups, dict) else groups:
+            check_columns([group] if isinstance(group, str) else group, names)
+        check_columns([] if self.label is None else [self.label], names)
 
     def _all_features(self, batch: dict[str, Any]) -> Any:
         names = self.features or [name for name in batch if name != self.label]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data import _plan as plan
 from skate.data._batching import check_batch_size
-from skate.data._blocks import check_format
+from skate.data._blocks import check_format, check_unique
 from skate.data._bundles import Bundle, bundle_of
-from skate.data._core import Core
+from skate.data._core import Core, check_least
 from skate.data._exchange import Sample, Streams
 from skate.data._expression_sources import Place, at
 from skate.data._expression_text import parse
@@ -195,8 +195,8 @@ class Transforming(Core):
         self, names: Mapping[str, str] | Sequence[str], *, concurrency: Any = None,
         **remote_args: Any,
     ) -> Dataset:  # fmt: skip
-        """New names: a dictionary of changes, or one name per column."""
-        step = RenameColumns(_new_names(names))
+        """New names, each for one column: a dictionary of changes, or one name per column."""
+        step = Renamed(_new_names(names))
         return self._mapped(
             step, "RenameColumns", None, None, concurrency, remote_args, keeps_rows=True
         )
@@ -260,8 +260,7 @@ class Transforming(Core):
 
     def limit(self, limit: int) -> Dataset:
         """The first rows. What is not needed for them is not computed."""
-        if limit < 0:
-            raise ValueError(f"limit takes a number of at least 0; got {limit}")
+        check_least("limit", limit, 0)
         return self._with(plan.Limit(self._plan, limit))
 
     def random_sample(
@@ -301,6 +300,15 @@ class Counted(plan.Exchange):
                 block = next(self.step(iter([bundle.get()])))
             rows += bundle.rows
             yield bundle_of(block)
+
+
+class Renamed(RenameColumns):
+    """New names, none of which a column has already."""
+
+    def _new_names(self, old: list[str]) -> list[str]:
+        new = super()._new_names(old)
+        check_unique(new)
+        return new
 
 
 class AddColumn:

@@ -64,6 +64,9 @@ class WholeDataset(DataIterator):
     def _blocks(self) -> Iterator[Block]:
         return executed(self._dataset, self._context)
 
+    def _repeatable(self) -> bool:
+        return self._dataset._repeatable()
+
     def get_context(self) -> DataContext:
         return self._context
 
@@ -89,12 +92,17 @@ class Part(DataIterator):
     def _blocks(self) -> Iterator[Block]:
         epoch, self._epoch = self._epoch, self._epoch + 1
         ahead = self._coordinator.next.remote(self._number, epoch)
-        while True:
-            block = skate.get(ahead)
-            if block is None:
-                return
-            ahead = self._coordinator.next.remote(self._number, epoch)
-            yield block
+        try:
+            while True:
+                block = skate.get(ahead)
+                if block is None:
+                    return
+                ahead = self._coordinator.next.remote(self._number, epoch)
+                yield block
+        except GeneratorExit:
+            with suppress(Exception):  # the session may be over
+                self._coordinator.leave.remote(self._number, epoch)
+            raise
 
     def schema(self) -> Schema | None:
         return skate.get(self._coordinator.schema.remote())  # type: ignore[no-any-return]
@@ -132,7 +140,8 @@ class Coordinator:
         self._context = context
         self._changed = asyncio.Condition()
         self._epoch = -1
-        self._wanted = [-1] * n  # the epoch that each part has asked for
+        self._wanted = [-1] * n  # the epoch that each part has asked for,
+        self._done_with = [-1] * n  # and the last one that it wants no more of
         self._blocks: Iterator[Block] = iter(())
         self._queues: list[deque[Block]] = []
         self._left: Block | None = None
@@ -169,16 +178,27 @@ class Coordinator:
         """Wait until all parts have asked for this epoch."""
         if epoch > self._wanted[number]:
             self._wanted[number] = epoch
-            self._changed.notify_all()  # nobody waits for this part's queue any more
+            self._forget(number, epoch - 1)
         while self._epoch < epoch:
-            if self._working or not all(map(self._is_gone, range(self._n))):
+            if self._working or min(self._wanted) <= self._epoch:
                 await self._changed.wait()
             else:
                 await self._start(min(self._wanted))
 
+    async def leave(self, number: int, epoch: int) -> None:
+        """A part ends its epoch early."""
+        async with self._changed:
+            self._forget(number, epoch)
+
+    def _forget(self, number: int, epoch: int) -> None:
+        """A part wants no more of an epoch: nobody waits for its queue, which stays empty."""
+        self._done_with[number] = max(self._done_with[number], epoch)
+        if self._is_gone(number) and self._queues:
+            self._queues[number].clear()
+        self._changed.notify_all()
+
     def _is_gone(self, number: int) -> bool:
-        """Whether a part wants no more of this epoch."""
-        return self._wanted[number] > self._epoch
+        return self._done_with[number] >= self._epoch
 
     async def _start(self, epoch: int) -> None:
         await asyncio.to_thread(_close, self._blocks)

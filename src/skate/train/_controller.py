@@ -7,8 +7,6 @@ start group ─► events of all ranks ─► record ─► answer all ─► �
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,19 +17,20 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.config import FailureConfig, ScalingConfig
 from skate._run.context import Whereabouts
 from skate._run.result import Result
-from skate.exceptions import GetTimeoutError, SkateError
-from skate.train._errors import WorkerGroupError, WorkerHungError, cause_of, failure_of
+from skate.exceptions import ActorDiedError, GetTimeoutError, SkateError
+from skate.train._errors import WorkerHungError, cause_of, failure_of
+from skate.train._events import FINISHED, MEETING, REPORTED, Answer, Event
 from skate.train._gpus import share_gpus
 from skate.train._group import WorkerGroup
+from skate.train._pulse import WorkerFailed
 from skate.train._recorder import Recorder
 from skate.train._shipping import pickled_loop
 from skate.train._view import View
-from skate.train._worker import FINISHED, MEETING, REPORTED, Answer, Event, Job
-from skate.train.backend import BackendConfig
+from skate.train._worker import Job
+from skate.train.backend import Backend, BackendConfig
 
-LOOK_AROUND = 1.0  # seconds between two looks at workers that say nothing
-HUNG_VARIABLE = "SKATE_TRAIN_HUNG_AFTER"
-HUNG_AFTER = 60.0  # seconds without an answer from a worker's process
+OTHERS_TOO = 0.5  # seconds in which further ranks may fail for the same reason
+STOP_GRACE = 5.0  # seconds in which loops may clean up when the run is to stop
 
 
 @dataclass
@@ -54,7 +53,7 @@ class Plan:
 
 
 class WorkersFailed(Exception):  # noqa: N818 - not an error that anybody else sees
-    """Some ranks have failed; the group is to be ended."""
+    """Some ranks have failed, the one to blame first; the group is to be ended."""
 
     def __init__(self, failures: dict[int, BaseException]) -> None:
         super().__init__(failures)
@@ -73,24 +72,15 @@ class Controller:
         failures = 0
         while True:
             try:
-                value = self._run_group()
-                return self._recorder.close(value=value)
+                return self._recorder.close(value=self._run_group())
             except WorkersFailed as failed:
                 failures += 1
                 again = not 0 <= self._plan.failure.max_failures < failures
                 self._recorder.failed(failed.failures, again)
                 if not again:
-                    raise self._given_up(failed) from cause_of(failed.failures)
+                    raise failure_of(failed.failures) from cause_of(failed.failures)
                 self._recorder.roll_back()
                 self._view.restarting(failures, failed.failures)
-            except BaseException as error:
-                self._recorder.close(error)
-                raise
-
-    def _given_up(self, failed: WorkersFailed) -> WorkerGroupError:
-        error = failure_of(failed.failures)
-        self._recorder.close(error)
-        return error
 
     def _run_group(self) -> Any:
         group = WorkerGroup(self._plan.scaling, self._recorder.run.run_config.worker_runtime_env)
@@ -102,38 +92,47 @@ class Controller:
     def _train(self, group: WorkerGroup) -> Any:
         backend, config = self._plan.backend.backend_cls(), self._plan.backend
         try:
-            group.check_processes()
-            if backend.share_cuda_visible_devices and group.get_resources_per_worker().get("GPU"):
-                share_gpus(group)
-            backend.on_start(group, config)
-            self._prepare(group)
-            backend.on_training_start(group, config)
-            skate.get([worker.start.remote() for worker in group.workers])
-        except SkateError as error:
-            raise WorkersFailed({_rank_of(error, group): error}) from error
+            self._start(group, backend)
+        except (SkateError, WorkerHungError) as error:
+            raise WorkersFailed(group.failures or {_rank_of(error, group): error}) from error
         self._recorder.clock.restart()
-        events = _Conversation(group, self._view)
+        last = self._converse(_Conversation(group, self._view), group)
+        if last is None:
+            return None
+        backend.on_shutdown(group, config)
+        return last.value
+
+    def _start(self, group: WorkerGroup, backend: Backend) -> None:
+        config = self._plan.backend
+        group.check_processes()
+        if backend.share_cuda_visible_devices and group.get_resources_per_worker().get("GPU"):
+            share_gpus(group)
+        backend.on_start(group, config)
+        self._prepare(group)
+        backend.on_training_start(group, config)
+        group.gather([worker.start.remote() for worker in group.workers])
+
+    def _converse(self, events: _Conversation, group: WorkerGroup) -> Event | None:
+        """Until all loops are done: the last event of rank 0. None if they were stopped."""
         while True:
             reports = events.next()
             if all(event.kind == FINISHED for event in reports):
-                backend.on_shutdown(group, config)
-                return reports[0].value
+                return reports[0]
             if reports[0].kind == MEETING:
-                events.answer(self._answer(reports[0].value))
+                events.answer(Answer(self._recorder.next_checkpoint, value=reports[0].value))
                 continue
-            self._recorder.record(reports)
+            _write_held(reports, group)
+            checkpoint = self._recorder.record(reports)
             self._view.reported(self._recorder.run)
-            if self._recorder.should_stop():
+            stop = self._recorder.should_stop()
+            events.answer(Answer(self._recorder.next_checkpoint, checkpoint, stop=stop))
+            if stop:
+                events.wait(STOP_GRACE)
                 return None
-            events.answer(self._answer())
-
-    def _answer(self, value: Any = None) -> Answer:
-        latest = self._recorder.checkpoint or self._plan.checkpoint
-        return Answer(self._recorder.next_checkpoint, latest, value)
 
     def _prepare(self, group: WorkerGroup) -> None:
         shards = self._plan.shards(group, self._recorder.positions)
-        skate.get(
+        group.gather(
             [
                 worker.prepare.remote(self._job(rank, group), shards[rank])
                 for rank, worker in enumerate(group.workers)
@@ -171,11 +170,12 @@ class _Conversation:
 
     def __init__(self, group: WorkerGroup, view: View) -> None:
         self._workers = group.workers
+        self._pulse = group.pulse
         self._view = view
-        self._asked = {worker.next_event.remote(None): i for i, worker in enumerate(self._workers)}
-        self._pulse = _Pulse(group)
+        self._asked: dict[Any, int] = {}
+        self.answer(None)
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: Answer | None) -> None:
         self._asked = {
             worker.next_event.remote(answer): rank for rank, worker in enumerate(self._workers)
         }
@@ -183,60 +183,54 @@ class _Conversation:
     def next(self) -> list[Event]:
         """The next event of each rank, when all are there."""
         found: dict[int, Event] = {}
-        since = time.monotonic()
-        while self._asked:
-            ready, _ = skate.wait(list(self._asked), num_returns=1, timeout=LOOK_AROUND)
-            for ref in ready:
-                rank = self._asked.pop(ref)
-                found[rank] = self._event(ref, rank)
-            if not ready:
-                self._pulse.feel(list(self._asked.values()))
-                self._view.waiting(sorted(self._asked.values()), found, time.monotonic() - since)
-            if len({event.kind for event in found.values()}) > 1:
-                _check_together(found)  # they will never meet
+
+        def silence(missing: list[int], seconds: float) -> None:
+            self._view.waiting(missing, found, seconds)
+
+        try:
+            for rank, event in self._pulse.answers(self._asked, silence):
+                found[rank] = event
+                if len({event.kind for event in found.values()}) > 1:
+                    _check_together(found)  # they will never meet
+        except WorkerFailed as failed:
+            raise WorkersFailed(self._failures_with(failed)) from failed.error
         return [found[rank] for rank in sorted(found)]
 
-    def _event(self, ref: Any, rank: int) -> Event:
+    def wait(self, seconds: float) -> None:
+        """Until all workers have something to say, or for this long."""
+        skate.wait(list(self._asked), num_returns=len(self._asked), timeout=seconds)
+
+    def _failures_with(self, first: WorkerFailed) -> dict[int, BaseException]:
+        """A process that died makes others fail, whose errors may arrive before the news of its
+        death: those that died are to blame."""
+        failures = {first.rank: first.error}
+        if not _has_died(first.error):
+            self.wait(OTHERS_TOO)
+            for ref, rank in self._asked.items():
+                try:
+                    skate.get(ref, timeout=0)
+                except GetTimeoutError:
+                    pass
+                except Exception as error:
+                    failures[rank] = error
+        return {rank: e for rank, e in failures.items() if _has_died(e)} or failures
+
+
+def _has_died(error: BaseException) -> bool:
+    return isinstance(error, (ActorDiedError, WorkerHungError))
+
+
+def _write_held(reports: list[Event], group: WorkerGroup) -> None:
+    """Have the checkpoint of the lowest rank that has one written, if it was held back."""
+    bearer = next((rank for rank, event in enumerate(reports) if event.checkpoint_name), None)
+    if bearer is not None and reports[bearer].held:
         try:
-            event: Event = skate.get(ref)
-        except Exception as error:
-            raise WorkersFailed({rank: error}) from error
-        return event
+            group.gather_from({group.workers[bearer].write_held.remote(): bearer})
+        except (SkateError, WorkerHungError) as error:
+            raise WorkersFailed({bearer: error}) from error
 
 
-class _Pulse:
-    """Whether the processes of the workers still answer, however busy their loops are."""
-
-    def __init__(self, group: WorkerGroup) -> None:
-        self._workers = group.workers
-        self._limit = float(os.environ.get(HUNG_VARIABLE, HUNG_AFTER))
-        self._pings: dict[int, tuple[Any, float]] = {}
-
-    def feel(self, ranks: list[int]) -> None:
-        """Raise if the process of one of these ranks has not answered for too long."""
-        now = time.monotonic()
-        for rank in ranks:
-            if rank not in self._pings:
-                self._pings[rank] = (self._workers[rank].ping.remote(), now)
-            ping, sent = self._pings[rank]
-            try:
-                skate.get(ping, timeout=0)
-                del self._pings[rank]
-            except GetTimeoutError:
-                if now - sent > self._limit:
-                    raise WorkersFailed({rank: _hung(rank, now - sent)}) from None
-            except SkateError:
-                del self._pings[rank]  # it is dead, as its pending event says in a moment
-
-
-def _hung(rank: int, seconds: float) -> WorkerHungError:
-    return WorkerHungError(
-        f"the process of rank {rank} has not answered for {seconds:.0f} s. If it may be busy "
-        f"outside of Python for that long, set {HUNG_VARIABLE} to more seconds"
-    )
-
-
-def _rank_of(error: SkateError, group: WorkerGroup) -> int:
+def _rank_of(error: BaseException, group: WorkerGroup) -> int:
     """Which worker an error of the start-up is about; the first, where it does not say."""
     name = getattr(error, "actor_id", None) or getattr(error, "_actor_id", None)
     ids = [worker._actor_id.hex() for worker in group.workers]

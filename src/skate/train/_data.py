@@ -7,6 +7,7 @@ from typing import Any
 
 UNEVEN = ("repeat", "drop", "keep")
 TRAIN_DATASET_KEY = "train"
+OTHERS = "*"  # in an older dict of settings: all datasets that it does not name
 
 
 class DataConfig:
@@ -74,26 +75,37 @@ class DataConfig:
         return ExecutionOptions()
 
 
-def as_data_config(given: Any) -> DataConfig:
-    """A DataConfig, or the older dict of settings per dataset, of which `split` counts."""
+def as_data_config(given: Any, datasets: Any) -> DataConfig:
+    """A DataConfig, or the older dict of settings per dataset: "train" is split, the others are
+    not, unless it says otherwise, by name or for all others ("*")."""
     if given is None:
         return DataConfig()
     if isinstance(given, DataConfig):
         return given
-    if isinstance(given, Mapping):
-        return DataConfig([name for name, setting in given.items() if _is_split(setting)])
-    raise TypeError(f"dataset_config is a DataConfig; got {type(given).__name__}: {given!r}")
+    if not isinstance(given, Mapping):
+        raise TypeError(f"dataset_config is a DataConfig; got {type(given).__name__}: {given!r}")
+    names = list(datasets or ()) if isinstance(datasets, Mapping) else []
+    unknown = [name for name in given if name not in (*names, TRAIN_DATASET_KEY, OTHERS)]
+    if unknown:
+        raise ValueError(f"dataset_config has {unknown}; the datasets are {sorted(names)}")
+    said = {name: _said(setting) for name, setting in given.items()}
+    split = {TRAIN_DATASET_KEY: True, **{name: s for name, s in said.items() if s is not None}}
+    return DataConfig([name for name in names if split.get(name, split.get(OTHERS))])
 
 
-def _is_split(setting: Any) -> bool:
-    if isinstance(setting, Mapping):
-        return bool(setting.get("split"))
-    return bool(getattr(setting, "split", False))
+def _said(setting: Any) -> bool | None:
+    """Whether a dataset is to be split, if anything is said about that."""
+    settings = setting if isinstance(setting, Mapping) else vars(setting)
+    unknown = [name for name in settings if name != "split"]
+    if unknown:
+        raise ValueError(f"the settings of a dataset have no {unknown}; they have ['split']")
+    wanted: bool | None = settings.get("split")
+    return wanted
 
 
 def checked_datasets(given: Any) -> dict[str, Any]:
     """By name; functions that make a dataset are called."""
-    if given is None:
+    if given is None or given == {}:
         return {}
     if not isinstance(given, Mapping):
         raise ValueError(f"datasets is a dict of datasets by name; got {type(given).__name__}")

@@ -50,7 +50,7 @@ def failure_of(failures: dict[int, BaseException]) -> WorkerGroupError:
 
 def cause_of(failures: dict[int, BaseException]) -> BaseException:
     """The loop's own exception, where it was one."""
-    error = failures[min(failures)]
+    error = next(iter(failures.values()))
     return error.cause if isinstance(error, TaskError) else error
 
 

@@ -17,7 +17,7 @@ def share_gpus(group: WorkerGroup) -> None:
     """Let each worker see the GPUs of all, so that its local rank is the number of its own."""
     own = [list(map(str, ids)) for ids in group.execute(_gpu_ids)]
     together = ",".join(sorted({gpu for ids in own for gpu in ids}, key=int))
-    skate.get(
+    group.gather(
         [
             group.execute_single_async(
                 rank, _set_variables, {"CUDA_VISIBLE_DEVICES": together, OWN_GPUS: ",".join(ids)}

@@ -9,6 +9,7 @@ from typing import Any
 import skate
 from skate._run.config import ScalingConfig
 from skate.train._places import Place, here, places_of
+from skate.train._pulse import Pulse, WorkerFailed
 from skate.train._worker import TrainWorker
 from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -27,10 +28,17 @@ class WorkerGroup:
         bundles = [dict(self._resources) for _ in range(count)]
         head = scaling._trainer_resources_not_none
         self._reservation = _reserve([*bundles, *([head] if head else [])], scaling)
-        self.workers = self._start(count, runtime_env)
+        self.workers: list[Any] = []
         self._places: list[Place] = []
+        self.failures: dict[int, BaseException] = {}  # of the calls from here, by rank
+        try:
+            self._start(count, runtime_env)
+        except BaseException:
+            self.shutdown()
+            raise
+        self.pulse = Pulse(self.workers)
 
-    def _start(self, count: int, runtime_env: Any) -> list[Any]:
+    def _start(self, count: int, runtime_env: Any) -> None:
         rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}
         actor: Any = skate.remote(TrainWorker)
         options = {
@@ -42,13 +50,9 @@ class WorkerGroup:
             "runtime_env": runtime_env or None,
         }
         given = {name: value for name, value in options.items() if value is not None}
-        return [
-            actor.options(
-                scheduling_strategy=PlacementGroupSchedulingStrategy(self._reservation, number),
-                **given,
-            ).remote()
-            for number in range(count)
-        ]
+        for number in range(count):
+            place = PlacementGroupSchedulingStrategy(self._reservation, number)
+            self.workers.append(actor.options(scheduling_strategy=place, **given).remote())
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -71,7 +75,7 @@ class WorkerGroup:
 
     def execute(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         """Call a function in each worker; the results, by rank."""
-        return list(skate.get(self.execute_async(func, *args, **kwargs)))
+        return self.gather(self.execute_async(func, *args, **kwargs))
 
     def execute_single_async(
         self, worker_index: int, func: Callable[..., Any], *args: Any, **kwargs: Any
@@ -83,7 +87,22 @@ class WorkerGroup:
         self, worker_index: int, func: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Call a function in one worker; the result."""
-        return skate.get(self.execute_single_async(worker_index, func, *args, **kwargs))
+        ref = self.execute_single_async(worker_index, func, *args, **kwargs)
+        return self.gather_from({ref: worker_index})[worker_index]
+
+    def gather(self, refs: Sequence[Any]) -> list[Any]:
+        """The values of references, one from each worker, by rank. As `skate.get`, but a worker
+        that has stopped without dying is noticed."""
+        found = self.gather_from({ref: rank for rank, ref in enumerate(refs)})
+        return [found[rank] for rank in range(len(refs))]
+
+    def gather_from(self, asked: dict[Any, int]) -> dict[int, Any]:
+        """The values of references of some ranks."""
+        try:
+            return dict(self.pulse.answers(asked))
+        except WorkerFailed as failed:
+            self.failures[failed.rank] = failed.error
+            raise failed.error from failed.error.__cause__
 
     # -- start and end --------------------------------------------------------------------------
 
@@ -91,7 +110,7 @@ class WorkerGroup:
         """Several workers in one process could not tell each other apart."""
         if len(self) < 2:
             return
-        processes = skate.get([worker.process.remote() for worker in self.workers])
+        processes = self.gather([worker.process.remote() for worker in self.workers])
         if os.getpid() in processes:
             raise ValueError(
                 f"{len(self)} workers need a process each, but skate runs in this process alone "
@@ -100,9 +119,10 @@ class WorkerGroup:
 
     def shutdown(self) -> None:
         """End all workers at once."""
-        for worker in self.workers:
-            skate.kill(worker)
-        if self._reservation is not None:
+        try:
+            for worker in self.workers:
+                skate.kill(worker)
+        finally:
             remove_placement_group(self._reservation)
 
 

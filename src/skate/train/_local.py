@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._run.checkpoints import CHECKPOINT_NAME
 from skate._run.context import Whereabouts
-from skate._run.reporting import CheckpointUploadMode, Report
+from skate._run.reporting import Report
 from skate._run.result import Result
 from skate._run.session import Session, activated
-from skate._run.storage import write_into
 from skate.train._controller import Plan
 from skate.train._errors import failure_of
+from skate.train._events import StoppedError
+from skate.train._handover import discard_original, hand_over
 from skate.train._recorder import Recorder
 from skate.train._view import View
-from skate.train._worker import REPORTED, Event, call_loop, check_metrics, positions_of
-
-
-class StoppedError(BaseException):
-    """`RunConfig.stop` is met: leaves the loop, past its `except Exception`."""
+from skate.train._worker import call_loop, check_metrics, positions_of
 
 
 class LocalSession(Session):
@@ -38,20 +34,10 @@ class LocalSession(Session):
 
     def report(self, report: Report) -> None:
         check_metrics(report.metrics)
-        event = Event(REPORTED, report.metrics)
-        if report.checkpoint is not None:
-            number = self._recorder.next_checkpoint
-            event.checkpoint_name = report.directory_name or CHECKPOINT_NAME.format(number)
-            if report.upload_mode is CheckpointUploadMode.NO_UPLOAD:
-                event.checkpoint = report.checkpoint
-            elif report.upload_fn is not None:
-                event.checkpoint = report.upload_fn(report.checkpoint, event.checkpoint_name)
-            else:
-                draft = self._recorder.storage.draft(event.checkpoint_name)
-                write_into(draft, report.checkpoint)
-                event.checkpoint_class = type(report.checkpoint)
+        event = hand_over(report, self._recorder.next_checkpoint, self._recorder.storage, 0)
         event.positions = positions_of(self.datasets)
         self._recorder.record([event])
+        discard_original(report, event.checkpoint)
         self._view.reported(self._recorder.run)
         self.latest_checkpoint = self._recorder.checkpoint or self.latest_checkpoint
         if self._recorder.should_stop():
@@ -74,10 +60,5 @@ def run_here(plan: Plan, recorder: Recorder, view: View, datasets: dict[str, Any
         value = None
     except Exception as error:
         recorder.failed({0: error}, again=False)
-        failure = failure_of({0: error})
-        recorder.close(failure)
-        raise failure from error
-    except BaseException as error:
-        recorder.close(error)
-        raise
+        raise failure_of({0: error}) from error
     return recorder.close(value=value)

@@ -6,25 +6,29 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from skate._run.callbacks import CallbackList
 from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
-from skate._run.checkpoints import CheckpointManager
+from skate._run.checkpoints import CHECKPOINT_NAME, CheckpointManager
 from skate._run.config import RunConfig
 from skate._run.loggers import default_loggers
-from skate._run.reporting import Metrics, ResultClock
-from skate._run.result import (
+from skate._run.records import (
     CHECKPOINTS_FILE,
-    ERROR_FILE,
     RESULT_FILE,
-    Result,
+    checkpoint_line,
     recorded_checkpoints,
 )
+from skate._run.reporting import Metrics, ResultClock
+from skate._run.result import ERROR_FILE, Result
 from skate._run.storage import Storage
-from skate.train._worker import Event
+from skate._run.values import lookup
+from skate.train._events import Event
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 TRAINER_FILE = "trainer.pkl"
 
@@ -67,7 +71,14 @@ class Run:
 
 
 class Recorder:
-    """Takes up where the folder left off, if there was a run in it."""
+    """Takes up where the folder left off, if there was a run in it.
+
+        with Recorder(…) as recorder:
+            recorder.record(events)
+            result = recorder.close()
+
+    What ends the block before `close` is recorded as the run's error.
+    """
 
     def __init__(
         self,
@@ -86,10 +97,27 @@ class Recorder:
         )
         self.clock = ResultClock(self.run.trial_id, config)
         self.next_checkpoint = 0
-        self.positions: list[dict[str, int]] | None = None  # of each rank, at the last checkpoint
-        self._take_up()
-        self.callbacks.call("setup", stop=run_config.stop, num_samples=1, total_num_samples=1)
-        self.callbacks.call("on_trial_start", self.clock.iteration, [self.run], self.run)
+        self._result: Result | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._take_up()
+            stop = self.run.run_config.stop
+            self.callbacks.call("setup", stop=stop, num_samples=1, total_num_samples=1)
+            self.callbacks.call("on_trial_start", *self._here)
+        except BaseException:
+            self.storage.close()
+            raise
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if self._result is None and error is not None:
+            self.close(error)
+
+    @property
+    def _here(self) -> tuple[int, list[Run], Run]:
+        """What all hooks are given."""
+        return self.clock.iteration, [self.run], self.run
 
     def _take_up(self) -> None:
         self.storage.delete_drafts()
@@ -97,17 +125,26 @@ class Recorder:
         history = self.storage.lines(RESULT_FILE)
         if history:
             self.run.last_result = history[-1]
+            self.run.trial_id = self.clock.trial_id = history[-1].get(
+                "trial_id", self.run.trial_id
+            )
             self.clock.iteration = history[-1].get("training_iteration", len(history))
             self.clock.seconds = history[-1].get("time_total_s", 0.0)
-        for checkpoint, metrics in recorded_checkpoints(self.storage, history):
-            self.manager.register(checkpoint, metrics)
-        records = self.storage.lines(CHECKPOINTS_FILE)
-        self.positions = records[-1].get("positions") if records else None
-        names = [row["checkpoint_dir_name"] for row in records]
-        names += [row.get("checkpoint_dir_name") or "" for row in history[-1:]]
+        for kept in recorded_checkpoints(self.storage, history):
+            self._keep(kept.checkpoint, kept.metrics, kept.positions)
+        names = [row.get("checkpoint_dir_name") or "" for row in history]
+        saved = self.storage.lines(CHECKPOINTS_FILE)
+        names += [row["checkpoint_dir_name"] for row in saved if "training_iteration" not in row]
         numbers = [int(name[-6:]) for name in names if name[-6:].isdigit()]
         self.next_checkpoint = max(numbers, default=-1) + 1
         self.roll_back()
+
+    def _keep(self, checkpoint: Checkpoint, metrics: Mapping[str, Any], positions: Any) -> None:
+        """Note a checkpoint, and delete those that are not to be kept any longer."""
+        for dismissed in self.manager.register(checkpoint, metrics, positions):
+            folder, _, name = dismissed.path.rpartition("/")
+            if folder == self.storage.path:
+                self.storage.delete(name)
 
     # -- while it runs --------------------------------------------------------------------------
 
@@ -117,58 +154,59 @@ class Recorder:
         latest = self.manager.latest
         return latest.checkpoint if latest is not None else None
 
-    def record(self, events: Sequence[Event]) -> None:
-        """All ranks have reported: rank 0's metrics count, and the checkpoint of any."""
+    @property
+    def positions(self) -> list[dict[str, int]] | None:
+        """How far each rank had read the datasets at the last checkpoint."""
+        latest = self.manager.latest
+        return latest.positions if latest is not None else None
+
+    def record(self, events: Sequence[Event]) -> Checkpoint | None:
+        """All ranks have reported: rank 0's metrics count, and the checkpoint of the lowest rank
+        that has one. The new checkpoint."""
         first = events[0]
-        name = next((e.checkpoint_name for e in events if e.checkpoint_name), None)
+        bearer = next((event for event in events if event.checkpoint_name), None)
         result = None if first.metrics is None else self.clock.fill(first.metrics)
-        checkpoint = None if name is None else self._completed(name, events)
+        checkpoint = None
+        if bearer is not None:
+            checkpoint = self._completed(bearer)
+            positions = [event.positions for event in events]
+            name = str(bearer.checkpoint_name)
+            line = checkpoint_line(self.storage, name, checkpoint, result, positions)
+            self.storage.append(CHECKPOINTS_FILE, line)
         if result is not None:
-            self._record_result(result, name)
-        if name is not None and checkpoint is not None:
-            self._record_checkpoint(name, checkpoint, result, [e.positions for e in events])
+            self._record_result(result, bearer.checkpoint_name if bearer else None)
+        if checkpoint is not None:
+            self._record_checkpoint(checkpoint, result, positions)
         reported = [dict(event.metrics or {}) for event in events]
         self.callbacks.call(
             "after_report", run_context=self.run, metrics=reported, checkpoint=checkpoint
         )
+        return checkpoint
 
-    def _completed(self, name: str, events: Sequence[Event]) -> Checkpoint:
+    def _completed(self, bearer: Event) -> Checkpoint:
         """All ranks have written their parts: put the checkpoint into place."""
-        for event in events:
-            if event.checkpoint is not None:
-                return event.checkpoint
+        if bearer.checkpoint is not None:
+            return bearer.checkpoint
+        name = str(bearer.checkpoint_name)
         draft = self.storage.draft(name)
         if self.preprocessor is not None and not draft.exists(PREPROCESSOR_FILE):
             draft.write(PREPROCESSOR_FILE, cloudpickle.dumps(self.preprocessor))
-        kind = next(event.checkpoint_class for event in events if event.checkpoint_name)
-        return kind.from_checkpoint(self.storage.finish(name))
+        return bearer.checkpoint_class.from_checkpoint(self.storage.finish(name))
 
     def _record_checkpoint(
         self,
-        name: str,
         checkpoint: Checkpoint,
         result: dict[str, Any] | None,
         positions: list[dict[str, int]],
     ) -> None:
-        notes: dict[str, Any] = {"checkpoint_dir_name": name}
-        if result is not None:
-            notes["training_iteration"] = result.get("training_iteration")
-        if any(positions):
-            notes["positions"] = positions
-        self.storage.append(CHECKPOINTS_FILE, notes)
-        self.positions = positions
         self.next_checkpoint += 1
         self.run.checkpoint = checkpoint
-        for dismissed in self.manager.register(checkpoint, result or {}):
-            folder, _, inside = dismissed.path.rpartition("/")
-            if folder == self.storage.path:
-                self.storage.delete(inside)
-        here = (self.clock.iteration, [self.run], self.run)
-        self.callbacks.call("on_checkpoint", *here, checkpoint)
-        self.callbacks.call("on_trial_save", *here)
+        self._keep(checkpoint, result or {}, positions)
+        self.callbacks.call("on_checkpoint", *self._here, checkpoint)
+        self.callbacks.call("on_trial_save", *self._here)
 
     def _record_result(self, result: dict[str, Any], name: str | None) -> None:
-        """The line of the result says which checkpoint came with it: it is recorded with that.
+        """The line of the result says which checkpoint came with it, and makes that count.
         Without one, it may belong to a checkpoint that was saved just before."""
         latest = self.manager.latest
         if name is None and latest is not None and not latest.metrics:
@@ -177,9 +215,8 @@ class Recorder:
         if name is not None:
             result["checkpoint_dir_name"] = name
         self.run.last_result = result
-        self.callbacks.call("on_trial_result", self.clock.iteration, [self.run], self.run, result)
-        if not self.storage.is_local:
-            self.storage.sync()
+        self.callbacks.call("on_trial_result", *self._here, result)
+        self.storage.sync()
 
     def roll_back(self) -> None:
         """Workers begin again from the last checkpoint: so does the count of iterations."""
@@ -190,12 +227,13 @@ class Recorder:
         elif latest is None:
             self.clock.iteration = 0
         self.storage.delete_drafts()
+        self.storage.delete(CHECKPOINT_NAME.format(self.next_checkpoint))  # not recorded
         self.clock.restart()
 
     def failed(self, failures: dict[int, BaseException], again: bool) -> None:
         self.callbacks.call("after_exception", run_context=self.run, worker_exceptions=failures)
         if again:
-            self.callbacks.call("on_trial_recover", self.clock.iteration, [self.run], self.run)
+            self.callbacks.call("on_trial_recover", *self._here)
 
     def should_stop(self) -> bool:
         """Whether the last result meets what `RunConfig.stop` asks for."""
@@ -203,22 +241,34 @@ class Recorder:
         if stop is None or not result:
             return False
         if isinstance(stop, Mapping):
-            return any(name in result and result[name] >= limit for name, limit in stop.items())
+            found = ((lookup(result, name), limit) for name, limit in stop.items())
+            return any(value is not None and value >= limit for value, limit in found)
         return bool(stop(self.run.trial_id, result))
 
     # -- at the end -----------------------------------------------------------------------------
 
     def close(self, error: BaseException | None = None, value: Any = None) -> Result:
-        """Tell everybody that it is over; the result."""
+        """Tell everybody, once, that it is over; the result."""
+        if self._result is None:
+            self._result = self._as_result(error, value)
+            try:
+                self._say_goodbye(error)
+            finally:
+                self.storage.close()
+        return self._result
+
+    def _say_goodbye(self, error: BaseException | None) -> None:
         self.run.status = "TERMINATED" if error is None else "ERROR"
         if error is not None:
             self.storage.write(ERROR_FILE, _pickled(error))
         hook = "on_trial_complete" if error is None else "on_trial_error"
-        self.callbacks.call(hook, self.clock.iteration, [self.run], self.run)
+        self.callbacks.call(hook, *self._here)
         self.callbacks.call("on_experiment_end", [self.run])
-        self.storage.close()
+
+    def _as_result(self, error: BaseException | None, value: Any) -> Result:
+        last = self.run.last_result
         return Result(
-            metrics=Metrics(self.run.last_result) if self.run.last_result else None,
+            metrics=Metrics(last, config=self.run.config) if last else None,
             checkpoint=self.checkpoint,
             error=error,
             path=self.storage.path,

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
+from skate._run.loggers import JsonLoggerCallback
 from skate._run.reporting import Report
 from skate._run.session import Session, current
+from skate.train._events import Event
 from skate.train._recorder import Recorder
-from skate.train._worker import Event
 
 if TYPE_CHECKING:
     from skate.train.base_trainer import BaseTrainer
@@ -80,14 +81,10 @@ class ForwardingRecorder(Recorder):
     def __init__(
         self, name: str, run_config: RunConfig, config: Any, preprocessor: Any = None
     ) -> None:
-        super().__init__(name, run_config, config, preprocessor, loggers=[])
+        super().__init__(name, run_config, config, preprocessor, [JsonLoggerCallback()])
         self._trial: Session = current("a trainer's trial")
 
-    def record(self, events: Sequence[Event]) -> None:
-        first = events[0]
-        before = self.next_checkpoint
-        super().record(events)
-        checkpoint: Checkpoint | None = None
-        if self.next_checkpoint > before:
-            checkpoint = self.checkpoint
-        self._trial.report(Report(first.metrics, checkpoint))
+    def record(self, events: Sequence[Event]) -> Checkpoint | None:
+        checkpoint = super().record(events)
+        self._trial.report(Report(events[0].metrics, checkpoint))
+        return checkpoint

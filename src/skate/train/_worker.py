@@ -16,22 +16,20 @@ from __future__ import annotations
 import inspect
 import os
 import queue
-import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import CHECKPOINT_NAME
 from skate._run.context import Whereabouts
-from skate._run.reporting import CheckpointUploadMode, Report
+from skate._run.reporting import Report
 from skate._run.session import Session, activated
 from skate._run.storage import Storage, write_into
-
-REPORTED, FINISHED, MEETING = "reported", "finished", "meeting"
+from skate.train._events import FINISHED, MEETING, Answer, Event, StoppedError
+from skate.train._handover import discard_original, hand_over
 
 
 @dataclass
@@ -44,28 +42,6 @@ class Job:
     checkpoint: Checkpoint | None
     next_checkpoint: int
     train_func_context: Any
-
-
-@dataclass
-class Event:
-    """What a worker's loop has come to."""
-
-    kind: str
-    metrics: dict[str, Any] | None = None
-    checkpoint_name: str | None = None
-    checkpoint: Checkpoint | None = None  # one that is not copied into the run's folder
-    checkpoint_class: type[Checkpoint] = Checkpoint
-    positions: dict[str, int] = field(default_factory=dict)  # rows read, by dataset
-    value: Any = None
-
-
-@dataclass
-class Answer:
-    """All ranks have reported, and what they reported is recorded."""
-
-    next_checkpoint: int
-    checkpoint: Checkpoint | None
-    value: Any = None  # of a meeting: what rank 0 brought
 
 
 @dataclass
@@ -84,40 +60,33 @@ class WorkerSession(Session):
         self._storage = job.storage
         self._next = job.next_checkpoint
         self._mailbox = mailbox
+        self._held: Any = None  # the name and the dict of a checkpoint that may not be needed
 
     def report(self, report: Report) -> None:
         check_metrics(report.metrics)
-        event = Event(REPORTED, report.metrics)
-        if report.checkpoint is not None:
-            event = replace(event, **self._hand_over(report, report.checkpoint))
-        if self.datasets:
-            event.positions = positions_of(self.datasets)
+        event = hand_over(report, self._next, self._storage, self.whereabouts.world_rank)
+        event.positions = positions_of(self.datasets)
+        self._held = (event.checkpoint_name, report.checkpoint) if event.held else None
         self._mailbox.events.put(event)
         answer = self._mailbox.answers.get()
         self._next = answer.next_checkpoint
-        self.latest_checkpoint = answer.checkpoint
+        if answer.checkpoint is not None:
+            self.latest_checkpoint = answer.checkpoint
+        discard_original(report, event.checkpoint)
+        if answer.stop:
+            raise StoppedError
+
+    def write_held(self) -> None:
+        """Nobody else has a checkpoint: write the one that was held back."""
+        assert self._held is not None
+        name, checkpoint = self._held
+        write_into(self._storage.draft(name), checkpoint)
 
     def meet(self, value: Any = None) -> Any:
         """Wait for all ranks; what rank 0 brought."""
         brought = value if self.whereabouts.world_rank == 0 else None
         self._mailbox.events.put(Event(MEETING, value=brought))
         return self._mailbox.answers.get().value
-
-    def _hand_over(self, report: Report, checkpoint: Checkpoint) -> dict[str, Any]:
-        """Write this rank's part of a checkpoint. Folders of all ranks are put together; of a
-        dict, which is the same on all ranks, that of rank 0 is enough."""
-        name = report.directory_name or CHECKPOINT_NAME.format(self._next)
-        if report.upload_mode is CheckpointUploadMode.NO_UPLOAD:
-            return {"checkpoint_name": name, "checkpoint": checkpoint}
-        if report.upload_fn is not None:
-            moved = report.upload_fn(checkpoint, name)
-            return {"checkpoint_name": name, "checkpoint": moved}
-        if checkpoint._folder is None and self.whereabouts.world_rank:
-            return {}
-        write_into(self._storage.draft(name), checkpoint)
-        if report.delete_local and checkpoint._folder is not None:
-            shutil.rmtree(checkpoint.path, ignore_errors=True)
-        return {"checkpoint_name": name, "checkpoint_class": type(checkpoint)}
 
 
 class TrainWorker:
@@ -148,6 +117,11 @@ class TrainWorker:
         self._context = job.train_func_context
         self._loop = job.loop
 
+    def write_held(self) -> None:
+        """Write the checkpoint of the current report, which was held back."""
+        assert self._session is not None
+        self._session.write_held()
+
     def start(self) -> None:
         """Begin the loop."""
         threading.Thread(target=self._run, name="skate-train", daemon=True).start()
@@ -159,6 +133,8 @@ class TrainWorker:
                 value = call_loop(*cloudpickle.loads(self._loop))
             first = self._session.whereabouts.world_rank == 0
             self._mailbox.events.put(Event(FINISHED, value=portable(value) if first else None))
+        except StoppedError:
+            self._mailbox.events.put(Event(FINISHED))
         except BaseException as error:
             self._mailbox.events.put(error)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -60,7 +63,7 @@ class DataParallelTrainer(BaseTrainer):
         self.train_loop_per_worker = train_loop_per_worker
         self.train_loop_config = train_loop_config
         self.backend_config = backend_config or BackendConfig()
-        self.data_config = as_data_config(dataset_config)
+        self.dataset_config = as_data_config(dataset_config, self.datasets)
 
     # -- running --------------------------------------------------------------------------------
 
@@ -73,12 +76,9 @@ class DataParallelTrainer(BaseTrainer):
         datasets = preprocessed(checked_datasets(self.datasets), self.preprocessor)
         config = self.train_loop_config or {}
         recorder = self._recorder_class(name, self.run_config, config, self.preprocessor)
-        recorder.storage.write(TRAINER_FILE, self._pickled(name))
-        view = View(self.run_config.verbose, name)
-        try:
+        with recorder, closing(View(self.run_config.verbose, name)) as view:
+            recorder.storage.write(TRAINER_FILE, self._pickled())
             return self._run(recorder, view, datasets)
-        finally:
-            view.close()
 
     def _run(self, recorder: Recorder, view: View, datasets: dict[str, Any]) -> Result:
         plan = self._plan(datasets)
@@ -94,7 +94,7 @@ class DataParallelTrainer(BaseTrainer):
             return [{} for _ in range(size)]
         from skate.train._shards import going_on
 
-        shares = self.data_config.configure(
+        shares = self.dataset_config.configure(
             datasets, size, worker_handles=workers, worker_node_ids=None
         )
         return going_on(shares, positions)
@@ -117,25 +117,20 @@ class DataParallelTrainer(BaseTrainer):
 
     def get_dataset_config(self) -> Any:
         """How datasets are split."""
-        return self.data_config
+        return self.dataset_config
 
     # -- going on -------------------------------------------------------------------------------
 
     _kept = (
         "train_loop_per_worker", "train_loop_config", "backend_config", "scaling_config",
-        "run_config", "data_config", "preprocessor", "resume_from_checkpoint", "metadata",
+        "run_config", "dataset_config", "preprocessor", "resume_from_checkpoint", "metadata",
     )  # fmt: skip
 
-    def _pickled(self, name: str) -> bytes:
-        """All but the datasets, which may be too large, or of this process alone."""
-        state = {attribute: getattr(self, attribute) for attribute in self._kept}
-        state["name"] = name
-        state["dataset_names"] = sorted(self.datasets)
-        try:
-            data: bytes = cloudpickle.dumps(state)
-        except Exception:  # then restore needs the loop, as it says
-            plain = {"name": name, "dataset_names": state["dataset_names"]}
-            data = cloudpickle.dumps(plain)
+    def _pickled(self) -> bytes:
+        """All but the datasets, which may be too large, or of this process alone. What cannot be
+        pickled is None, and `restore` asks for it."""
+        kept = {name: _pickled_or_none(getattr(self, name)) for name in self._kept}
+        data: bytes = cloudpickle.dumps({"kept": kept, "dataset_names": sorted(self.datasets)})
         return data
 
     @classmethod
@@ -148,54 +143,70 @@ class DataParallelTrainer(BaseTrainer):
         **changes: Any,
     ) -> AnyTrainer:
         """The trainer of a run that was interrupted, from the run's folder: its `fit` goes on from
-        the last checkpoint. What is given replaces what was kept; datasets are not kept, and must
-        be given again."""
+        the last checkpoint. What is given replaces what was kept, by the names of the trainer's
+        own parameters; datasets are not kept, and must be given again."""
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists(TRAINER_FILE):
             raise ValueError(f"there is no trainer to restore in {storage.path!r}")
-        state: dict[str, Any] = cloudpickle.loads(storage.read(TRAINER_FILE))
-        given = {
+        saved: dict[str, Any] = cloudpickle.loads(storage.read(TRAINER_FILE))
+        loop = {
             "train_loop_per_worker": train_loop_per_worker,
             "train_loop_config": train_loop_config,
-            **changes,
         }
-        state.update({name: value for name, value in given.items() if value is not None})
-        missing = [
-            name for name in state["dataset_names"] if name not in (given.get("datasets") or {})
-        ]
+        given = cls._by_our_names({**loop, **changes})
+        missing = [n for n in saved["dataset_names"] if n not in given.get("datasets", ())]
         if missing:
             raise ValueError(
                 f"the run had the datasets {missing}: give them again, datasets={{…}}"
             )
-        if "train_loop_per_worker" not in state:
-            raise ValueError("the loop could not be kept: give train_loop_per_worker again")
-        return cls._from_state(state, storage)
+        lost = [name for name, data in saved["kept"].items() if not data and name not in given]
+        if lost:
+            raise ValueError(f"{lost} could not be kept with the run: give them to restore again")
+        kept = {n: cloudpickle.loads(d) for n, d in saved["kept"].items() if n not in given}
+        return cls._in_folder({**kept, **given}, storage)
 
     @classmethod
-    def _from_state(cls: type[AnyTrainer], state: dict[str, Any], storage: Storage) -> AnyTrainer:
+    def _by_our_names(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """What is given, the configuration of the back end under that name."""
+        own = {*cls._kept, "datasets"}
+        parameters = inspect.signature(cls.__init__).parameters
+        theirs = {name for name in parameters if name.endswith("_config")} - own
+        unknown = sorted(set(given) - own - theirs)
+        if unknown:
+            raise TypeError(
+                f"{cls.__name__}.restore has no {unknown}; it has {sorted(own | theirs)}"
+            )
+        return {
+            "backend_config" if name in theirs else name: value
+            for name, value in given.items()
+            if value is not None
+        }
+
+    @classmethod
+    def _in_folder(cls: type[AnyTrainer], state: dict[str, Any], storage: Storage) -> AnyTrainer:
         trainer = cls.__new__(cls)
-        DataParallelTrainer.__init__(
-            trainer,
-            state["train_loop_per_worker"],
-            train_loop_config=state.get("train_loop_config"),
-            backend_config=state.get("backend_config"),
-            scaling_config=state.get("scaling_config"),
-            run_config=state.get("run_config"),
-            datasets=state.get("datasets"),
-            dataset_config=state.get("dataset_config", state.get("data_config")),
-            preprocessor=state.get("preprocessor"),
-            resume_from_checkpoint=state.get("resume_from_checkpoint"),
-            metadata=state.get("metadata"),
+        DataParallelTrainer.__init__(trainer, **state)
+        place, _, name = storage.path.rpartition("/")
+        trainer.run_config = replace(
+            trainer.run_config,
+            name=name,
+            storage_path=place,
+            storage_filesystem=None if storage.is_local else storage.filesystem,
         )
-        run = trainer.run_config
-        run.storage_path, _, run.name = storage.path.rpartition("/")
-        run.storage_filesystem = None if storage.is_local else storage.filesystem
         return trainer
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
         """Whether there is a run in this folder."""
         return Storage.at(path, storage_filesystem).exists(TRAINER_FILE)
+
+
+def _pickled_or_none(value: Any) -> bytes | None:
+    try:
+        data: bytes = cloudpickle.dumps(value)
+    except Exception:  # something that only lives in this process
+        return None
+    return data
 
 
 def check_run_config(run: RunConfig) -> None:

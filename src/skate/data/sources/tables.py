@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate._imports import try_import
-from skate.data._blocks import Block, block_of_rows
+from skate.data._blocks import Block, block_of_rows, unique_columns
 from skate.data._notes import add_note
 from skate.data._paths import File
 from skate.data.sources.files import FileSource
@@ -32,10 +32,10 @@ class CSVSource(FileSource):
         with self.open(path) as stream:
             data = pa.py_buffer(stream.read())
         try:
-            yield self._reader(pa.BufferReader(data)).read_all()
+            yield unique_columns(self._reader(pa.BufferReader(data)).read_all())
         except pa.ArrowInvalid:
             piece = min(len(data) + 1, LARGEST_PIECE)
-            yield self._reader(pa.BufferReader(data), piece).read_all()
+            yield unique_columns(self._reader(pa.BufferReader(data), piece).read_all())
 
     def read_piece(self, file: File) -> Iterator[Block]:
         if file.size < STREAM_FROM:
@@ -43,7 +43,9 @@ class CSVSource(FileSource):
             return
         with self.open(file.path) as stream:
             try:
-                yield from gathered(self._reader(stream), self.block_size)
+                yield from map(
+                    unique_columns, gathered(self._reader(stream), self.block_size)
+                )
             except pa.ArrowInvalid as error:
                 add_note(
                     error,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from skate.train._addresses import free_address
 from skate.train._group import WorkerGroup
 from skate.train._places import Place
 from skate.train.backend import Backend, BackendConfig
@@ -49,11 +49,10 @@ class TorchBackend(Backend):
         gpus = worker_group.get_resources_per_worker().get("GPU", 0)
         backend = backend_config.backend or ("nccl" if gpus else "gloo")
         size = len(worker_group)
-        import skate
-
         places = worker_group.places
-        master = places[0].address, worker_group.execute_single(0, _free_port)
-        skate.get(
+        port = int(worker_group.execute_single(0, free_address).rpartition(":")[2])
+        master = places[0].address, port
+        worker_group.gather(
             [
                 worker_group.execute_single_async(
                     rank, _connect, backend, backend_config, rank, size, master, place
@@ -67,13 +66,6 @@ class TorchBackend(Backend):
 
     def on_shutdown(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
         worker_group.execute(_disconnect)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _connect(

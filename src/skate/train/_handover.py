@@ -1,0 +1,43 @@
+"""A reported checkpoint on its way into the run's folder."""
+
+from __future__ import annotations
+
+import shutil
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoints import CHECKPOINT_NAME
+from skate._run.folders import LocalFolder
+from skate._run.reporting import CheckpointUploadMode, Report
+from skate._run.storage import Storage, write_into
+from skate.train._events import REPORTED, Event
+
+
+def hand_over(report: Report, number: int, storage: Storage, rank: int) -> Event:
+    """Write this rank's part of what is reported. Folders of all ranks are put together; a dict is
+    the same on all ranks, so that those of others than rank 0 are held back until it is clear
+    that nobody else has one."""
+    event = Event(REPORTED, report.metrics)
+    if report.checkpoint is None:
+        return event
+    name = report.directory_name or CHECKPOINT_NAME.format(number)
+    event.checkpoint_name = name
+    if report.upload_mode is CheckpointUploadMode.NO_UPLOAD:
+        event.checkpoint = report.checkpoint
+    elif report.upload_fn is not None:
+        event.checkpoint = report.upload_fn(report.checkpoint, name)
+    else:
+        event.checkpoint_class = type(report.checkpoint)
+        event.held = rank > 0 and report.checkpoint._folder is None
+        if not event.held:
+            write_into(storage.draft(name), report.checkpoint)
+    return event
+
+
+def discard_original(report: Report, kept: Checkpoint | None) -> None:
+    """The checkpoint is recorded: delete the folder that it was copied from, if that was asked
+    for."""
+    place = report.checkpoint._folder if report.checkpoint is not None else None
+    copied = report.upload_mode is not CheckpointUploadMode.NO_UPLOAD
+    if report.delete_local and copied and isinstance(place, LocalFolder):
+        if kept is None or kept != report.checkpoint:
+            shutil.rmtree(place.path, ignore_errors=True)
