@@ -6,7 +6,6 @@ import pytest
 
 _WAITS = "Ray waits for what is not there: an autoscaler may bring it"
 _PRINTS = "Ray forwards what workers print by way of its log files: later, and in colour"
-_WHOLE_JOB = "Ray takes folders and modules of this machine for a whole job only, in init()"
 
 # Names of tests, with parameters if only some of them are meant.
 DIFFERENCES: dict[str, str] = {
@@ -37,14 +36,9 @@ DIFFERENCES: dict[str, str] = {
     "test_an_impossible_actor_says_so_at_once": _WAITS,
     "test_an_impossible_request_names_the_way_out": _WAITS,
     "test_without_a_gpu_none_is_visible": ("Ray hides no GPU from those who asked for none"),
-    "test_wait_takes_the_first_of_the_ready": ("Ray picks any of those that are ready"),
     "test_a_callback_of_a_future_may_wait_for_a_task": (
         "Ray runs callbacks on the thread that brings the answers"
     ),
-    "test_the_working_directory": _WHOLE_JOB,
-    "test_modules_of_the_working_directory_can_be_imported": _WHOLE_JOB,
-    "test_modules_can_be_added": _WHOLE_JOB,
-    "test_errors_to_retry_may_be_known_to_the_worker_only": _WHOLE_JOB,
     "test_prints_come_to_the_driver_with_name_and_pid": _PRINTS,
     "test_prints_of_an_actor_name_its_class": _PRINTS,
     "test_every_line_has_its_prefix": _PRINTS,

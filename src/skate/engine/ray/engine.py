@@ -109,10 +109,25 @@ class RayEngine(Engine):
     def _wait(
         self, wanted: dict[Any, Any], num_returns: int, timeout: float | None
     ) -> tuple[list[Any], list[Any]]:
-        ready, others = ray.wait(
-            list(wanted), num_returns=num_returns, timeout=_limited(timeout), fetch_local=True
+        limit = _limited(timeout)
+        ready, others = ray.wait(list(wanted), num_returns=num_returns, timeout=limit)
+        chosen = set(ready)
+        if others and ready:
+            chosen = self._first_ready(list(wanted), chosen)
+        return (
+            [wanted[one] for one in wanted if one in chosen],
+            [wanted[one] for one in wanted if one not in chosen],
         )
-        return [wanted[one] for one in ready], [wanted[one] for one in others]
+
+    def _first_ready(self, wanted: list[Any], chosen: set[Any]) -> set[Any]:
+        """As many of the ready ones, but the first: Ray picks any."""
+        last = max(index for index, one in enumerate(wanted) if one in chosen)
+        passed_over = [one for one in wanted[:last] if one not in chosen]
+        if not passed_over:
+            return chosen
+        ready, _ = ray.wait(passed_over, num_returns=len(passed_over), timeout=0)
+        candidates = chosen.union(ready)
+        return set([one for one in wanted if one in candidates][: len(chosen)])
 
     def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
         entry = ref._entry

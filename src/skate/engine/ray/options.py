@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate.engine.base import ActorOptions, CallOptions, TaskOptions
+from skate.engine.ray.surroundings import for_ray
 
 Given = dict[str, Any]
 
@@ -61,7 +62,7 @@ def _demands(options: TaskOptions | ActorOptions) -> Given:
         "num_gpus": options.num_gpus,
         "memory": options.memory,
         "resources": dict(options.resources) if options.resources else None,
-        "runtime_env": dict(options.runtime_env) if options.runtime_env else None,
+        "runtime_env": for_ray(options.runtime_env),
         "scheduling_strategy": _strategy(options),
     }
     return {name: value for name, value in given.items() if value is not None}

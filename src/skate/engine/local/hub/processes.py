@@ -40,6 +40,8 @@ class Processes:
         servers.watch(self._watch_server)
         self._tidying = False
         self._warming = False
+        # What takes seconds to import begins while the program prepares its first work.
+        self._reactor.call_later(WARM_UP_AFTER, self._warm_up_if_slow)
 
     # -- starting ------------------------------------------------------------------------------
 
@@ -70,6 +72,10 @@ class Processes:
             raise RuntimeError("the fork server could not be started")
         finally:
             theirs.close()
+
+    def _warm_up_if_slow(self) -> None:
+        if self._servers.slow_in_use():
+            self._warm_up()
 
     def _warm_up(self) -> None:
         with self._engine.lock:

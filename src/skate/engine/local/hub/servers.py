@@ -172,6 +172,10 @@ class Servers:
             self._light = self._start([])
         return self._light
 
+    def slow_in_use(self) -> bool:
+        """Whether this process uses something that takes long to import."""
+        return bool(self._asked_preload or _in_use(_SLOW))
+
     def warm_up(self) -> None:
         """Have a warm server with all that this process uses now."""
         used = _in_use(_QUICK + _SLOW)
