@@ -2,7 +2,7 @@
 
 import threading
 from collections import UserDict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ class Pair(NamedTuple):
     y: torch.Tensor
 
 
-class Encoding(UserDict):
+class Encoding(UserDict[str, Any]):
     """As tokenizers of transformers make them."""
 
 

@@ -30,7 +30,6 @@ def test_the_examples_at_the_prompt():
     import skate.data
 
     parsed.globs["skate"] = skate
-    assert skate.data
     results = doctest.DocTestRunner(verbose=False).run(parsed)
     assert results.attempted == 1
     assert results.failed == 0

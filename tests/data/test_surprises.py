@@ -1,5 +1,7 @@
 """What a newcomer tries first: it works, or the error says what to do instead."""
 
+from typing import Any, cast
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -51,7 +53,8 @@ def test_tensors_that_are_missing_survive_parquet(sizes, tmp_path):
 
 def test_bfloat16_becomes_float32():
     (row,) = skate.data.from_items([{"t": torch.ones(2, dtype=torch.bfloat16)}]).take_all()
-    assert row["t"].dtype == np.float32 and row["t"].tolist() == [1, 1]
+    assert row["t"].dtype == np.float32
+    assert row["t"].tolist() == [1, 1]
 
 
 # -- columns of the same name -------------------------------------------------------------------
@@ -91,12 +94,15 @@ def test_datasets_do_not_change_with_what_they_were_made_of():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: skate.data.from_items(5), "from_items takes a list of rows.* got 5"),
+        (lambda: skate.data.from_items(cast("Any", 5)), "from_items takes a list of rows.* got 5"),
         (lambda: skate.data.from_items({"a": 1}), "from_items takes a list of rows"),
         (lambda: skate.data.from_items([{}, {}]), "the 2 rows have no columns"),
         (lambda: skate.data.from_pandas([1, 2]), "from_pandas takes a DataFrame.* got 1"),
-        (lambda: skate.data.range("5"), "range takes a whole number; got '5'"),
-        (lambda: skate.data.range_tensor(2, shape=2), r"range_tensor takes a shape.* shape=2"),
+        (lambda: skate.data.range(cast("Any", "5")), "range takes a whole number; got '5'"),
+        (
+            lambda: skate.data.range_tensor(2, shape=cast("Any", 2)),
+            r"range_tensor takes a shape.* shape=2",
+        ),
         (lambda: skate.data.range(3).take(-1), "take takes a number of at least 0; got -1"),
         (lambda: skate.data.range(3).repartition(0), "num_blocks takes a number of at least 1"),
     ],

@@ -59,7 +59,7 @@ def test_what_does_not_divide(run_config, tmp_path, uneven, each, distinct):
     assert len({*first, *second}) == distinct
 
 
-@pytest.mark.parametrize("spelling", [DataConfig(["other"]), {"other": {"split": True}}])
+@pytest.mark.parametrize("spelling", [DataConfig(["other"]), {"train": {"split": False}}])
 def test_whole_datasets_for_each(run_config, tmp_path, spelling):
     fit(reading(tmp_path), run_config(), {"train": skate.data.range(6)}, dataset_config=spelling)
     assert rows(tmp_path, 0) == rows(tmp_path, 1) == list(range(6))

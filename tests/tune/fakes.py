@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoints import Kept
 from skate._run.storage import Storage
 from skate.tune.experiment import Trial
 from skate.tune.schedulers import TrialScheduler
@@ -52,15 +55,17 @@ class FakeController:
         trial.set_status(Trial.TERMINATED)
         self.scheduler.on_trial_remove(self, trial)
 
-    def save_trial(self, trial: Trial) -> str:
+    def save_trial(self, trial: Trial) -> Checkpoint:
         self.saved.append(trial.trial_id)
-        return f"checkpoint of {trial.trial_id}"
+        made = Checkpoint(f"checkpoint of {trial.trial_id}")
+        trial.on_checkpoint(Kept(made, dict(trial.last_result)))
+        return made
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
         trial.set_status(Trial.PAUSED)
 
     def adopt_checkpoint(self, trial: Trial, checkpoint: Any, metrics: Any) -> None:
-        trial.adopted = checkpoint
+        trial.adopted = os.path.basename(checkpoint.path)
 
     def total_resources(self) -> dict[str, float]:
         return {"CPU": self._cpus}

@@ -6,13 +6,14 @@ One that has `arrow()` is done by Arrow's kernels for all groups at once; any ot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data._blocks import Block, check_columns, rows_of
+from skate.data._tensors import type_text
 
 
 class AggregateFn:
@@ -74,6 +75,12 @@ class AggregateFn:
         return column
 
 
+def unfit(what: str, columns: Sequence[str], block: Block) -> TypeError:
+    """The error for columns of types that Arrow cannot do this with."""
+    kinds = ", ".join(f"column {name!r} is {type_text(block[name].type)}" for name in columns)
+    return TypeError(f"cannot compute {what}: {kinds}; convert it with map_batches before")
+
+
 class AggregateFnV2(AggregateFn):
     """An aggregation to derive from: override `aggregate_block`, `combine` and `finalize`."""
 
@@ -112,7 +119,10 @@ class AggregateFnV2(AggregateFn):
     def add(self, state: Any, block: Block) -> Any:
         if self.on is not None:
             check_columns([self.on], block.column_names)
-        return self.merge(state, self.aggregate_block(block))
+        try:
+            return self.merge(state, self.aggregate_block(block))
+        except pa.ArrowNotImplementedError:
+            raise unfit(self.name, [self.on] if self.on else [], block) from None
 
     def merge(self, a: Any, b: Any) -> Any:
         """None is a state without values: it does not count."""

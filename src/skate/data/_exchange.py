@@ -324,7 +324,16 @@ def sort_table(table: Block, keys: Sequence[tuple[str, str]]) -> Block:
     check_keys(names, table)
     if not table.num_rows:
         return table
-    table = table.combine_chunks()
+    try:
+        return _sorted_by(table.combine_chunks(), names, keys)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        kinds = ", ".join(f"{name!r} is {type_text(table[name].type)}" for name in names)
+        raise TypeError(
+            f"cannot order rows by these columns: {kinds}; numbers, text and dates have an order"
+        ) from None
+
+
+def _sorted_by(table: Block, names: list[str], keys: Sequence[tuple[str, str]]) -> Block:
     if len(keys) == 1:
         column, (_, direction) = table[names[0]], keys[0]
         # One chunk is sorted faster; more than 2 GB of text stay in several.

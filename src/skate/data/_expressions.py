@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,7 @@ class Expr:
         options = pa.array(listed)
         arrow = None if self._arrow is None else self._arrow.isin(listed)
         return Expr(
-            lambda block: pc.is_in(self.evaluate(block), value_set=options),
+            partial(_called_with, pc.is_in, self, {"value_set": options}),
             f"{self}.is_in({listed})",
             (self,),
             arrow,
@@ -179,7 +180,7 @@ class Expr:
         """As another type: of pyarrow, a `DataType`, or by name. `safe` refuses to lose digits."""
         target = arrow_type(target_type)
         return Expr(
-            lambda block: pc.cast(self.evaluate(block), target, safe=safe),
+            partial(_called_with, pc.cast, self, {"target_type": target, "safe": safe}),
             f"{self}.cast({target})",
             (self,),
         )
@@ -191,14 +192,14 @@ class Expr:
 
     def round(self, ndigits: int = 0) -> Expr:
         return Expr(
-            lambda block: pc.round(self.evaluate(block), ndigits=ndigits),
+            partial(_called_with, pc.round, self, {"ndigits": ndigits}),
             f"{self}.round({ndigits})",
             (self,),
         )
 
     def fill_null(self, value: Any) -> Expr:
         return Expr(
-            lambda block: pc.fill_null(self.evaluate(block), value),
+            partial(_called_with, pc.fill_null, self, {"fill_value": value}),
             f"{self}.fill_null({value!r})",
             (self,),
         )
@@ -251,15 +252,15 @@ _METHODS = frozenset(
 
 def col(name: str) -> Expr:
     """The column of that name."""
-
-    def evaluate(block: Block) -> Any:
-        if name not in block.column_names:
-            raise missing_column(name, block.column_names)
-        return block[name]
-
-    expression = Expr(evaluate, f"col({name!r})", (), pc.field(name))
+    expression = Expr(partial(_column, name), f"col({name!r})", (), pc.field(name))
     expression._alias = name
     return expression
+
+
+def _column(name: str, block: Block) -> Any:
+    if name not in block.column_names:
+        raise missing_column(name, block.column_names)
+    return block[name]
 
 
 class Literal(Expr):
@@ -271,7 +272,11 @@ class Literal(Expr):
             scalar, arrow = pa.scalar(value), pc.scalar(value)
         except pa.ArrowInvalid:
             raise TypeError(f"lit takes a plain value; got {value!r}") from None
-        super().__init__(lambda block: scalar, repr(value), (), arrow)
+        super().__init__(partial(_same, scalar), repr(value), (), arrow)
+
+
+def _same(scalar: pa.Scalar, block: Block) -> pa.Scalar:
+    return scalar
 
 
 def lit(value: Any) -> Expr:
@@ -334,7 +339,8 @@ def _expr(value: Any) -> Expr:
 def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> Expr:
     function = getattr(pc, kernel)
     pushed = arrow(a._arrow) if arrow is not None and a._arrow is not None else None
-    return Expr(lambda block: function(a.evaluate(block)), f"{kernel}({a})", (a,), pushed)
+    text = f"{kernel}({a})"
+    return Expr(partial(_applied, function, (a,), text), text, (a,), pushed)
 
 
 def _binary(
@@ -351,12 +357,29 @@ def _computed(
     function: Callable[[Any, Any], Any], sign: str, a: Expr, other: Any, arrow: Any = None
 ) -> Expr:
     b = _expr(other)
-    return Expr(
-        lambda block: function(a.evaluate(block), b.evaluate(block)),
-        f"({a} {sign} {b})",
-        (a, b),
-        arrow,
-    )
+    text = f"({a} {sign} {b})"
+    return Expr(partial(_applied, function, (a, b), text), text, (a, b), arrow)
+
+
+def _called_with(
+    function: Callable[..., Any], a: Expr, options: dict[str, Any], block: Block
+) -> Any:
+    return function(a.evaluate(block), **options)
+
+
+def _applied(function: Callable[..., Any], parts: Sequence[Expr], text: str, block: Block) -> Any:
+    values = [part.evaluate(block) for part in parts]
+    try:
+        return function(*values)
+    except pa.ArrowNotImplementedError:
+        kinds = " and ".join(
+            f"{part} is {value.type}" for part, value in zip(parts, values, strict=True)
+        )
+        raise TypeError(
+            f"cannot compute {text}: {kinds}; .cast('int64') or the like changes a type (the "
+            "values of partition folders are text unless Partitioning(field_types=...) says what "
+            "they are)"
+        ) from None
 
 
 def _quotient(a: Any, b: Any) -> Any:
@@ -387,8 +410,16 @@ class FilterStep:
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            mask = self.expression.evaluate(block)
-            yield block.filter(mask)
+            yield block.filter(self._mask(block))
+
+    def _mask(self, block: Block) -> Any:
+        mask = self.expression.evaluate(block)
+        if not (pa.types.is_boolean(mask.type) or pa.types.is_null(mask.type)):
+            raise TypeError(
+                f"a filter takes an expression that is true or false; {self.expression} is "
+                f"{mask.type}"
+            )
+        return pa.repeat(mask, block.num_rows) if isinstance(mask, pa.Scalar) else mask
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +62,8 @@ def range_tensor(
 ) -> Dataset:
     """Tensors of a shape, filled with 0 … n - 1, in the column `data`."""
     wanted = blocks_wanted(parallelism, override_num_blocks)
-    if not isinstance(shape, Sequence) or not all(isinstance(size, int) for size in shape):
+    given: Any = shape
+    if not isinstance(given, Sequence) or not all(isinstance(size, int) for size in given):
         raise TypeError(f"range_tensor takes a shape such as (2, 3); got shape={shape!r}")
     length = _number("range_tensor", n)
     return Dataset(plan.Read(Range(length, tuple(shape)), wanted, concurrency))
@@ -108,9 +108,7 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Materi
     for table in given:
         if isinstance(table, bytes):
             table = pa.ipc.open_stream(table).read_all()
-        blocks.append(
-            unique_columns(table if isinstance(table, pa.Table) else pa.table(table))
-        )
+        blocks.append(unique_columns(table if isinstance(table, pa.Table) else pa.table(table)))
     return _of_blocks(blocks, override_num_blocks)
 
 
@@ -189,7 +187,7 @@ def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> Materialize
 
 
 def _number(name: str, n: Any) -> int:
-    if not isinstance(n, Real) or n != int(n):
+    if not isinstance(n, (int, float, np.number)) or n != int(n):
         raise TypeError(f"{name} takes a whole number; got {n!r}")
     if n < 0:
         raise ValueError(f"{name} takes a number of at least 0; got {n}")

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from skate.data import _plan as plan
 from skate.data import aggregate as agg
+from skate.data._aggregate_base import unfit
 from skate.data._blocks import (
     Block,
     batch_of,
@@ -103,7 +104,11 @@ class Aggregate(plan.Exchange):
         kernels = [*kernels, *counts]
         wanted = [column for column, _, _ in kernels if isinstance(column, str)]
         table = table.select(list(dict.fromkeys([*self.keys, *wanted])))
-        result = table.group_by(list(self.keys)).aggregate(kernels)
+        try:
+            result = table.group_by(list(self.keys)).aggregate(kernels)
+        except pa.ArrowNotImplementedError:
+            what = f"{', '.join(f.name for f in self.functions)} by {list(self.keys)}"
+            raise unfit(what, table.column_names, table) from None
         names = [f"{column}_{kernel}" if column else kernel for column, kernel, _ in kernels]
         # Two aggregations of one column and kernel have the same name; they come in order.
         found = [result.column(place) for place in _places(result.column_names, names)]

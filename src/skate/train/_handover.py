@@ -36,8 +36,9 @@ def hand_over(report: Report, number: int, storage: Storage, rank: int) -> Event
 def discard_original(report: Report, kept: Checkpoint | None) -> None:
     """The checkpoint is recorded: delete the folder that it was copied from, if that was asked
     for."""
-    place = report.checkpoint._folder if report.checkpoint is not None else None
+    original = report.checkpoint
+    if not report.delete_local or original is None or original == kept:
+        return
     copied = report.upload_mode is not CheckpointUploadMode.NO_UPLOAD
-    if report.delete_local and copied and isinstance(place, LocalFolder):
-        if kept is None or kept != report.checkpoint:
-            shutil.rmtree(place.path, ignore_errors=True)
+    if copied and isinstance(original._folder, LocalFolder):
+        shutil.rmtree(original.path, ignore_errors=True)

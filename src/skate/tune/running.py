@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from skate._run.config import CheckpointConfig, default_storage_path
@@ -131,9 +133,9 @@ def run(
         fail_fast=fail_fast,
         reuse_actors=reuse_actors,
         chdir=chdir_to_trial_dir,
-        resume=_existing(experiments[0], resume, resume_config),
     )
-    analysis = execute(experiments, settings)
+    wanted = resume_config or _resume(resume)
+    analysis = _one_after_the_other(experiments, settings, wanted, resume)
     if raise_on_failed_trial:
         raise_if_failed(analysis)
     return analysis
@@ -169,6 +171,32 @@ def run_experiments(
         )
         trials += analysis.trials
     return trials
+
+
+def _one_after_the_other(
+    experiments: list[Experiment], settings: Settings, wanted: ResumeConfig | None, resume: Any
+) -> ExperimentAnalysis:
+    """Each experiment with a search and a schedule of its own; all trials together."""
+    analyses = []
+    for experiment in experiments:
+        own = replace(settings, resume=_existing(experiment, wanted, resume))
+        if len(experiments) > 1:
+            own.search_alg, own.scheduler = copy.deepcopy(
+                (settings.search_alg, settings.scheduler)
+            )
+        analyses.append(execute(experiment, own))
+        if analyses[-1].interrupted:
+            break
+    if len(analyses) == 1:
+        return analyses[0]
+    joined = ExperimentAnalysis(
+        experiments[0].storage,
+        trials=[trial for analysis in analyses for trial in analysis.trials],
+        default_metric=settings.metric,
+        default_mode=settings.mode,
+    )
+    joined.interrupted = analyses[-1].interrupted
+    return joined
 
 
 def _check(mode: str | None, fail_fast: Any, max_failures: int, num_samples: int) -> None:
@@ -221,10 +249,9 @@ def _resume(resume: bool | str | None) -> ResumeConfig | None:
 
 
 def _existing(
-    experiment: Experiment, resume: bool | str | None, config: ResumeConfig | None
+    experiment: Experiment, wanted: ResumeConfig | None, resume: bool | str | None
 ) -> ResumeConfig | None:
     """How to take up the experiment; None if it is a new one."""
-    wanted = config or _resume(resume)
     if wanted is None or experiment.storage.exists(STATE_FILE):
         return wanted
     if isinstance(resume, str) and resume.upper().startswith("AUTO"):

@@ -75,7 +75,7 @@ class Tuner:
             chdir=config.chdir_to_trial_dir,
             resume=self._resume,
         )
-        self._results = ResultGrid(execute([experiment], settings))
+        self._results = ResultGrid(execute(experiment, settings))
         return self._results
 
     def _experiment(self) -> Experiment:

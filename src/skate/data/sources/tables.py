@@ -43,9 +43,7 @@ class CSVSource(FileSource):
             return
         with self.open(file.path) as stream:
             try:
-                yield from map(
-                    unique_columns, gathered(self._reader(stream), self.block_size)
-                )
+                yield from map(unique_columns, gathered(self._reader(stream), self.block_size))
             except pa.ArrowInvalid as error:
                 add_note(
                     error,

@@ -38,6 +38,10 @@ class TrainReportCallback:
         last = env.iteration == env.end_iteration - 1
         self._reports.iteration(env.iteration, env.model, found, last)
 
+    def end(self, model: Any) -> None:
+        """`lightgbm.train` has returned this model, perhaps earlier than after all iterations."""
+        self._reports.end(model)
+
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> lightgbm.Booster:
         """The model in a checkpoint that this callback reported."""

@@ -31,15 +31,19 @@ class LightGBMLoop(BoostingLoop):
         together = {"tree_learner": "data_parallel", "pre_partition": True}
         params = {"verbosity": -1, **together, **params}
         _set_verbosity(params["verbosity"])
-        lightgbm.train(
+        options = self.train_options(TrainReportCallback)
+        model = lightgbm.train(
             {**params, **get_network_params()},
             next(iter(sets.values())),
             num_boost_round=rounds,
             valid_sets=list(sets.values()),
             valid_names=list(sets),
             init_model=before,
-            **self.train_options(TrainReportCallback),
+            **options,
         )
+        for callback in options["callbacks"]:
+            if isinstance(callback, TrainReportCallback):
+                callback.end(model)
 
     def _set(self, name: str, features: Any, labels: Any) -> lightgbm.Dataset:
         frame = normalize_pandas_for_lightgbm(features)

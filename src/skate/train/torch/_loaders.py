@@ -37,9 +37,8 @@ def prepare_data_loader(
     size, rank = session.whereabouts.world_size, session.whereabouts.world_rank
     if add_dist_sampler and size > 1 and _can_be_split(data_loader):
         data_loader = _split(data_loader, size, rank)
-    if not move_to_device:
-        return data_loader
-    return PreparedDataLoader(data_loader, get_device(), auto_transfer)
+    device = get_device() if move_to_device else torch.device("cpu")  # where batches are made
+    return PreparedDataLoader(data_loader, device, auto_transfer)
 
 
 def _can_be_split(loader: DataLoader[Any]) -> bool:

@@ -38,6 +38,7 @@ class Channel:
         self._verdict: str | None = None
         self._waiting = False
         self._halting = False
+        self.leaving = False  # the trial has understood, and is on its way out
 
     def send(self, item: Any, wait: bool) -> str:
         """Hand over an item; the verdict on it, or on the trial as a whole."""

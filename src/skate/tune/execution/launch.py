@@ -56,40 +56,39 @@ class Settings:
     resume: ResumeConfig | None = None
 
 
-def execute(experiments: list[Experiment], settings: Settings) -> ExperimentAnalysis:
-    """Run experiments that share a folder; what they came to."""
-    first = experiments[0]
+def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
+    """Run an experiment; what it came to."""
     if not skate.is_initialized():
         skate.init()
     search_alg = make_search(settings)
     scheduler = make_scheduler(settings.scheduler)
-    _hand_over_properties(search_alg, scheduler, settings, first)
-    log = StateLog(first.storage)
+    _hand_over_properties(search_alg, scheduler, settings, experiment)
+    log = StateLog(experiment.storage)
     callbacks = _callbacks(settings)
     controller = TuneController(
         search_alg=search_alg,
         scheduler=scheduler,
-        stopper=first.stopper,
+        stopper=experiment.stopper,
         callbacks=callbacks,
         log=log,
         total_resources=skate.cluster_resources(),
         max_concurrent=settings.max_concurrent,
         fail_fast=settings.fail_fast,
-        saves_on_demand=is_class(first.trainable),
+        saves_on_demand=is_class(experiment.trainable),
         metric=settings.metric,
     )
-    search_alg.add_configurations(experiments)
+    search_alg.add_configurations(experiment)
     if settings.resume is not None:
-        take_up(first, controller, search_alg, settings.resume, log)
-    log.run(fresh=settings.resume is None, trainable=first.run_identifier, **_aim(settings))
-    _setup(callbacks, first, search_alg)
+        take_up(experiment, controller, search_alg, settings.resume, log)
+    log.run(fresh=settings.resume is None, trainable=experiment.run_identifier, **_aim(settings))
+    _setup(callbacks, experiment, search_alg)
     reporting = _Reporting(settings, controller, search_alg)
-    snapshots = Snapshots(first.storage, search_alg)
+    snapshots = Snapshots(experiment.storage, search_alg)
     runner = Runner(
         controller,
-        Pool(first.trainable, skate.cluster_resources(), settings.reuse_actors is not False),
-        waits_always=not _nobody_decides(scheduler, first.stopper),
-        reuse_instances=bool(settings.reuse_actors) and is_class(first.trainable),
+        Pool(experiment.trainable, skate.cluster_resources(), settings.reuse_actors is not False),
+        waits_always=not _nobody_decides(scheduler, experiment.stopper),
+        reuse_instances=bool(settings.reuse_actors) and is_class(experiment.trainable),
         chdir=settings.chdir,
         on_tick=[snapshots.save_if_due, reporting.tick],
     )
@@ -98,20 +97,20 @@ def execute(experiments: list[Experiment], settings: Settings) -> ExperimentAnal
         runner.run()
     except KeyboardInterrupt:
         interrupted = True
-        logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", first.path)
+        logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", experiment.path)
     finally:
         snapshots.save()
         log.flush()
         controller.end_experiment()
         reporting.finish()
-        first.storage.close()
+        experiment.storage.close()
     analysis = ExperimentAnalysis(
-        first.storage,
+        experiment.storage,
         trials=controller.get_trials(),
         default_metric=settings.metric,
         default_mode=settings.mode,
     )
-    analysis.interrupted = interrupted  # type: ignore[attr-defined]
+    analysis.interrupted = interrupted
     return analysis
 
 
@@ -179,10 +178,10 @@ def make_scheduler(given: Any) -> TrialScheduler:
 
 
 def _hand_over_properties(
-    search_alg: SearchAlgorithm, scheduler: TrialScheduler, settings: Settings, first: Experiment
+    search_alg: SearchAlgorithm, scheduler: TrialScheduler, settings: Settings, experiment: Experiment
 ) -> None:
     metric, mode = settings.metric, settings.mode
-    config, spec = first.spec["config"], first.public_spec
+    config, spec = experiment.spec["config"], experiment.public_spec
     taken = search_alg.set_search_properties(metric, mode, config, **spec)
     if not taken and has_unresolved_values(config):
         raise ValueError(
@@ -268,7 +267,7 @@ def _reporter(settings: Settings) -> Any:
 
 def raise_if_failed(analysis: ExperimentAnalysis) -> None:
     """An error that names the trials that failed."""
-    if getattr(analysis, "interrupted", False):
+    if analysis.interrupted:
         return
     failed = [trial for trial in analysis.trials if trial.status == Trial.ERROR]
     if failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import skate
@@ -22,6 +23,8 @@ class Worker:
         self.resources = resources
         self.group = group
         self.trial: Trial | None = None
+        self.used = False  # by an earlier trial
+        self.idle_since = 0.0
 
 
 class Pool:
@@ -82,6 +85,7 @@ class Pool:
         worker.trial = None
         self._busy.remove(worker)
         if self._reuse:
+            worker.used, worker.idle_since = True, time.monotonic()
             self._idle.append(worker)
         else:
             self._close([worker])
@@ -92,6 +96,13 @@ class Pool:
         if worker in self._busy:
             self._busy.remove(worker)
         self._end(worker)
+
+    def retire_idle(self, seconds: float) -> None:
+        """Others may wait for the resources of workers that nobody has used for a while."""
+        before = time.monotonic() - seconds
+        retired = [worker for worker in self._idle if worker.idle_since < before]
+        self._idle = [worker for worker in self._idle if worker not in retired]
+        self._close(retired)
 
     def close(self) -> None:
         """End all of them."""

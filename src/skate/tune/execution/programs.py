@@ -43,6 +43,7 @@ class ClassProgram:
     def __init__(self, cls: type[Trainable], task: Task, channel: Channel, old: Any) -> None:
         self._task = task
         self._outbox = Outbox(task, channel)
+        self._channel = channel
         config = {**copy_of(task.config), TRIAL_INFO: task.whereabouts}
         reused = task.reuse_instance and old is not None and old.reset(config, task.storage)
         if old is not None and not reused:
@@ -85,9 +86,10 @@ class ClassProgram:
         while verdict == SAVE:
             saved = saved or self._save()
             verdict = self._outbox.saved(saved, wait=True)
-        if verdict == HALT_AND_SAVE and saved is None:
-            self._outbox.saved(self._save(), wait=False)
         if verdict in (HALT, HALT_AND_SAVE):
+            self._channel.leaving = True
+            if verdict == HALT_AND_SAVE and saved is None:
+                self._outbox.saved(self._save(), wait=False)
             self._export()
             raise Halted(0)
 

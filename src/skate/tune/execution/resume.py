@@ -31,10 +31,11 @@ def take_up(
 ) -> None:
     """Add the trials that were made before; those that are to run again wait for it."""
     trials = trials_of(experiment.storage, checkpoint_config=experiment.checkpoint_config)
-    _restore_search(search_alg, experiment, trials)
     for trial in trials:
         _equip(trial, experiment)
         _prepare(trial, resume, log)
+    _restore_search(search_alg, experiment, trials)  # it is told of all that will not run
+    for trial in trials:
         controller.add_trial(trial)
 
 

@@ -22,6 +22,14 @@ _PATIENCE = 1.0  # seconds between looks at the clock while nothing comes
 _NOTHING_TO_DO = 0.01
 
 
+class _SaveFailed(Exception):
+    """A checkpoint that a scheduler asked for failed, and with it the trial."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Runner:
     """One call per busy worker is under way at any time; its answer is the next event."""
 
@@ -64,6 +72,7 @@ class Runner:
                 self._handle(ref, self._calls.pop(ref))
         elif not started and not self._controller.is_finished:
             time.sleep(_NOTHING_TO_DO)  # a searcher has nothing to suggest right now
+        self._pool.retire_idle(_PATIENCE)
         self._controller.on_step()
         for call in self._on_tick:
             call()
@@ -73,13 +82,17 @@ class Runner:
     def _start_trials(self) -> bool:
         started = False
         while (trial := self._controller.next_trial_to_start()) is not None:
-            worker = self._pool.take(trial)
-            if worker is None:
+            if not self._begin(trial):
                 break
             self._controller.start(trial)
-            self._call(worker, worker.actor.begin.remote(self._task(trial)))
             started = True
         return started
+
+    def _begin(self, trial: Trial) -> bool:
+        worker = self._pool.take(trial)
+        if worker is not None:
+            self._call(worker, worker.actor.begin.remote(self._task(trial)))
+        return worker is not None
 
     def _task(self, trial: Trial) -> Task:
         kept = trial.latest_checkpoint_result
@@ -125,19 +138,24 @@ class Runner:
             self._on_error(worker, trial, error)
             return
         verdict = GO_ON
-        for item in items:
-            if item[0] in (ENDED, STUCK):
-                self._release(worker, trial, usable=item[0] == ENDED)
-                return
-            if verdict == GO_ON:
-                verdict = self._on_item(trial, item)
+        try:
+            for item in items:
+                if item[0] in (ENDED, STUCK):
+                    self._release(worker, trial, usable=item[0] == ENDED)
+                    return
+                if verdict == GO_ON:
+                    verdict = self._on_item(worker, trial, item)
+        except _SaveFailed as failure:
+            self._on_error(worker, trial, failure.error)
+            return
         if verdict == GO_ON and trial.trial_id in self._halting:
             verdict = HALT
         self._call(worker, worker.actor.exchange.remote(verdict))
 
-    def _on_item(self, trial: Trial, item: tuple[Any, ...]) -> str:
+    def _on_item(self, worker: Worker, trial: Trial, item: tuple[Any, ...]) -> str:
         kind = item[0]
         if kind == "began":
+            worker.used = False
             self._controller.on_began(trial, item[1])
         elif kind == "saved":
             self._controller.on_saved(trial, item[1])
@@ -154,12 +172,12 @@ class Runner:
         self._controller.on_released(trial)
 
     def _on_error(self, worker: Worker, trial: Trial, error: Exception) -> None:
-        """What the trial raised leaves its process usable; else the process is gone."""
+        """What failed may have left anything behind: its process is not used again."""
+        self._pool.drop(worker)
+        if worker.used:  # it died before this trial came: not the trial's fault
+            self._begin(trial)
+            return
         self._halting.discard(trial.trial_id)
-        if isinstance(error, skate.exceptions.TaskError):
-            self._pool.give_back(worker)
-        else:
-            self._pool.drop(worker)
         self._controller.on_failure(trial, error)
 
     # -- what schedulers ask for -------------------------------------------------------------
@@ -170,7 +188,11 @@ class Runner:
         if worker is None:
             return None
         while True:
-            for item in skate.get(worker.actor.exchange.remote(SAVE)):
+            try:
+                items = skate.get(worker.actor.exchange.remote(SAVE))
+            except Exception as error:
+                raise _SaveFailed(error) from error
+            for item in items:
                 if item[0] == "saved":
                     name: str | None = item[1]
                     return name

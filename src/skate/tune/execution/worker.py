@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
@@ -22,8 +23,8 @@ _GRACE = 5.0  # seconds for a halted trial to come to its end
 
 
 class TrialWorker:
-    """One trial at a time, in a thread of its own. `begin` and `exchange` return the trial's
-    items; ("ended",) is the last of them. What the trial raised is raised by the call after."""
+    """One trial at a time, in a thread of its own, from the first `exchange` on, which returns the
+    trial's items; ("ended",) is the last of them. What it raised is raised by the call after."""
 
     def __init__(self, trainable: Any) -> None:
         self._trainable = trainable
@@ -34,28 +35,38 @@ class TrialWorker:
         self._instance: Any = None
 
     def begin(self, task: Task) -> list[Any]:
-        """Start a trial; its first items."""
+        """Take a trial. It starts when the driver knows that its process lives."""
         self._channel = Channel()
         self._over = False
         self._error = None
         self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
-        self._thread.start()
-        return [("began", os.getpid()), *self._take(_LONGEST_CALL)]
+        return [("began", os.getpid())]
 
     def exchange(self, verdict: str) -> list[Any]:
         """Give the trial its verdict; what comes next from it."""
+        halts = verdict in (HALT, HALT_AND_SAVE)
+        if self._thread is not None:
+            thread, self._thread = self._thread, None
+            if halts:
+                return [(ENDED,)]
+            thread.start()
         self._channel.answer(verdict)
-        if verdict not in (HALT, HALT_AND_SAVE):
-            return self._take(_LONGEST_CALL)
-        items = []
+        return self._until_it_ends() if halts else self._take(_LONGEST_CALL)
+
+    def _until_it_ends(self) -> list[Any]:
+        """A halted trial's last checkpoint. One that leaves may take its time to save and to
+        clean up; one that does not is stuck."""
+        items: list[Any] = []
+        deadline = time.monotonic() + _GRACE
         while not self._over:
-            more = self._channel.take(_GRACE, lambda: self._over)
-            if not more and not self._over:
+            taken = self._channel.take(_LONGEST_CALL, lambda: self._over)
+            items += [item for item in taken if item[0] == "saved"]
+            if time.monotonic() > deadline and not (self._channel.leaving or self._over):
                 return [(STUCK,)]
-            items += more
             self._channel.answer(HALT)
         self._error = None  # what it raises on its way out is nobody's concern
-        return [*items, *self._take(0)]
+        rest = self._channel.take(0, lambda: True)
+        return [*items, *(item for item in rest if item[0] == "saved"), (ENDED,)]
 
     def close(self) -> None:
         """The last instance of a class ends."""
@@ -101,11 +112,20 @@ class TrialWorker:
         program = ClassProgram(self._trainable, task, self._channel, old)
         try:
             program.run()
-        finally:
-            if task.reuse_instance:
-                self._instance = program.instance
-            else:
+        except Halted:
+            self._end_instance(program.instance, task.reuse_instance)
+            raise
+        except BaseException:
+            with contextlib.suppress(Exception):  # the first error is the one to know of
                 program.instance.stop()
+            raise
+        self._end_instance(program.instance, task.reuse_instance)
+
+    def _end_instance(self, instance: Any, keep: bool) -> None:
+        if keep:
+            self._instance = instance
+        else:
+            instance.stop()
 
 
 @contextlib.contextmanager

@@ -169,23 +169,18 @@ class PopulationBasedTraining(FIFOScheduler):
     def _checkpoint_or_exploit(
         self, trial: Trial, tune_controller: Any, upper: list[Trial], lower: list[Trial]
     ) -> None:
-        state = self._states[trial.trial_id]
         if trial in upper:
-            if trial.status == PAUSED:
-                state.last_checkpoint = trial.checkpoint
-            else:
-                state.last_checkpoint = tune_controller.save_trial(trial)
+            if trial.status != PAUSED:
+                tune_controller.save_trial(trial)
             self._num_checkpoints += 1
-        else:
-            state.last_checkpoint = None
         if trial in lower:
             self._exploit(tune_controller, trial, random.choice(upper))
 
     def _exploit(self, tune_controller: Any, trial: Trial, source: Trial) -> None:
         """Go on from the source's checkpoint with a changed copy of its configuration."""
         state, source_state = self._states[trial.trial_id], self._states[source.trial_id]
-        checkpoint = source_state.last_checkpoint
-        if checkpoint is None:
+        kept = source.latest_checkpoint_result  # an earlier one may be deleted by now
+        if kept is None:
             logger.info("PBT: trial %s has no checkpoint to go on from", source.trial_id)
             return
         config, operations = self._get_new_config(trial, source)
@@ -205,7 +200,7 @@ class PopulationBasedTraining(FIFOScheduler):
         tag = perturbed_tag(state.original_tag, config, self._hyperparam_mutations)
         trial.set_experiment_tag(tag)
         trial.set_config(config)
-        tune_controller.adopt_checkpoint(trial, checkpoint, source_state.last_result)
+        tune_controller.adopt_checkpoint(trial, kept.checkpoint, kept.metrics)
         self._num_perturbations += 1
         state.last_perturbation_time = source_state.last_perturbation_time
         state.last_train_time = source_state.last_train_time
@@ -279,7 +274,6 @@ class _State:
         self.trial = trial
         self.original_tag = trial.experiment_tag
         self.last_score = math.nan
-        self.last_checkpoint: Any = None
         self.last_perturbation_time = 0.0
         self.last_train_time = 0.0
         self.last_result: dict[str, Any] = {}

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
 
+def _new_prefix() -> str:
+    """What the ids of one search begin with."""
+    return f"{os.environ.get('_TEST_TUNE_TRIAL_UUID') or uuid.uuid4().hex[:5]}_"
+
+
 class BasicVariantGenerator(SearchAlgorithm):
     """Every combination of the grids, `num_samples` times, with fresh draws of the domains.
 
@@ -44,8 +49,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         self.max_concurrent = max_concurrent
         self._constant_grid_search = constant_grid_search
         self._rng = Rng(random_state)
-        prefix = os.environ.get("_TEST_TUNE_TRIAL_UUID") or uuid.uuid4().hex[:5]
-        self._uuid_prefix = f"{prefix}_"
+        self._uuid_prefix = _new_prefix()
         self._total_samples = 0
         self._made = 0
         self._skipped = 0
@@ -60,11 +64,20 @@ class BasicVariantGenerator(SearchAlgorithm):
     def add_configurations(self, experiments: Any) -> None:
         from skate.tune.experiment.experiment import as_experiments
 
+        if self._finished or self._trials is not None:
+            self._begin_anew()
         for experiment in as_experiments(experiments):
             self._experiments.append(experiment)
             self._total_samples += count_variants(experiment.spec, self._points_to_evaluate)
-        self._finished = False
+
+    def _begin_anew(self) -> None:
+        """Another search with the same generator."""
+        self._experiments = []
         self._trials = None
+        self._live_trials = set()
+        self._total_samples = self._made = self._skipped = 0
+        self._uuid_prefix = _new_prefix()
+        self._finished = False
 
     def next_trial(self) -> Trial | None:
         if self.is_finished():

@@ -27,6 +27,19 @@ class _Wrapper(Searcher):
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         self.searcher.on_trial_result(trial_id, result)
 
+    def on_pause(self, trial_id: str) -> None:
+        """For searchers that ask about trials that wait; others need not know."""
+        self._pass_on("on_pause", trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """The way back."""
+        self._pass_on("on_unpause", trial_id)
+
+    def _pass_on(self, event: str, trial_id: str) -> None:
+        method = getattr(self.searcher, event, None)
+        if method is not None:
+            method(trial_id)
+
     def add_evaluated_point(self, *args: Any, **kwargs: Any) -> None:
         self.searcher.add_evaluated_point(*args, **kwargs)
 
@@ -93,14 +106,6 @@ class ConcurrencyLimiter(_Wrapper):
             self.searcher.on_trial_complete(trial_id, result=result, error=error)
             self.live_trials.discard(trial_id)
         self.cached_results = {}
-
-    def on_pause(self, trial_id: str) -> None:
-        """A paused trial does not count."""
-        self.live_trials.discard(trial_id)
-
-    def on_unpause(self, trial_id: str) -> None:
-        """It counts again."""
-        self.live_trials.add(trial_id)
 
     def get_state(self) -> dict[str, Any]:
         return copy.deepcopy(super().get_state())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -12,7 +14,7 @@ from skate.tune.search._files import newest, write_atomically
 from skate.tune.search.search_algorithm import SearchAlgorithm
 from skate.tune.search.searcher import Searcher
 from skate.tune.search.variant_generator import format_vars, generate_variants, walk
-from skate.tune.utils.util import flatten_dict, merge_dicts
+from skate.tune.utils.util import flatten_dict
 
 if TYPE_CHECKING:
     from skate.tune.experiment.experiment import Experiment
@@ -69,7 +71,7 @@ class SearchGenerator(SearchAlgorithm):
             self._finished = True
         if not isinstance(suggestion, dict):
             return None
-        config = merge_dicts(experiment_spec.get("config") or {}, suggestion)
+        config = _placed(copy.deepcopy(experiment_spec.get("config") or {}), suggestion)
         _, spec = next(generate_variants({"config": config}))
         self._counter += 1
         chosen = dict(walk(spec["config"]))
@@ -131,3 +133,17 @@ class SearchGenerator(SearchAlgorithm):
         while isinstance(inner := getattr(layers[-1], "searcher", None), Searcher):
             layers.append(inner)
         return layers
+
+
+def _placed(space: Any, chosen: Any) -> Any:
+    """The space with what was chosen in its place; the items of lists are named by number."""
+    if not isinstance(chosen, Mapping):
+        return chosen
+    if isinstance(space, Mapping):
+        return {**space, **{name: _placed(space.get(name), v) for name, v in chosen.items()}}
+    if isinstance(space, (list, tuple)) and all(str(name).isdigit() for name in chosen):
+        items = list(space)
+        for name, value in chosen.items():
+            items[int(name)] = _placed(items[int(name)], value)
+        return type(space)(items)
+    return chosen

@@ -18,7 +18,7 @@ from skate.tune.search.searcher import (
     plain_points,
 )
 from skate.tune.search.variant_generator import parse_spec_vars
-from skate.tune.utils.util import flatten_dict, unflatten_dict
+from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_lookup
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class BayesOptSearch(Searcher):
         self._check_ready()
         given = bool(self._points_to_evaluate)
         if given:
-            config = flatten_dict(self._points_to_evaluate.pop(0))
+            config = flatten_dict(self._points_to_evaluate.pop(0), flatten_list=True)
         elif not self._may_suggest():
             return None
         else:
@@ -164,9 +164,9 @@ class BayesOptSearch(Searcher):
         """Learn from the trials of another search."""
         names = set(self.optimizer.space.keys)
         for trial in analysis.trials:
-            flat = flatten_dict(trial.config)
             if self._metric in trial.last_result:
-                self._register({n: flat[n] for n in names}, trial.last_result)
+                found = {n: unflattened_lookup(n, trial.config) for n in names}
+                self._register(found, trial.last_result)
 
     def add_evaluated_point(
         self,
@@ -178,9 +178,8 @@ class BayesOptSearch(Searcher):
     ) -> None:
         self._check_ready()
         if not error and not pruned:
-            flat = flatten_dict(parameters)
-            names = self.optimizer.space.keys
-            self._register({n: flat[n] for n in names}, {self._metric: value})
+            found = {n: unflattened_lookup(n, parameters) for n in self.optimizer.space.keys}
+            self._register(found, {self._metric: value})
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any], join: bool = False) -> dict[str, Any]:

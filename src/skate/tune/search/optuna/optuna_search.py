@@ -26,9 +26,11 @@ from skate.tune.search.searcher import (
     plain_points,
 )
 from skate.tune.search.variant_generator import parse_spec_vars
-from skate.tune.utils.util import flatten_dict, unflatten_dict
+from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_lookup
 
 logger = logging.getLogger(__name__)
+
+_MISSING = object()
 
 
 class OptunaSearch(Searcher):
@@ -127,10 +129,17 @@ class OptunaSearch(Searcher):
     def _add_points(self) -> None:
         if not self._evaluated_rewards:
             for point in self._points_to_evaluate:
-                self._ot_study.enqueue_trial(flatten_dict(point))
+                self._ot_study.enqueue_trial(self._flat(point))
             return
         for point, reward in zip(self._points_to_evaluate, self._evaluated_rewards, strict=True):
             self.add_evaluated_point(point, reward)
+
+    def _flat(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of a point that Optuna chooses, by its names."""
+        if callable(self._space):
+            return flatten_dict(point)
+        found = {n: unflattened_lookup(n, point, default=_MISSING) for n in self._space}
+        return {name: value for name, value in found.items() if value is not _MISSING}
 
     # -- trials ------------------------------------------------------------------------------
 
@@ -213,12 +222,11 @@ class OptunaSearch(Searcher):
             )
         states = optuna.trial.TrialState
         state = states.FAIL if error else states.PRUNED if pruned else states.COMPLETE
-        flat = flatten_dict(parameters)
         self._ot_study.add_trial(
             optuna.trial.create_trial(
                 state=state,
                 value=None if error else value,
-                params={name: flat[name] for name in self._space},
+                params=self._flat(parameters),
                 distributions=self._space,
                 intermediate_values=dict(enumerate(intermediate_values or ())),
             )
