@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tarfile
 from pathlib import Path
 
 import fsspec
@@ -101,6 +102,38 @@ def test_a_preprocessor_travels_inside(folder, tmp_path, kind):
     checkpoint.set_preprocessor(StandardScaler(["x"]))
     written = Checkpoint(checkpoint.to_directory(tmp_path / "written"))
     assert written.get_preprocessor().columns == ["x"]
+
+
+@pytest.mark.parametrize("how", ["dict", "bytes"])
+def test_notes_travel_beside_the_files(folder, tmp_path, how):
+    checkpoint = Checkpoint(folder)
+    checkpoint.set_metadata({"a": 1})
+    checkpoint.set_preprocessor("scaler")
+    if how == "dict":
+        copy = Checkpoint.from_dict(checkpoint.to_dict())
+    else:
+        copy = Checkpoint.from_bytes(checkpoint.to_bytes())
+    assert copy.get_metadata() == {"a": 1}
+    assert copy.get_preprocessor() == "scaler"
+    copy.set_preprocessor("another")
+    written = Checkpoint(copy.to_directory(tmp_path / "copy"))
+    assert written.get_preprocessor() == "another"
+    assert written.get_metadata() == {"a": 1}
+    assert "_files" in written.to_dict()
+    assert not (tmp_path / "copy" / "dict_checkpoint.pkl").exists()
+
+
+def test_early_versions_of_python_3_10_unpack_too(folder, tmp_path, monkeypatch):
+    packed = Checkpoint(folder).to_dict()
+    plain = tarfile.TarFile.extractall
+
+    def extractall(self, path):
+        plain(self, path, filter="data")
+
+    monkeypatch.delattr(tarfile, "data_filter")
+    monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
+    target = tmp_path / "there"
+    assert content(Checkpoint.from_dict(packed).to_directory(target)) == content(folder)
 
 
 def test_equal_to_another_of_the_same_place(folder, tmp_path):

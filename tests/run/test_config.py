@@ -29,6 +29,7 @@ def test_a_worker_takes_a_cpu_or_a_gpu():
     [
         ({"num_workers": -1}, "negative"),
         ({"num_workers": (3, 2)}, "least > most"),
+        ({"num_workers": (0, 2)}, "at least 1"),
         ({"num_workers": "two"}, "num_workers"),
         ({"resources_per_worker": {"GPU": 1}}, "use_gpu"),
         ({"use_gpu": True, "resources_per_worker": {"GPU": 0}}, "GPU"),

@@ -50,6 +50,13 @@ def test_the_best_is_last_in_the_list_of_the_best():
     assert manager.latest.metrics["nested"]["score"] == 2
 
 
+def test_a_checkpoint_takes_the_place_of_another_of_its_name():
+    manager = CheckpointManager(CheckpointConfig(num_to_keep=1))
+    manager.register(Checkpoint("last"), {"n": 0})
+    assert manager.register(Checkpoint("last"), {"n": 1}) == []
+    assert [metrics for _, metrics in manager.in_order] == [{"n": 1}]
+
+
 def test_metrics_that_come_after_the_checkpoint_belong_to_it():
     manager = CheckpointManager(CheckpointConfig())
     manager.register(Checkpoint("c"), {})

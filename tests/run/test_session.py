@@ -12,7 +12,7 @@ import skate.train
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import Whereabouts
 from skate._run.reporting import CheckpointUploadMode, ResultClock, read_report
-from skate._run.session import Session, SessionMisuseError, activated, in_session
+from skate._run.session import Session, SessionMisuseError, activated, in_session, report
 
 
 class Collecting(Session):
@@ -48,6 +48,15 @@ CHECKPOINT = Checkpoint.from_dict({})
 )
 def test_spellings_of_metrics(args, kwargs, metrics):
     assert read_report(args, kwargs).metrics == metrics
+
+
+def test_numbers_are_reported_without_what_they_were_computed_from(session):
+    torch = pytest.importorskip("torch")
+    loss = torch.ones((), requires_grad=True) * 2
+    report({"loss": loss, "nested": {"loss": loss}, "array": np.zeros(2)})
+    (reported,) = session.reports
+    assert type(reported.metrics["loss"]) is type(reported.metrics["nested"]["loss"]) is float
+    assert isinstance(reported.metrics["array"], np.ndarray)
 
 
 def test_spellings_of_checkpoints():

@@ -62,6 +62,34 @@ def test_a_crash_while_saving_leaves_no_checkpoint(tmp_path):
     assert storage.names() == ["checkpoint_000000"]
 
 
+def test_a_crash_between_two_names_puts_the_old_checkpoint_back(tmp_path):
+    storage = Storage(tmp_path, "run")
+    storage.persist(Checkpoint.from_dict({"n": 0}), "last")
+    storage.folder.rename("last", "last.replaced")
+    storage.delete_drafts()
+    assert storage.checkpoint("last").to_dict() == {"n": 0}
+    storage.persist(Checkpoint.from_dict({"n": 1}), "last")
+    assert storage.names() == ["last"]
+    assert storage.checkpoint("last").to_dict() == {"n": 1}
+
+
+def test_a_file_is_copied_as_a_whole(tmp_path, monkeypatch):
+    def dying(source, target):
+        with open(target, "w") as file:
+            file.write("ha")
+        raise OSError("no space left")
+
+    old, new = tmp_path / "old", tmp_path / "new"
+    for place in (old, new):
+        place.mkdir()
+        (place / "file").write_text(place.name)
+    monkeypatch.setattr(shutil, "copy2", dying)
+    with pytest.raises(OSError, match="no space"):
+        Checkpoint(new).to_directory(old)
+    assert os.listdir(old) == ["file"]
+    assert (old / "file").read_text() == "old"
+
+
 def test_a_moved_folder_still_works(tmp_path):
     storage = Storage(tmp_path, "run")
     storage.persist(Checkpoint.from_dict({"n": 1}), "checkpoint_000000")

@@ -187,7 +187,9 @@ def test_a_checkpoint_without_its_result_did_not_happen(run_config):
     result = fit(counting(2), run_config())
     books = Path(result.path, RESULT_FILE)
     books.write_text("".join(books.read_text().splitlines(keepends=True)[:1]))
-    assert [metrics["step"] for _, metrics in Result.from_path(result.path).best_checkpoints] == [0]
+    assert [metrics["step"] for _, metrics in Result.from_path(result.path).best_checkpoints] == [
+        0
+    ]
     again = fit(counting(2), run_config())
     assert list(again.metrics_dataframe["step"]) == [0, 1]
     assert steps_of(again.best_checkpoints) == [0, 1]
@@ -249,14 +251,15 @@ def test_a_driver_killed_at_any_step_of_a_report(tmp_path, name):
         if codes[-1] == 0:
             break
         assert codes[-1] == -9
-        if Result.from_path(place / "run").checkpoint is None:
-            raise AssertionError(f"killed after {number} operations, it has lost its checkpoint")
         assert subprocess.call([sys.executable, program, place, "1000", name]) == 0
         result = Result.from_path(place / "run")
-        assert list(result.metrics_dataframe["step"]) == [0, 1, 2], number
+        steps = list(result.metrics_dataframe["step"])
+        # A name that is used again may have its new content, but not yet its new result.
+        assert steps == [0, 1, 2] or (name and steps == [0, 2]), number
+        assert result.metrics["training_iteration"] == len(steps)
         assert result.checkpoint.to_dict() == {"step": 2}
         assert len(list((place / "run").glob("checkpoint_*"))) <= 1
-        assert not list((place / "run").glob("*.draft"))
+        assert not [*(place / "run").glob("*.draft"), *(place / "run").glob("*.replaced")]
     assert codes[-1] == 0, "more operations than were tried"
     assert len(codes) > 2
 

@@ -65,6 +65,17 @@ def test_whole_datasets_for_each(run_config, tmp_path, spelling):
     assert rows(tmp_path, 0) == rows(tmp_path, 1) == list(range(6))
 
 
+def test_the_older_settings_of_datasets(run_config, tmp_path):
+    data = {"train": skate.data.range(6), "valid": skate.data.range(4)}
+    settings = {"valid": {"split": False}}
+    fit(reading(tmp_path), run_config(), data, dataset_config=settings)
+    assert len(rows(tmp_path, 0)) == len(rows(tmp_path, 1)) == 3
+    with pytest.raises(ValueError, match=r"\['other'\]; the datasets are"):
+        fit(lambda: None, run_config(), data, dataset_config={"other": {"split": True}})
+    with pytest.raises(ValueError, match=r"no \['spilt'\]"):
+        fit(lambda: None, run_config(), data, dataset_config={"train": {"spilt": True}})
+
+
 @pytest.mark.parametrize("spelling", ["for all", "by name"])
 def test_data_is_computed_with_the_options_of_its_config(spelling):
     from skate.data import DataContext, ExecutionOptions

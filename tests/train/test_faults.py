@@ -14,8 +14,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+import skate
 from skate import train
-from skate.train import Checkpoint, DataParallelTrainer, FailureConfig, WorkerGroupError
+from skate.train import (
+    Backend,
+    BackendConfig,
+    Checkpoint,
+    DataParallelTrainer,
+    FailureConfig,
+    WorkerGroupError,
+)
 from tests.support import PATIENCE, eventually
 
 
@@ -73,6 +81,64 @@ def test_a_worker_that_hangs(run_config, tally, monkeypatch):
 
     result = fit(loop, run_config(failure_config=FailureConfig(max_failures=1)))
     assert list(result.metrics_dataframe["epoch"]) == [0, 1]
+
+
+def test_a_worker_stops_while_the_group_starts(run_config, tally, monkeypatch):
+    monkeypatch.setenv("SKATE_TRAIN_HUNG_AFTER", "0.5")
+    monkeypatch.setattr("skate.train._pulse.LOOK_AROUND", 0.1)
+
+    class Stopping(Backend):
+        def on_start(self, worker_group, backend_config):
+            if tally.add() == 1:
+                worker_group.execute_single(1, die, "stopped")
+
+    class StoppingConfig(BackendConfig):
+        backend_cls = Stopping
+
+    once = FailureConfig(max_failures=1)
+    fit(lambda: None, run_config(failure_config=once), backend_config=StoppingConfig())
+    assert len(tally) == 2
+
+
+def test_workers_that_cannot_be_started_give_their_cpus_back(run_config, monkeypatch):
+    def failing(self, count, runtime_env):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr("skate.train._group.WorkerGroup._start", failing)
+    with pytest.raises(OSError, match="no more processes"):
+        fit(lambda: None, run_config())
+    eventually(lambda: skate.available_resources().get("CPU") == 2)
+
+
+def test_a_rank_that_died_is_blamed_before_those_that_noticed(run_config, tmp_path):
+    noticed = tmp_path / "noticed"
+
+    def loop():
+        if train.world_rank() == 0:
+            noticed.touch()
+            raise RuntimeError("connection closed by peer")
+        eventually(noticed.exists)
+        time.sleep(0.1)  # the news of a death may come later than its consequences
+        die("killed")
+
+    with pytest.raises(WorkerGroupError, match="rank 1") as caught:
+        fit(loop, run_config())
+    assert list(caught.value.worker_failures) == [1]
+
+
+def test_loops_that_are_stopped_clean_up(run_config, tmp_path):
+    def loop():
+        folder = tmp_path / f"of-{train.world_rank()}"
+        folder.mkdir()
+        try:
+            for step in range(5):
+                train.report(step=step)
+        finally:
+            folder.rmdir()
+
+    result = fit(loop, run_config(stop={"step": 1}))
+    assert result.metrics["step"] == 1
+    assert not list(tmp_path.glob("of-*"))
 
 
 def test_a_worker_is_lost_while_it_saves(run_config, tally):

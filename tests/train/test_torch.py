@@ -117,12 +117,12 @@ def orders_of(place, loader, epochs=2, counting=False):
     (place / f"{train.world_rank()}").write_text(json.dumps(orders))
 
 
-@pytest.mark.parametrize("counting", [False, True])
-def test_loaders_keep_shuffling_and_each_epoch_differs(run_config, tmp_path, counting):
+@pytest.mark.parametrize(("counting", "moving"), [(False, True), (True, True), (False, False)])
+def test_loaders_keep_shuffling_and_each_epoch_differs(run_config, tmp_path, counting, moving):
     def loop():
         data = TensorDataset(torch.arange(16))
         loader = DataLoader(data, batch_size=4, shuffle=True, drop_last=True)
-        loader = train.torch.prepare_data_loader(loader)
+        loader = train.torch.prepare_data_loader(loader, move_to_device=moving)
         assert isinstance(loader.sampler, DistributedSampler)
         assert (len(loader), loader.drop_last, loader.dataset) == (2, True, data)
         orders_of(tmp_path, loader, counting=counting)

@@ -484,6 +484,16 @@ def test_several_experiments(session, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["one", "two"]
 
 
+def test_a_list_of_experiments(session, tmp_path):
+    one = tune.Experiment("one", square, config={"x": 1}, storage_path=tmp_path)
+    two = tune.Experiment("two", lambda config: {"loss": 7}, storage_path=tmp_path)
+    scheduler = AsyncHyperBandScheduler()
+    analysis = tune.run([one, two], metric="loss", mode="min", scheduler=scheduler, verbose=0)
+    assert [result["loss"] for result in last(analysis)] == [1, 7]
+    assert [trial.experiment_dir_name for trial in analysis.trials] == ["one", "two"]
+    assert analysis.best_config == {"x": 1}
+
+
 def test_callbacks_hear_everything(run):
     class Listener(tune.Callback):
         def __init__(self):

@@ -97,6 +97,8 @@ class ScalingConfig(_Config):
         )
         if not whole:
             raise ValueError(f"num_workers is a number or a pair (least, most); got {number!r}")
+        if isinstance(number, tuple) and number[0] == 0:
+            raise ValueError(f"the least number of a pair is at least 1; got {number!r}")
         if pair[0] < 0 or pair[0] > pair[1]:
             raise ValueError(f"num_workers cannot be negative, nor least > most; got {number!r}")
 

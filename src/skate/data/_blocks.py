@@ -23,6 +23,7 @@ from skate.data._tensors import (
     is_fixed_tensor,
     is_object,
     is_tensor,
+    nested_lists,
     to_array,
     unify,
 )
@@ -157,8 +158,7 @@ def without_extensions(block: Block) -> Block:
     """Tensors as lists, for libraries and files that know no extension types."""
     for number, field in enumerate(block.schema):
         if is_fixed_tensor(field.type):
-            chunks = [chunk.storage for chunk in block.column(number).chunks]
-            column = pa.chunked_array(chunks, field.type.storage_type)
+            column = nested_lists(block.column(number))
             block = block.set_column(number, field.name, column)
         elif is_tensor(field.type) or is_object(field.type):
             values = [

@@ -15,6 +15,7 @@ from skate.data._bundles import Bundle, Hoard, table_of
 from skate.data._context import DataContext
 from skate.data._core import Core, check_least
 from skate.data._executor import execute
+from skate.data._explaining import explanation
 from skate.data._expressions import WithColumns
 from skate.data._optimizer import optimise
 from skate.data._schema import Schema
@@ -160,16 +161,15 @@ class Consuming(Core):
 
     def stats(self) -> str:
         """What the last execution did: per operator, the blocks, rows, bytes and times."""
-        return "" if self._stats is None else str(self._stats)
+        if self._stats is None:
+            return "nothing has run yet: take(), iter_batches(), materialize() or the like will"
+        return str(self._stats)
 
     # -- as text --------------------------------------------------------------------------------
 
     def explain(self) -> None:
-        """Print the plan as written, and as it runs."""
-        print("-------- Logical plan --------")
-        print(plan.tree(self._plan))
-        print("-------- Optimised plan --------")
-        print(plan.tree(optimise(self._plan)))
+        """Print the plan as written, as optimised, and in the stages in which it runs."""
+        print(explanation(self._plan))
 
     def __repr__(self) -> str:
         return self._tree(self._plan)

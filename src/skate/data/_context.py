@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from skate._machine import memory
@@ -52,7 +54,17 @@ class DataContext(RaySettings, Refused):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "target_max_block_size" and value is None:
             value = _NO_LIMIT
+        known = hasattr(self, name) or name in type(self).__dataclass_fields__
+        if not known and not name.startswith("_"):
+            self._unknown(name)
         super().__setattr__(name, value)
+
+    def _unknown(self, name: str) -> None:
+        """Raise for a misspelt setting; those of other versions of Ray do nothing."""
+        near = get_close_matches(name, type(self).__dataclass_fields__, 1, cutoff=0.9)
+        if near:
+            raise AttributeError(f"DataContext has no {name!r}; did you mean {near[0]!r}?")
+        warnings.warn(f"DataContext has no {name!r}: it changes nothing", stacklevel=4)
 
     @property
     def min_parallelism(self) -> int | None:

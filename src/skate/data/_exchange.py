@@ -19,6 +19,7 @@ from skate.data import _plan as plan
 from skate.data._blocks import Block, check_columns, compact, concat
 from skate.data._bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
+from skate.data._tensors import type_text
 
 Streams = list[Iterator[Bundle]]
 

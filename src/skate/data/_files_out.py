@@ -60,9 +60,8 @@ class Folder:
         try:
             yield
         except BaseException:
-            if self.mode is SaveMode.OVERWRITE:
-                for place in self._new.values():
-                    self._remove(place)
+            for place in self._new.values():
+                self._remove(place)
             raise
         self._replace()
 

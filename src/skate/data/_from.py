@@ -138,7 +138,8 @@ def from_dask(df: Any) -> MaterializedDataset:
 
 
 def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
-    """A torch Dataset: one row per element, in the column `item`.
+    """A torch Dataset: one row per element. Elements that are dictionaries have their keys as
+    columns, others are in the column `item`.
 
     Map-style datasets are read in parallel by workers, in the driver with `local_read`; an
     IterableDataset is one stream.

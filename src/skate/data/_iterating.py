@@ -90,8 +90,8 @@ class Iterating(ABC):
         """Batches as dictionaries of torch tensors, one per column.
 
         `dtypes` is one torch type, or one per column. `collate_fn` gets dictionaries of NumPy
-        arrays instead (or Arrow tables or pandas frames, see `CollateFn`), and what it returns is
-        moved to the device; it runs ahead in a thread.
+        arrays instead (or Arrow tables or pandas frames, see `CollateFn`), copies that are its
+        own, and what it returns is moved to the device; it runs ahead in a thread.
         """
         try_import("torch", "torch")
         if collate_fn is not None and dtypes is not None:
@@ -111,7 +111,7 @@ class Iterating(ABC):
                     self._blocks(), batch_size, format_for(collate_fn), drop_last,
                     local_shuffle_buffer_size, local_shuffle_seed,
                 )  # fmt: skip
-                found = collated(arrays, collate_fn, target, pin_memory)
+                found = collated(map(owned, arrays), collate_fn, target, pin_memory)
             return _ahead(found, prefetch_batches, collate_fn is not None or target is not None)
 
         return Epochs(start)
@@ -251,6 +251,13 @@ def _ahead(items: Iterator[Any], prefetch: int, costly: bool) -> Iterator[Any]:
     if prefetch < 0:
         raise ValueError(f"prefetch_batches takes a number of at least 0; got {prefetch}")
     return prefetched(items, prefetch) if prefetch > 1 or (prefetch and costly) else items
+
+
+def owned(batch: Any) -> Any:
+    """Arrays in memory of their own: torch writes into what it is given, read-only or not."""
+    if not isinstance(batch, dict):
+        return batch
+    return {name: array if array.flags.owndata else array.copy() for name, array in batch.items()}
 
 
 def padded(batch: dict[str, Any], rows: int, paddings: Any) -> dict[str, Any]:

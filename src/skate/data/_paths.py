@@ -129,6 +129,7 @@ def find(
         try:
             found.extend(file._replace(root=place) for file in _listed(system, place))
         except FileNotFoundError:
+            _check_server(os.fspath(path))
             if not ignore_missing:
                 raise FileNotFoundError(
                     f"there is no file or folder {os.fspath(path)!r}"
@@ -143,6 +144,22 @@ def find(
         raise NoFilesError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
     assert system is not None
     return Place(system, found)
+
+
+def _check_server(path: str) -> None:
+    """Raise if a file was not found because its server does not answer at all."""
+    if not path.startswith(("http://", "https://")):
+        return
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
+    try:
+        urlopen(path, timeout=SECONDS).close()
+    except HTTPError:
+        pass  # it answers
+    except (URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise ConnectionError(f"cannot reach {path!r}: {reason}") from error
 
 
 def _listed(system: pafs.FileSystem, place: str) -> list[File]:

@@ -29,6 +29,11 @@ class Node:
     def name(self) -> str:
         return type(self).__name__
 
+    @property
+    def detail(self) -> str:
+        """What a printed plan adds to the name."""
+        return ""
+
 
 @dataclass(frozen=True, eq=False)
 class Input(Node):
@@ -56,6 +61,10 @@ class Read(Node):
     @property
     def name(self) -> str:
         return f"Read{self.source.name}"
+
+    @property
+    def detail(self) -> str:
+        return self.source.detail()
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +137,7 @@ def repeatable(node: Node) -> bool:
 
 def tree(node: Node, indent: str = "") -> str:
     """The plan as text, the last operation first."""
-    lines = [f"{indent}{'+- ' if indent else ''}{node.name}"]
+    lines = [f"{indent}{'+- ' if indent else ''}{node.name}{node.detail}"]
     deeper = indent + "   " if indent else " "
     lines.extend(tree(child, deeper) for child in node.inputs)
     return "\n".join(lines)

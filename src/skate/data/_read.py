@@ -30,6 +30,7 @@ _REMOTE = (
     "num_cpus", "num_gpus", "memory", "resources", "runtime_env", "max_calls", "accelerator_type",
     "label_selector", "fallback_strategy", "scheduling_strategy", "max_retries",
 )  # fmt: skip
+_ARROW = ("read_options", "parse_options", "memory_pool")
 HIVE = Partitioning(PartitionStyle.HIVE)
 IMAGE_EXTENSIONS = ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp")
 
@@ -54,16 +55,23 @@ def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
     remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, _REMOTE)})
     if given:
         known = sorted((*_FILES, *_PLAN, *_REMOTE))
-        raise TypeError(f"unknown arguments {sorted(given)}; there are {known}")
+        raise TypeError(
+            f"unknown arguments {sorted(given)}; there are {known}, and those of the library that "
+            "parses; of pyarrow, convert_options=pyarrow.csv.ConvertOptions(column_types=...) and "
+            "the like"
+        )
     blocks = blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
     concurrency = settings.get("concurrency")
     return Dataset(plan.Read(source, blocks, concurrency, tuple(remote.items())))
 
 
-def _left(given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The keywords that are meant for the library that parses."""
+def _left(
+    given: dict[str, Any], theirs: Sequence[str] | None = None
+) -> tuple[tuple[str, Any], ...]:
+    """The keywords that are meant for the library that parses, which knows `theirs`."""
     ours = {*_FILES, *_PLAN, *_REMOTE}
-    return tuple((name, given.pop(name)) for name in list(given) if name not in ours)
+    names = [name for name in given if name not in ours and name in (theirs or given)]
+    return tuple((name, given.pop(name)) for name in names)
 
 
 def read_parquet(
@@ -93,7 +101,7 @@ def read_csv(paths: Any, **options: Any) -> Dataset:
     FileShuffleConfig), on_bad_files ("raise", "warn", "skip"), override_num_blocks, concurrency,
     and options of tasks such as num_cpus. Others go to pyarrow.csv.open_csv.
     """
-    arguments = _left(options)
+    arguments = _left(options, (*_ARROW, "convert_options"))
     files = _options(paths, options, partitioning=HIVE)
     return _dataset(CSVSource(files, arguments), options)
 
@@ -102,7 +110,7 @@ def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
     """JSON files: an object per line, or one list of objects per file, as found in the file;
     `lines=True` allows the former only. Other keywords: see `read_csv`, and those of
     pyarrow.json.read_json."""
-    arguments = _left(options)
+    arguments = _left(options, _ARROW)
     files = _options(paths, options, partitioning=HIVE)
     return _dataset(JSONSource(files, lines, arguments), options)
 

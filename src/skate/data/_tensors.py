@@ -259,6 +259,27 @@ def _fixed_chunk(chunk: Any) -> np.ndarray[Any, Any]:
     return array.reshape(len(storage), *chunk.type.shape)  # type: ignore[no-any-return]
 
 
+def nested_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Tensors of one shape as lists of lists, in the order of their numbers in memory."""
+    shape = column.type.shape
+    chunks = [_nested(chunk.storage, shape) for chunk in column.chunks]
+    type_ = column.type.value_type
+    for _ in shape:
+        type_ = pa.list_(type_)
+    return pa.chunked_array(chunks, type_)
+
+
+def _nested(storage: Any, shape: Sequence[int]) -> pa.Array:
+    """The outermost list last: each level puts neighbours of the one below together."""
+    rows, missing = len(storage), storage.is_null()
+    values = storage.values.slice(storage.offset * math.prod(shape), rows * math.prod(shape))
+    for level in range(len(shape) - 1, -1, -1):
+        offsets = np.arange(rows * math.prod(shape[:level]) + 1, dtype=np.int32) * shape[level]
+        mask = missing if level == 0 and storage.null_count else None
+        values = pa.ListArray.from_arrays(offsets, values, mask=mask)
+    return values
+
+
 def _array_of_objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     array = np.empty(len(values), object)
     for number, value in enumerate(values):

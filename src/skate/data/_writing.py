@@ -9,6 +9,8 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from skate._imports import try_import
 from skate.data._blocks import (
     Block,
@@ -23,6 +25,7 @@ from skate.data._consuming import Consuming
 from skate.data._files_out import Folder, TaskContext, write_in_order
 from skate.data._partitioning import folder_of
 from skate.data._sinks import Datasink, FilenameProvider, WriteResult
+from skate.data._tensors import type_text
 
 Write = Callable[[Block, Any], None]
 
@@ -51,12 +54,14 @@ class Writing(Consuming):
         self._write_blocks(files, "parquet", write, partition_cols)
 
     def write_csv(self, path: Any, **options: Any) -> None:
-        """CSV files. Other keywords go to pyarrow.csv.write_csv."""
+        """CSV files; of tensors, lists and dictionaries, an error. Other keywords go to
+        pyarrow.csv.write_csv."""
         from pyarrow import csv
 
         files = _FileOptions(path, options)
 
         def write(block: Block, file: Any) -> None:
+            _check_flat(block)
             csv.write_csv(block, file, **files.rest)
 
         self._write_blocks(files, "csv", write)
@@ -74,7 +79,7 @@ class Writing(Consuming):
         self._write_blocks(files, "json", write)
 
     def write_numpy(self, path: Any, *, column: str, **options: Any) -> None:
-        """.npy files of one column."""
+        """.npy files of one column: of numbers, or of tensors of one shape."""
         import numpy as np
 
         files = _FileOptions(path, options)
@@ -83,7 +88,14 @@ class Writing(Consuming):
         def write(block: Block, file: Any) -> None:
             check_columns([column], block.column_names)
             content = io.BytesIO()
-            np.save(content, numpy_of(block.select([column]))[column])
+            array = numpy_of(block.select([column]))[column]
+            if array.dtype.kind == "O":
+                kind = type_text(block[column].type)
+                raise TypeError(
+                    f"column {column!r} is {kind}, and .npy files hold numbers, or tensors of one "
+                    "shape without any missing; bring them to one shape, or use write_parquet"
+                )
+            np.save(content, array)
             file.write(content.getvalue())
 
         self._write_blocks(files, "npy", write)
@@ -270,6 +282,17 @@ def at_least(
             held, rows_held, bytes_held = [], 0, 0
     if held:
         yield concat(held)
+
+
+def _check_flat(block: Block) -> None:
+    """Raise for columns that text in columns cannot hold."""
+    for field in block.schema:
+        type_ = field.type
+        if pa.types.is_nested(type_) or isinstance(type_, pa.BaseExtensionType):
+            raise TypeError(
+                f"column {field.name!r} is {type_text(type_)}, which CSV has no place for; "
+                "drop_columns leaves it out, write_parquet and write_json can hold it"
+            )
 
 
 def _partitioned(block: Block, by: list[str] | None) -> Iterator[tuple[str, Block]]:

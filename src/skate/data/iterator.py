@@ -11,6 +11,9 @@ execution, not the others' memory: at most `AHEAD` blocks wait for each.
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
 
 AHEAD = 2
+PATIENCE = 10.0  # seconds, after which it is worth a word which part others wait for
 
 
 class DataIterator(Iterating):
@@ -91,13 +95,14 @@ class Part(DataIterator):
 
     def _blocks(self) -> Iterator[Block]:
         epoch, self._epoch = self._epoch, self._epoch + 1
-        ahead = self._coordinator.next.remote(self._number, epoch)
+        process = busy_process()
+        ahead = self._coordinator.next.remote(self._number, epoch, process)
         try:
             while True:
                 block = skate.get(ahead)
                 if block is None:
                     return
-                ahead = self._coordinator.next.remote(self._number, epoch)
+                ahead = self._coordinator.next.remote(self._number, epoch, process)
                 yield block
         except GeneratorExit:
             with suppress(Exception):  # the session may be over
@@ -148,6 +153,7 @@ class Coordinator:
         self._ended = True
         self._working = False
         self._error: BaseException | None = None
+        self._warned = False
 
     async def schema(self) -> Schema | None:
         return await asyncio.to_thread(self._dataset.schema)
@@ -155,10 +161,11 @@ class Coordinator:
     async def stats(self) -> str:
         return self._dataset.stats()
 
-    async def next(self, number: int, epoch: int) -> Block | None:
-        """The next block of a part, None at the end of the epoch."""
+    async def next(self, number: int, epoch: int, process: int | None) -> Block | None:
+        """The next block of a part, None at the end of the epoch. `process` does nothing else
+        until it is there."""
         async with self._changed:
-            await self._begin(number, epoch)
+            await self._begin(number, epoch, process)
             while True:
                 if epoch < self._epoch or self._is_gone(number):
                     return None
@@ -169,21 +176,44 @@ class Coordinator:
                     raise self._error
                 if self._ended:
                     return None
-                if self._working or not self._has_room(number):
+                if self._working:
                     await self._changed.wait()
+                elif not self._has_room(number):
+                    await self._others(self._full(number), process)
                 else:
                     await self._pull(number)
 
-    async def _begin(self, number: int, epoch: int) -> None:
+    async def _begin(self, number: int, epoch: int, process: int | None) -> None:
         """Wait until all parts have asked for this epoch."""
         if epoch > self._wanted[number]:
             self._wanted[number] = epoch
             self._forget(number, epoch - 1)
         while self._epoch < epoch:
-            if self._working or min(self._wanted) <= self._epoch:
+            if self._working:
                 await self._changed.wait()
+            elif min(self._wanted) <= self._epoch:
+                late = [part for part in range(self._n) if self._wanted[part] <= self._epoch]
+                await self._others(late, process)
             else:
                 await self._start(min(self._wanted))
+
+    async def _others(self, parts: list[int], process: int | None) -> None:
+        """Wait for parts that have to read on before this one can."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), PATIENCE)
+        except asyncio.TimeoutError:
+            self._stalled(f"part {', '.join(map(str, parts))} of a split in {self._n}", process)
+
+    def _stalled(self, parts: str, process: int | None) -> None:
+        if process == os.getpid():
+            raise RuntimeError(
+                f"{parts} is not read, and cannot be: the inline engine runs one task after the "
+                "other, and the parts of streaming_split wait for each other. Use "
+                "skate.init(engine='local'), threads of your own, or split()"
+            )
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"{parts} is not read, and others wait for it", stacklevel=2)
 
     async def leave(self, number: int, epoch: int) -> None:
         """A part ends its epoch early."""
@@ -209,12 +239,15 @@ class Coordinator:
         self._changed.notify_all()
 
     def _has_room(self, number: int) -> bool:
-        if self._uneven == "keep":
-            return True
-        return all(
-            len(queue) < AHEAD or part == number or self._is_gone(part)
+        return self._uneven == "keep" or not self._full(number)
+
+    def _full(self, number: int) -> list[int]:
+        """The other parts that have as many blocks as may wait for them."""
+        return [
+            part
             for part, queue in enumerate(self._queues)
-        )
+            if len(queue) >= AHEAD and part != number and not self._is_gone(part)
+        ]
 
     async def _pull(self, number: int) -> None:
         """Get one block, without the lock, and deal it out."""
@@ -260,6 +293,14 @@ class Coordinator:
         for part in range(self._n):
             self._give(part, self._left.take(pa.array([part % rows])))
         self._left = None
+
+
+def busy_process() -> int | None:
+    """This process, if it runs nothing else until what is running has ended: a task in its main
+    thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return os.getpid() if skate.get_runtime_context().get_task_id() is not None else None
 
 
 def executed(dataset: Dataset, context: DataContext) -> Iterator[Block]:

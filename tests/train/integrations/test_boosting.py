@@ -85,6 +85,16 @@ def test_without_a_loop(run_config, trainer, params, metric):
     assert longer.metrics[metric] < first.metrics[metric]
 
 
+def test_a_run_that_stops_early_has_its_model(run_config):
+    stop = lightgbm.early_stopping(1, min_delta=1e9, verbose=False)
+    result = LightGBMTrainer(
+        params={"objective": "l2"}, label_column="y", num_boost_round=9, datasets=datasets(),
+        callbacks=[stop], scaling_config={"num_workers": 0}, run_config=run_config(),
+    ).fit()  # fmt: skip
+    assert result.metrics["training_iteration"] < 9
+    assert 0 < rounds(LightGBMTrainer.get_model(result.checkpoint)) < 9
+
+
 def xgboost_loop(config: dict[str, Any]) -> tuple[int, str]:
     part = train.get_dataset_shard("train").materialize().to_pandas()
     table = xgboost.DMatrix(part.drop(columns="y"), label=part["y"])

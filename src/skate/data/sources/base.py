@@ -42,6 +42,10 @@ class Source(ABC):
         """Of the rows in memory, estimated without reading them."""
         return None
 
+    def detail(self) -> str:
+        """What it leaves out, as text."""
+        return ""
+
     def aligned(self, batch_size: int) -> Source:
         """The same source whose pieces hold whole batches, if it can choose their size."""
         return self

@@ -156,13 +156,22 @@ class FileSource(Source):
                 for block in self.read_piece(file):
                     yield self.completed(block, file)
             except Exception as error:
-                add_note(error, f"in the file {file.path}")
+                add_note(error, f"in the file {file.path}{self._hint(error)}")
                 if self.options.on_bad_files == "raise":
                     raise
                 if self.options.on_bad_files == "warn":
                     import warnings
 
                     warnings.warn(f"the file {file.path} is left out: {error}", stacklevel=2)
+
+    def _hint(self, error: Exception) -> str:
+        handler = getattr(self.place.filesystem, "handler", None)
+        if not isinstance(error, FileNotFoundError) or _protocol(handler) != "memory":
+            return ""
+        return (
+            "; memory:// is the memory of one process, and this is another: put the file on disk, "
+            "or call materialize() before the step that runs in tasks"
+        )
 
     def read_piece(self, file: File) -> Iterator[Block]:
         """The blocks of a file or of a part of it."""
@@ -194,6 +203,11 @@ class FileSource(Source):
         for name, value in changes.items():
             object.__setattr__(clone, name, value)
         return clone
+
+
+def _protocol(handler: Any) -> Any:
+    protocol = getattr(getattr(handler, "fs", None), "protocol", None)
+    return protocol[0] if isinstance(protocol, tuple) else protocol
 
 
 def constant(value: Any, rows: int, type_: pa.DataType) -> pa.Array:

@@ -101,6 +101,11 @@ class ParquetSource(FileSource):
             return None  # it fails as a step, too, and says why there
         return self._with(filters=(*self.filters, wanted))  # type: ignore[no-any-return]
 
+    def detail(self) -> str:
+        parts = [] if self.columns is None else [f"columns={list(self.columns)}"]
+        parts += [f"filter={_all_of(self.filters)}"] if self.filters else []
+        return f"[{', '.join(parts)}]" if parts else ""
+
     @property
     def _adds_columns(self) -> bool:
         """Whether paths give columns that are not in the files."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 import skate
-from skate.data._blocks import Block, plain_block
+from skate.data._blocks import Block, block_of_rows
 from skate.data._context import driver_threads
 from skate.data._transforms import ReadTask
 from skate.data.sources.base import Source
@@ -19,7 +19,8 @@ ELEMENT = 1 << 16  # bytes, as a guess: workers are worth it for anything but a 
 
 
 class TorchSource(Source):
-    """The elements of a map-style or iterable dataset, as plain values."""
+    """The elements of a map-style or iterable dataset: dictionaries as rows, others as plain
+    values."""
 
     name = "Torch"
 
@@ -66,10 +67,10 @@ class Shared:
 def _items(shared: Shared, start: int, stop: int) -> Iterator[Block]:
     dataset = shared.get()
     if stop > start:
-        yield plain_block([dataset[number] for number in range(start, stop)])
+        yield block_of_rows([dataset[number] for number in range(start, stop)])
 
 
 def _stream(shared: Shared) -> Iterator[Block]:
     elements = iter(shared.get())
     while rows := list(islice(elements, ROWS_PER_BLOCK)):
-        yield plain_block(rows)
+        yield block_of_rows(rows)

@@ -31,6 +31,7 @@ from skate.engine.local.session import remove_tree
 # driver -> server
 FORK = 0  # worker number; with descriptors: settings, hub socket, stdout, stderr
 KILL = 1  # worker number
+IMPORT = 2  # names of modules that later workers should find imported
 # server -> driver
 READY = 0  # module names that could not be imported
 FORKED = 1  # worker number, pid
@@ -101,7 +102,7 @@ class _Server:
         while True:
             ready = poller.poll(_IDLE_MILLISECONDS if self._later else None)
             if not ready:
-                _preload([self._later.pop(0)])
+                self._import([self._later.pop(0)])
             for fd, _ in ready:
                 if fd == self._child_signal:
                     os.read(fd, 4096)
@@ -117,7 +118,9 @@ class _Server:
         if not data:
             return False
         operation, number = marshal.loads(data)
-        if operation == FORK:
+        if operation == IMPORT:
+            self._import(number)
+        elif operation == FORK:
             details, *rest = fds
             settings = marshal.loads(os.pread(details, os.fstat(details).st_size, 0))
             os.close(details)
@@ -125,6 +128,12 @@ class _Server:
         elif operation == KILL and number in self._workers:
             _kill_group(self._workers[number])
         return True
+
+    def _import(self, names: list[str]) -> None:
+        try:
+            _preload(names)
+        except _Unforkable:
+            os._exit(1)  # the driver starts another one, which leaves that module out
 
     def _fork(self, number: int, settings: dict[str, Any], fds: list[int]) -> None:
         try:

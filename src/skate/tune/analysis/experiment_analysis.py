@@ -50,6 +50,7 @@ class ExperimentAnalysis:
                 f"storage_path/name, has a file {STATE_FILE}"
             )
         self.trials = trials_of(self._storage, stub=True) if trials is None else trials
+        self.interrupted = False
         self._dataframes: dict[str, Any] | None = None
 
     @property

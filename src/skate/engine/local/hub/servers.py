@@ -78,6 +78,17 @@ class ForkServer:
             self.control.setblocking(False)
             os.close(details)
 
+    def also_import(self, names: list[str]) -> None:
+        """What came into use since the server started. Importing everything anew in another one
+        would take as long as the first time."""
+        new = [name for name in names if name not in self.preload]
+        if new:
+            self.preload += new
+            try:
+                self.control.send(marshal.dumps((forkserver.IMPORT, new)))
+            except OSError:  # it is gone, as the hub will notice
+                pass
+
     def kill(self, worker: Worker) -> None:
         """End a worker whose pid is not known here yet."""
         try:
@@ -182,14 +193,12 @@ class Servers:
         soon = [name for module in used for name in _IMPORTED_LATER.get(module, ())]
         modules = list(dict.fromkeys([*self._asked_preload, *used, *soon]))
         later = [name for module in used for name in _IMPORTED_WHEN_IDLE.get(module, ())]
-        if modules and self._outdated([*modules, *later]):
+        if not modules:
+            return
+        if self._warm is None or self._warm.dead:
             self._warm = self._start(modules, later)
-
-    def _outdated(self, modules: list[str]) -> bool:
-        warm = self._warm
-        if warm is None or warm.dead:
-            return True
-        return not set(modules) <= set(warm.preload)
+        else:
+            self._warm.also_import([*modules, *later])
 
     def _start(self, preload: list[str], later: list[str] | None = None) -> ForkServer:
         server = ForkServer(self._session_dirs, preload, later)

@@ -1,0 +1,182 @@
+"""What goes wrong around trials: it costs whom it concerns, and never the search."""
+
+import os
+import signal
+import time
+
+import pytest
+
+import skate
+from skate import tune
+from skate.tune.execution import worker as process
+from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE
+from skate.tune.execution.session import Task
+from skate.tune.schedulers import FIFOScheduler, PopulationBasedTraining
+from tests.tune.test_run import Counter, last
+
+
+class Pausing(FIFOScheduler):
+    """Pauses each trial once."""
+
+    def __init__(self):
+        super().__init__()
+        self.paused = set()
+
+    def on_trial_result(self, tune_controller, trial, result):
+        new = trial.trial_id not in self.paused
+        self.paused.add(trial.trial_id)
+        return self.PAUSE if new else self.CONTINUE
+
+
+class TestHalting:
+    """Of one trial in a worker, without a driver."""
+
+    @pytest.fixture
+    def worker(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(process, "_GRACE", 0.2)
+        monkeypatch.setattr(process, "_LONGEST_CALL", 0.1)
+
+        def begun(trainable):
+            from skate._run.context import Whereabouts
+            from skate._run.storage import Storage
+
+            storage = Storage(tmp_path, "trial")
+            place = Whereabouts("experiment", "trial", "t", str(tmp_path), None, storage)
+            made = process.TrialWorker(trainable)
+            assert made.begin(Task("t", {"by": 1}, place, storage)) == [("began", os.getpid())]
+            while made.exchange(GO_ON) == []:
+                pass
+            return made
+
+        return begun
+
+    def test_a_trial_that_does_not_listen_is_stuck(self, worker):
+        ends = []
+
+        def deaf(config):
+            while not ends:
+                try:
+                    tune.report(a=1)
+                except BaseException:
+                    pass
+
+        assert worker(deaf).exchange(HALT) == [(process.STUCK,)]
+        ends.append(True)
+
+    def test_the_last_checkpoint_may_take_its_time(self, worker):
+        class Slow(Counter):
+            def save_checkpoint(self, checkpoint_dir):
+                time.sleep(3 * process._GRACE)
+                return {"value": self.value}
+
+            def cleanup(self):
+                time.sleep(3 * process._GRACE)
+
+        items = worker(Slow).exchange(HALT_AND_SAVE)
+        assert items == [("saved", "checkpoint_000000"), (process.ENDED,)]
+
+
+def test_a_search_shares_the_machine(tmp_path):
+    """The resources that somebody else holds are missing for a worker that has been started."""
+
+    @skate.remote(num_cpus=1)
+    class Holder:
+        def ready(self):
+            return True
+
+    def two(config):
+        tune.report(a=1)
+
+    skate.init(num_cpus=2)
+    try:
+        holder = Holder.remote()
+        assert skate.get(holder.ready.remote())
+        analysis = tune.run(two, num_samples=4, storage_path=tmp_path, verbose=0)
+        assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 4
+    finally:
+        skate.shutdown()
+
+
+def test_a_save_that_fails_is_the_failure_of_its_trial(run):
+    class Unsaved(Counter):
+        def save_checkpoint(self, checkpoint_dir):
+            if self.by == 1:
+                raise OSError("the disk is full")
+            return super().save_checkpoint(checkpoint_dir)
+
+    analysis = run(
+        Unsaved, config={"by": tune.grid_search([1, 2])}, stop={"training_iteration": 3},
+        scheduler=Pausing(), raise_on_failed_trial=False,
+    )  # fmt: skip
+    assert [trial.status for trial in analysis.trials] == ["ERROR", "TERMINATED"]
+    assert "the disk is full" in str(analysis.trials[0].get_error())
+
+
+def test_a_population_that_keeps_few_checkpoints(run):
+    analysis = run(
+        Counter, config={"by": tune.grid_search([1, 2, 3, 4])}, stop={"training_iteration": 12},
+        metric="value", mode="max", keep_checkpoints_num=1, checkpoint_freq=1,
+        scheduler=PopulationBasedTraining(
+            time_attr="training_iteration", perturbation_interval=2,
+            hyperparam_mutations={"by": [1, 2, 3, 4]},
+        ),
+    )  # fmt: skip
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 4
+
+
+def test_a_failed_process_is_not_used_again(run):
+    def leaving_traces(config):
+        import skate.tune
+
+        dirty = hasattr(skate.tune, "trace")
+        skate.tune.trace = True
+        tune.report(dirty=dirty)
+        if config["fails"]:
+            raise ValueError("and leaves something behind")
+
+    analysis = run(
+        leaving_traces, config={"fails": tune.grid_search([True, False])},
+        max_concurrent_trials=1, raise_on_failed_trial=False,
+    )  # fmt: skip
+    assert [result["dirty"] for result in last(analysis)] == [False, False]
+
+
+def test_a_failed_instance_is_not_used_again(run):
+    class Breaking(Counter):
+        def setup(self, config):
+            super().setup(config)
+            self.resets = 0
+
+        def reset_config(self, config):
+            self.resets += 1
+            self.by = config["by"]
+            return True
+
+        def step(self):
+            if self.by == 1:
+                raise ValueError("broken")
+            return {**super().step(), "resets": self.resets}
+
+    analysis = run(
+        Breaking, config={"by": tune.grid_search([1, 2])}, stop={"training_iteration": 1},
+        reuse_actors=True, max_concurrent_trials=1, raise_on_failed_trial=False,
+    )  # fmt: skip
+    assert analysis.trials[1].last_result["resets"] == 0
+
+
+def test_a_process_that_dies_between_trials_costs_none(run):
+    class Killer(tune.Callback):
+        """Ends the process of the first trial when it is idle."""
+
+        def on_trial_start(self, iteration, trials, trial, **info):
+            self.pid = int(trial.location.partition("=")[2])
+
+        def on_trial_complete(self, iteration, trials, trial, **info):
+            if trial is trials[0]:
+                os.kill(self.pid, signal.SIGKILL)
+
+    def objective(config):
+        tune.report(a=1)
+
+    analysis = run(objective, num_samples=2, max_concurrent_trials=1, callbacks=[Killer()])
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
