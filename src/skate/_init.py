@@ -232,8 +232,9 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
 
 def _ray_worker() -> Engine | None:
     """The engine of a worker of a Ray cluster, if this process is one."""
-    if "ray._raylet" not in sys.modules:  # `ray` alone may be skate under that name
-        return None
+    raylet = sys.modules.get("ray._raylet")
+    if raylet is None or not raylet.__spec__ or raylet.__spec__.origin is None:
+        return None  # no Ray, or skate under that name, which is in no file
     from skate.engine.ray import RayEngine, inside_worker
 
     return RayEngine() if inside_worker() else None

@@ -124,6 +124,25 @@ def test_the_driver_uses_a_pool_of_processes():
     assert "still works" in run_code(code)
 
 
+def test_an_engine_that_has_ended_closes_nothing_in_forked_children():
+    """The numbers of its descriptors belong to others by then."""
+    code = """
+        import os, skate
+        from skate.engine import installed_engine
+        skate.init(num_cpus=1)
+        ended = installed_engine()
+        skate.shutdown()
+        ends = [end for _ in range(20) for end in os.pipe()]
+        child = os.fork()
+        if child == 0:
+            for end in ends:
+                os.fstat(end)
+            os._exit(7)
+        print("exit code", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert "exit code 7" in run_code(code)
+
+
 def test_nothing_is_left_of_a_killed_driver_although_its_child_lives():
     code = """
         import os, time, skate

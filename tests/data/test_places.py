@@ -109,6 +109,13 @@ class TestWeb:
         with pytest.raises(FileNotFoundError, match=r"no\.csv"):
             skate.data.read_csv(f"{web}/no.csv")
 
+    def test_a_server_that_does_not_answer(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # nobody listens there
+            address = f"http://127.0.0.1:{taken.getsockname()[1]}/x.csv"
+            with pytest.raises(ConnectionError, match=f"cannot reach '{address}': .*refused"):
+                skate.data.read_csv(address)
+
 
 OUT_OF_REACH = """
 import skate.data

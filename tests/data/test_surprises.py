@@ -1,5 +1,7 @@
 """What a newcomer tries first: it works, or the error says what to do instead."""
 
+import pickle
+import threading
 from typing import Any, cast
 
 import numpy as np
@@ -9,8 +11,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+import skate
 import skate.data
+from skate.data import DataContext, iterator
+from skate.data.preprocessors import StandardScaler
+from tests.support import local_only
 
+inline_only = pytest.mark.engines("inline")
 pytestmark = pytest.mark.usefixtures("engine")
 
 
@@ -110,3 +117,162 @@ def test_datasets_do_not_change_with_what_they_were_made_of():
 def test_arguments_of_the_wrong_kind_are_named(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+# -- types that do not fit ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda ds, path: ds.sum("s"), r"cannot compute sum\(s\): column 's' is string"),
+        (lambda ds, path: ds.groupby("s").mean("t").take_all(), "column 't' is numpy.ndarray"),
+        (lambda ds, path: StandardScaler(["s"]).fit(ds), r"mean\(s\): column 's' is string"),
+        (lambda ds, path: ds.sort("t").take_all(), "cannot order rows .* 't' is numpy.ndarray"),
+        (lambda ds, path: ds.sort("mixed").take_all(), "cannot order rows .* 'mixed' is object"),
+        (lambda ds, path: ds.write_csv(path), "column 't' is .* which CSV has no place for"),
+        (
+            lambda ds, path: ds.filter(expr="s > 1").take_all(),
+            r"col\('s'\) is string and 1 is int64; \.cast",
+        ),
+        (lambda ds, path: ds.filter(expr="n + 1").take_all(), "true or false; .* is int64"),
+        (lambda ds, path: ds.write_numpy(path, column="ragged"), "column 'ragged' .* one shape"),
+        (lambda ds, path: skate.data.read_csv(path, parse_dates=["x"]), "unknown .*parse_dates"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(run, message, tmp_path):
+    (tmp_path / "there.csv").write_text("x\n1\n")
+    dataset = skate.data.from_items(
+        [
+            {"t": np.ones(2), "s": "a", "n": 1, "mixed": 1, "ragged": np.ones(2)},
+            {"t": np.ones(2), "s": "b", "n": 2, "mixed": "x", "ragged": np.ones(3)},
+        ]
+    )
+    with pytest.raises(TypeError, match=message):
+        run(dataset, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["there.csv"]
+
+
+def test_the_values_of_partition_folders_are_text(tmp_path):
+    skate.data.from_items([{"a": 1, "b": 2}]).write_parquet(tmp_path, partition_cols=["a"])
+    with pytest.raises(TypeError, match=r"col\('a'\) is string.*Partitioning\(field_types"):
+        skate.data.read_parquet(tmp_path).filter(expr="a == 1").take_all()
+
+
+def test_a_filter_without_columns():
+    assert skate.data.range(2).filter(expr="1 == 1").count() == 2
+    assert skate.data.range(2).filter(expr="1 == 2").count() == 0
+
+
+def test_expressions_can_be_pickled():
+    dataset = skate.data.range(5).filter(expr="id > 1 and id in (1, 3)")
+    assert pickle.loads(pickle.dumps(dataset)).take_all() == [{"id": 3}]
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_leaves_no_files(tmp_path):
+    def fail(row):
+        return {"x": 1 // (row["id"] - 9)}
+
+    dataset = skate.data.range(20, override_num_blocks=20).map(fail)
+    with pytest.raises(ZeroDivisionError):
+        dataset.write_parquet(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@local_only
+def test_the_memory_of_another_process_is_named():
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/surprise/a.csv", b"x\n1\n")
+    dataset = skate.data.read_csv("memory://surprise/a.csv")
+    assert dataset.take_all() == [{"x": 1}]
+    with pytest.raises(FileNotFoundError, match="memory of one process"):
+        dataset.map(lambda row: row).take_all()
+
+
+@pytest.mark.parametrize("kind", ["json", "orc"])
+def test_tensors_are_nested_lists_in(kind, tmp_path):
+    rows = [{"t": np.arange(8).reshape(2, 2, 2) + n} for n in range(3)]
+    getattr(skate.data.from_items(rows), f"write_{kind}")(tmp_path)
+    found = getattr(skate.data, f"read_{kind}")(tmp_path).take_all()
+    assert found == [{"t": row["t"].tolist()} for row in rows]
+
+
+# -- torch --------------------------------------------------------------------------------------
+
+
+def test_dictionaries_of_a_torch_dataset_are_rows():
+    elements = [{"x": torch.full((2,), n), "y": n} for n in range(3)]
+    rows = skate.data.from_torch(elements).take_all()
+    assert [(row["x"].tolist(), row["y"]) for row in rows] == [
+        ([0, 0], 0),
+        ([1, 1], 1),
+        ([2, 2], 2),
+    ]
+
+
+def test_a_collate_function_cannot_change_the_dataset():
+    def clear(batch):
+        return torch.as_tensor(batch["data"]).zero_()
+
+    dataset = skate.data.from_numpy(np.ones((4, 2)))
+    assert sum(b.sum() for b in dataset.iter_torch_batches(batch_size=2, collate_fn=clear)) == 0
+    assert dataset.take_batch(4)["data"].sum() == 8
+
+
+# -- parts that wait for each other -------------------------------------------------------------
+
+
+@inline_only
+def test_parts_that_cannot_be_read_side_by_side(monkeypatch):
+    monkeypatch.setattr(iterator, "PATIENCE", 0.2)
+    first, _ = skate.data.range(10).streaming_split(2, equal=True)
+    read = skate.remote(lambda part: [row["id"] for row in part.iter_rows()])
+    with pytest.raises(RuntimeError, match=r"part 1 .* the inline engine runs one task after"):
+        skate.get(read.remote(first))
+
+
+@inline_only
+def test_a_part_that_is_not_read_is_named(monkeypatch):
+    monkeypatch.setattr(iterator, "PATIENCE", 0.2)
+    warned = threading.Event()
+    texts = []
+
+    def show(text, **options):
+        texts.append(text)
+        warned.set()
+
+    monkeypatch.setattr(iterator.warnings, "warn", show)
+    first, second = skate.data.range(10).streaming_split(2, equal=True)
+    counts = []
+    thread = threading.Thread(target=lambda: counts.append(len(list(first.iter_rows()))))
+    thread.start()
+    assert warned.wait(30)
+    assert len(list(second.iter_rows())) == 5
+    thread.join(30)
+    assert counts == [5]
+    assert texts == ["part 1 of a split in 2 is not read, and others wait for it"]
+
+
+# -- what a dataset says about itself -----------------------------------------------------------
+
+
+def test_stats_before_anything_has_run():
+    assert "nothing has run yet" in skate.data.range(3).stats()
+
+
+def test_explain_shows_the_stages_and_what_is_read(tmp_path, capsys):
+    skate.data.from_items([{"a": n, "b": n} for n in range(4)]).write_parquet(tmp_path)
+    dataset = skate.data.read_parquet(tmp_path).filter(expr="a > 1").select_columns(["b"])
+    dataset.map(lambda row: row).explain()
+    optimised, stages = capsys.readouterr().out.split("Optimised plan")[1].split("Stages")
+    assert "ReadParquet[columns=['b'], filter=(a > 1)]" in optimised
+    assert "ReadParquet->Map(<lambda>) (tasks)" in stages
+
+
+def test_a_misspelt_setting_is_refused():
+    with pytest.raises(AttributeError, match="did you mean 'max_errored_blocks'"):
+        DataContext().max_errored_block = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from skate._run.checkpoint import Checkpoint
 from skate.data.preprocessors import MinMaxScaler
 from skate.predict import BatchPredictor, Predictor, TorchPredictor
 from tests.leftovers import Picture, leftovers_since
+from tests.support import eventually
 
 pytestmark = pytest.mark.leaves("one session for the whole file")
 
@@ -45,8 +47,13 @@ class Times(Predictor):
     ) -> Times:
         return cls(checkpoint.to_dict()["factor"], checkpoint.get_preprocessor(), use_gpu)
 
-    def _predict_pandas(self, data: Any, where: bool = False, **kwargs: Any) -> Any:
+    def _predict_pandas(
+        self, data: Any, where: bool = False, meet: Path | None = None, **kwargs: Any
+    ) -> Any:
         data *= self.factor
+        if meet is not None:  # two processes, before either goes on
+            (meet / str(os.getpid())).touch()
+            eventually(lambda: len(list(meet.iterdir())) == 2)
         if where:
             data = data.assign(
                 pid=os.getpid(), gpu=os.environ["CUDA_VISIBLE_DEVICES"], use_gpu=self.use_gpu
@@ -125,14 +132,15 @@ def test_gpus_of_workers(separate: bool) -> None:
     assert set(result["gpu"]) == {"0"}
 
 
-def test_workers_share_the_batches() -> None:
+def test_workers_share_the_batches(tmp_path: Path) -> None:
     predictor = BatchPredictor.from_checkpoint(Checkpoint.from_dict({"factor": 2}), Times)
     numbers = skate.data.range(200, override_num_blocks=20)
     result = predictor.predict(
-        numbers, min_scoring_workers=2, max_scoring_workers=2, batch_size=10, where=True
-    ).to_pandas()
+        numbers, min_scoring_workers=2, max_scoring_workers=2, batch_size=10, where=True,
+        meet=tmp_path,
+    ).to_pandas()  # fmt: skip
     assert result["id"].tolist() == list(range(0, 400, 2))
-    assert 1 <= result["pid"].nunique() <= 2
+    assert result["pid"].nunique() == 2
     assert os.getpid() not in set(result["pid"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,8 @@ def test_a_result_from_its_folder(trial, tmp_path):
     assert result.metrics["training_iteration"] == 3
     assert result.checkpoint.to_dict() == {"n": 2}
     assert [c.to_dict()["n"] for c, _ in result.best_checkpoints] == [0, 1, 2]
+    assert result.get_best_checkpoint("loss", "max").to_dict() == {"n": 0}
+    result.best_checkpoints.insert(0, (Checkpoint.from_dict({"n": "bad"}), {"loss": math.nan}))
     assert result.get_best_checkpoint("loss", "max").to_dict() == {"n": 0}
     assert list(result.metrics_dataframe["nested/accuracy"]) == [1, 2, 3]
     assert result.plot("loss").get_lines()[0].get_ydata()[0] == 1

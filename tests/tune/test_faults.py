@@ -43,7 +43,7 @@ class TestHalting:
             storage = Storage(tmp_path, "trial")
             place = Whereabouts("experiment", "trial", "t", str(tmp_path), None, storage)
             made = process.TrialWorker(trainable)
-            assert made.begin(Task("t", {"by": 1}, place, storage)) == [("began", os.getpid())]
+            assert made.begin(Task("t", {"by": 1}, place, storage))[0] == ("began", os.getpid())
             while made.exchange(GO_ON) == []:
                 pass
             return made
@@ -60,8 +60,10 @@ class TestHalting:
                 except BaseException:
                     pass
 
-        assert worker(deaf).exchange(HALT) == [(process.STUCK,)]
+        deaf_one = worker(deaf)
+        assert deaf_one.exchange(HALT) == [(process.STUCK,)]
         ends.append(True)
+        assert deaf_one.exchange(HALT) == [(process.ENDED,)]
 
     def test_the_last_checkpoint_may_take_its_time(self, worker):
         class Slow(Counter):
@@ -84,17 +86,31 @@ def test_a_search_shares_the_machine(tmp_path):
         def ready(self):
             return True
 
-    def two(config):
+    def objective(config):
         tune.report(a=1)
 
     skate.init(num_cpus=2)
     try:
         holder = Holder.remote()
         assert skate.get(holder.ready.remote())
-        analysis = tune.run(two, num_samples=4, storage_path=tmp_path, verbose=0)
+        analysis = tune.run(objective, num_samples=4, storage_path=tmp_path, verbose=0)
         assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 4
     finally:
         skate.shutdown()
+
+
+def test_parameters_outlive_a_session(tmp_path):
+    def objective(config, value):
+        tune.report(a=value)
+
+    trainable = tune.with_parameters(objective, value=7)
+    for name in ("first", "second"):
+        skate.init(num_cpus=1)
+        try:
+            analysis = tune.run(trainable, storage_path=tmp_path, name=name, verbose=0)
+        finally:
+            skate.shutdown()
+        assert last(analysis)[0]["a"] == 7
 
 
 def test_a_save_that_fails_is_the_failure_of_its_trial(run):

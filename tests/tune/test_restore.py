@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -14,6 +16,9 @@ import pytest
 
 from skate import tune
 from skate._run.storage import Storage
+from skate.tune.execution import resume
+from skate.tune.execution.state import StateLog
+from skate.tune.experiment import Trial
 from skate.tune.experiment._states import STATE_FILE, trials_of
 
 PROGRAM = """
@@ -218,6 +223,65 @@ class TestRestore:
         analysis, searcher = search(5, True)
         assert len(analysis.trials) == 5
         assert len(searcher._ot_study.trials) == 5
+
+
+def searching(filesystem, samples, resume, **options):
+    """The configurations of a search that learns, in one go or in two."""
+    from skate.tune.search.optuna import OptunaSearch
+
+    analysis = tune.run(
+        quick, config={"x": tune.uniform(0, 1)}, num_samples=samples, metric="loss", mode="min",
+        search_alg=OptunaSearch(seed=1), max_concurrent_trials=1, storage_filesystem=filesystem,
+        storage_path="experiments", resume=resume, verbose=0, **options,
+    )  # fmt: skip
+    return [trial.config["x"] for trial in analysis.trials]
+
+
+def test_a_searcher_goes_on_from_another_file_system(session):
+    import fsspec
+
+    filesystem = fsspec.filesystem("memory")
+    whole = searching(filesystem, 4, None, name="whole")
+    searching(filesystem, 2, None, name="parts")
+    assert searching(filesystem, 4, True, name="parts") == whole
+    filesystem.rm("experiments", recursive=True)
+
+
+def test_skipped_trials_leave_their_place_to_others(session, tmp_path):
+    from skate.tune.search.optuna import OptunaSearch
+
+    options = {
+        "config": {"x": tune.uniform(0, 1)}, "metric": "loss", "mode": "min", "verbose": 0,
+        "max_concurrent_trials": 1, "storage_path": tmp_path, "name": "search",
+    }  # fmt: skip
+    tune.run(quick, num_samples=1, search_alg=OptunaSearch(seed=1), **options)
+    state = tmp_path / "search" / "experiment_state.jsonl"
+    lines = state.read_text().splitlines(keepends=True)
+    state.write_text("".join(line for line in lines if '"progress"' not in line))
+    for saved in (tmp_path / "search").glob("search_gen_state*"):
+        content = pickle.loads(saved.read_bytes())
+        trial_id = json.loads(lines[1])["trial_id"]
+        content["wrappers"][0].update(live_trials={trial_id}, num_unfinished_live_trials=1)
+        saved.write_bytes(pickle.dumps(content))
+    skipping = tune.ResumeConfig(unfinished="skip")
+    analysis = tune.run(
+        quick, num_samples=2, search_alg=OptunaSearch(seed=1), resume_config=skipping, **options
+    )
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
+
+
+def test_a_trial_that_begins_anew_is_unfinished_again(session, tmp_path):
+    run = tune.Tuner(
+        failing, param_space={"x": 1, "flag": str(tmp_path / "flag")},
+        run_config=tune.RunConfig(storage_path=tmp_path, name="search"),
+    ).fit()  # fmt: skip
+    assert run.num_errors == 1
+    storage = Storage(tmp_path, "search")
+    (trial,) = trials_of(storage)
+    resume._prepare(trial, tune.ResumeConfig(errored="restart"), StateLog(storage))
+    (again,) = trials_of(storage)  # as after a kill at this moment
+    assert again.status == Trial.PENDING
+    assert again.last_result == {}
 
 
 def test_memory_as_storage(session):

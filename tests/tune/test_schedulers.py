@@ -5,6 +5,8 @@ import json
 import pytest
 
 from skate import tune
+from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoints import Kept
 from skate.tune.experiment import Trial
 from skate.tune.schedulers import (
     PB2,
@@ -124,6 +126,17 @@ class TestMedian:
         assert control.report(bad, training_iteration=1, acc=1) == CONTINUE
         assert control.report(bad, training_iteration=2, acc=1) == STOP
 
+    def test_a_result_that_is_no_number_is_passed_over(self, controller):
+        control = controller(
+            MedianStoppingRule(
+                "training_iteration", "acc", "max", grace_period=1, min_samples_required=1
+            )
+        )
+        good, bad = control.add("a"), control.add("b")
+        for t, value in enumerate((9, float("nan"), 9), start=1):
+            control.report(good, training_iteration=t, acc=value)
+        assert control.report(bad, training_iteration=3, acc=1) == STOP
+
     def test_soft_stops_are_pauses_and_once_only(self, controller):
         control = controller(
             MedianStoppingRule(
@@ -198,6 +211,17 @@ class TestHyperBand:
         # nobody else comes: what there is of the bracket goes on
         assert control.scheduler.choose_trial_to_run(control) in (first, second)
 
+    def test_bohb_halves_no_bracket_that_is_not_filled(self, controller):
+        control = self.make(controller, HyperBandForBOHB)
+        good, bad, failed = (control.add(name) for name in "abc")
+        assert control.report(good, training_iteration=1, score=3) == PAUSE
+        assert control.report(bad, training_iteration=1, score=2) == PAUSE
+        failed.set_status(Trial.ERROR)
+        control.scheduler.on_trial_error(control, failed)
+        assert (good.status, bad.status) == (Trial.PAUSED, Trial.PAUSED)
+        assert control.scheduler.state()["num_stopped"] == 0
+        assert not control.scheduler._bracket_of["a"].ready
+
 
 class TestPBT:
     def make(self, controller, **options):
@@ -229,6 +253,19 @@ class TestPBT:
         row = json.loads((tmp_path / "experiment" / "pbt_policy_t0.txt").read_text())
         assert row[4:] == [{"lr": 0.4}, {"lr": worst.config["lr"]}]
 
+    def test_the_newest_checkpoint_is_taken(self, controller):
+        control = self.make(controller)
+        worst, best = self.population(control, 2)
+        worst.set_status(Trial.RUNNING)
+        control.report(worst, training_iteration=1, score=0)
+        control.report(best, training_iteration=2, score=1)
+        control.report(worst, training_iteration=2, score=0)
+        control.report(best, training_iteration=4, score=2)
+        assert control.saved == ["t1"]
+        best.on_checkpoint(Kept(Checkpoint("newer"), {"training_iteration": 5}))
+        control.report(worst, training_iteration=4, score=0)
+        assert worst.adopted == "newer"
+
     def test_with_others_waiting_trials_take_turns(self, controller):
         control = self.make(controller)
         first, second = self.population(control, 2)
@@ -244,6 +281,12 @@ class TestPBT:
         assert control.report(trials[-1], training_iteration=2, score=9) == PAUSE
         assert control.scheduler._num_perturbations == 1
         assert trials[0].adopted == "checkpoint of t3"
+
+    def test_missing_parts_of_nested_parameters_are_drawn(self, controller):
+        control = self.make(controller, hyperparam_mutations={"n": {"a": [1, 2], "m": [3]}})
+        trial = control.add("a", n={"a": 1})
+        assert trial.config == {"n": {"a": 1, "m": 3}}
+        assert trial.evaluated_params == {"n/m": 3}
 
     def test_missing_parameters_are_drawn(self, controller):
         control = self.make(controller, hyperparam_mutations={"lr": [1, 2], "n": {"m": [3]}})
@@ -333,6 +376,21 @@ class TestResources:
         assert control.report(first, training_iteration=2) == CONTINUE
         second.set_status(Trial.TERMINATED)
         assert control.report(first, training_iteration=3) == PAUSE
+
+    def test_names_of_resources(self):
+        allocate = DistributeResources(
+            increase_by={"cpu": 1, "license": 1}, reserve_resources={"cpu": 1}
+        )
+        assert allocate.increase_by == {"CPU": 1, "license": 1}
+        assert allocate.reserve_resources == {"CPU": 1}
+
+    def test_schedulers_do_not_share_what_they_are_told(self, controller):
+        best = AsyncHyperBandScheduler("training_iteration", "loss", "min")
+        first = ResourceChangingScheduler(best)
+        second = ResourceChangingScheduler()
+        control = controller(first)
+        control.report(control.add("a"), training_iteration=1, loss=1)
+        assert (first._allocate.metric, second._allocate.metric) == ("loss", None)
 
     def test_as_bundles_and_within_limits(self, controller):
         allocate = DistributeResources(

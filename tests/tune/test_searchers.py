@@ -9,6 +9,7 @@ from skate.tune.search import ConcurrencyLimiter, Repeater, Searcher, create_sea
 from skate.tune.search.bayesopt import BayesOptSearch
 from skate.tune.search.hyperopt import HyperOptSearch
 from skate.tune.search.optuna import OptunaSearch
+from skate.tune.search.search_generator import SearchGenerator
 
 SPACE = {"x": tune.uniform(0, 10), "n": {"y": tune.uniform(-1, 1)}, "constant": 5}
 
@@ -213,6 +214,38 @@ class Counting(Searcher):
         self.heard[trial_id] = (result, error)
 
 
+class Pausable(Counting):
+    """Wants to know who waits."""
+
+    def __init__(self):
+        super().__init__()
+        self.events = []
+
+    def on_pause(self, trial_id):
+        self.events.append(f"pause {trial_id}")
+
+    def on_unpause(self, trial_id):
+        self.events.append(f"unpause {trial_id}")
+
+
+@pytest.mark.parametrize("make", [optuna, bayesopt])
+def test_lists_of_the_space_stay_lists(make, tmp_path):
+    space = {"layers": [tune.uniform(1, 2), 5, {"size": tune.uniform(3, 4)}], "pair": (1, 2)}
+    searcher = make(metric="loss", mode="min")
+    searcher.set_search_properties(None, None, space)
+    search = SearchGenerator(searcher)
+    search.add_configurations(
+        tune.Experiment("e", lambda config: 1, config=space, storage_path=tmp_path)
+    )
+    config = search.next_trial().config
+    first, second, third = config["layers"]
+    assert 1 <= first <= 2
+    assert second == 5
+    assert 3 <= third["size"] <= 4
+    assert config["pair"] == (1, 2)
+    searcher.add_evaluated_point(config, 0.5)
+
+
 class TestWrappers:
     def test_a_limit(self):
         limited = ConcurrencyLimiter(Counting(), max_concurrent=2)
@@ -220,8 +253,17 @@ class TestWrappers:
         limited.on_trial_complete("a", {"loss": 1})
         assert limited.suggest("c") == {"x": 2}
         assert limited.metric == "loss"
-        limited.on_pause("c")
-        assert limited.suggest("d") is not None
+
+    def test_a_paused_trial_is_not_forgotten(self):
+        limited = ConcurrencyLimiter(Repeater(Pausable(), repeat=1), max_concurrent=1)
+        limited.suggest("a")
+        limited.on_pause("a")
+        assert limited.suggest("b") is None
+        limited.on_unpause("a")
+        limited.on_trial_complete("a", {"loss": 1})
+        inner = limited.searcher.searcher
+        assert inner.events == ["pause a", "unpause a"]
+        assert set(inner.heard) == {"a"}
 
     def test_batches_are_told_together(self):
         limited = ConcurrencyLimiter(Counting(), max_concurrent=2, batch=True)

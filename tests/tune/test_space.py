@@ -229,3 +229,27 @@ class TestBasicVariants:
         assert not search.is_finished()
         search.on_trial_complete(trials[0].trial_id)
         assert search.next_trial() is not None
+
+
+def test_a_generator_can_be_used_for_another_search(tmp_path):
+    search = tune.search.BasicVariantGenerator()
+    for values in ([1, 2], [3]):
+        space = {"x": tune.grid_search(values)}
+        search.add_configurations(
+            tune.Experiment("e", lambda config: 1, config=space, storage_path=tmp_path)
+        )
+        trials = list(iter(search.next_trial, None))
+        assert [trial.config["x"] for trial in trials] == values
+        assert search.total_samples == len(values)
+
+
+def test_no_two_trials_share_a_folder(tmp_path):
+    experiment = tune.Experiment(
+        "e", lambda config: 1, num_samples=2, storage_path=tmp_path,
+        trial_dirname_creator=lambda trial: "same",
+    )  # fmt: skip
+    search = tune.search.BasicVariantGenerator()
+    search.add_configurations(experiment)
+    first, second = iter(search.next_trial, None)
+    assert first.dirname == "same"
+    assert second.dirname == f"same_{second.trial_id}"

@@ -83,6 +83,12 @@ def flatten(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
+def numbers_in(record: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The numbers of a record, nested names joined by slashes."""
+    pairs = ((name, plain(value)) for name, value in flatten(record))
+    return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]
+
+
 def lookup(record: Mapping[str, Any], name: str, default: Any = None) -> Any:
     """A value by its name, of which `a/b` may mean nested dicts."""
     if name in record:

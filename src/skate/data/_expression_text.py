@@ -59,5 +59,7 @@ def _compared(node: Any, text: str) -> Expr:
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "Add": o.add, "Sub": o.sub, "Mult": o.mul, "Div": o.truediv, "FloorDiv": o.floordiv,
     "Mod": o.mod, "Pow": o.pow, "BitAnd": o.and_, "BitOr": o.or_,
-    "Gt": o.gt, "GtE": o.ge, "Lt": o.lt, "LtE": o.le, "Eq": o.eq, "NotEq": o.ne,
+    # As methods: Python itself would ask a literal on the right first, and turn them around.
+    "Gt": Expr.__gt__, "GtE": Expr.__ge__, "Lt": Expr.__lt__, "LtE": Expr.__le__,
+    "Eq": Expr.__eq__, "NotEq": Expr.__ne__,
 }  # fmt: skip

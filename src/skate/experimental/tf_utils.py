@@ -131,10 +131,10 @@ def _unknown_names(unknown: list[str], known: list[str]) -> str:
     text = f"no variables are named {unknown} here; there are {known}. "
     if {_without_number(name) for name in unknown} & {_without_number(name) for name in known}:
         text += (
-            "Names that differ by a number only come from two networks in one graph: TensorFlow "
-            "adds numbers to tell them apart. Build each network in a graph of its own (`with "
-            "tf.Graph().as_default():`), or in an actor of its own, or use get_flat and set_flat, "
-            "which go by order. "
+            "Names that differ by a number only come from two networks in one process: TensorFlow "
+            "adds numbers to tell them apart. Build each network in an actor of its own, after "
+            "tf.keras.backend.clear_session(), or, if it has a session, in a graph of its own "
+            "(`with tf.Graph().as_default():`); or use get_flat and set_flat, which go by order. "
         )
     return text + "Nothing was set."
 

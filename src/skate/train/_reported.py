@@ -38,7 +38,8 @@ def get_all_reported_checkpoints(
     consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
     timeout_s: float | None = None,
 ) -> list[ReportedCheckpoint]:
-    """All checkpoints of this run that were kept, in the order of their reports."""
+    """All checkpoints of this run that were kept, in the order of their reports. All of them are
+    there at once, so `timeout_s` never passes."""
     storage = current("get_all_reported_checkpoints()").whereabouts.storage
     found = recorded_checkpoints(storage, storage.lines(RESULT_FILE))
     return [ReportedCheckpoint(kept.checkpoint, kept.metrics) for kept in found]

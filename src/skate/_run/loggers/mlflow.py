@@ -7,7 +7,7 @@ from typing import Any
 from skate._imports import try_import
 from skate._run.loggers.base import LoggerCallback
 from skate._run.session import current, in_session
-from skate._run.values import flatten, plain
+from skate._run.values import flatten, numbers_in
 
 
 class MLflowLoggerCallback(LoggerCallback):
@@ -60,7 +60,7 @@ class MLflowLoggerCallback(LoggerCallback):
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         step = result.get("timesteps_total") or result.get("training_iteration") or iteration
         own = {name: value for name, value in result.items() if name != "config"}
-        for name, value in _numbers(own):
+        for name, value in numbers_in(own):
             self._client.log_metric(self._runs[trial.trial_id], name, value, step=step)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
@@ -70,11 +70,6 @@ class MLflowLoggerCallback(LoggerCallback):
         if self.save_artifact:
             self._client.log_artifacts(run, trial.local_path)
         self._client.set_terminated(run, "FAILED" if failed else "FINISHED")
-
-
-def _numbers(result: dict[str, Any]) -> list[tuple[str, float]]:
-    pairs = ((name, plain(value)) for name, value in flatten(result))
-    return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]
 
 
 def _authorise(token: str | None) -> None:

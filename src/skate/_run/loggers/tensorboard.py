@@ -16,7 +16,7 @@ from typing import Any
 
 from skate._records import record_of
 from skate._run.loggers.files import FileLoggerCallback
-from skate._run.values import flatten, plain
+from skate._run.values import numbers_in
 
 _UNSHOWN = {"config", "pid", "timestamp", "done", "date", "time_total_s", "trial_id", "hostname"}
 
@@ -33,7 +33,7 @@ class TBXLoggerCallback(FileLoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         shown = {name: value for name, value in result.items() if name not in _UNSHOWN}
-        numbers = [(f"ray/tune/{name}", n) for name, n in _numbers(shown)]
+        numbers = [(f"ray/tune/{name}", n) for name, n in numbers_in(shown)]
         if not numbers:
             return
         place = self._files.get(trial.trial_id)
@@ -51,11 +51,6 @@ class TBXLoggerCallback(FileLoggerCallback):
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         super().log_trial_end(trial, failed)
         self._files.pop(trial.trial_id, None)
-
-
-def _numbers(result: dict[str, Any]) -> list[tuple[str, float]]:
-    pairs = ((name, plain(value)) for name, value in flatten(result))
-    return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]
 
 
 def _new_file(folder: str) -> str:

@@ -16,7 +16,8 @@ _LEFT_OUT = {"config", "pid", "hostname", "node_ip", "date", "done", "trial_id",
 
 class WandbLoggerCallback(LoggerCallback):
     """Results go to W&B; `kwargs` to `wandb.init`. With `upload_checkpoints` (an older name is
-    `save_checkpoints`) checkpoints do too."""
+    `save_checkpoints`) checkpoints do too. W&B uploads on its own time, and the end of a trial
+    waits for that, so `upload_timeout` is not needed."""
 
     def __init__(
         self,

@@ -482,6 +482,7 @@ class LocalEngine(Objects, Asking):
             self.store.close()
             self.output.close()
             self.session.remove()
+        _engines.discard(self)  # its descriptors have other owners by the time of a fork
 
     def forsake(self) -> None:
         """This is a forked child of the driver: the engine is the parent's, its sockets too."""

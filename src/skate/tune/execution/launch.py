@@ -178,7 +178,10 @@ def make_scheduler(given: Any) -> TrialScheduler:
 
 
 def _hand_over_properties(
-    search_alg: SearchAlgorithm, scheduler: TrialScheduler, settings: Settings, experiment: Experiment
+    search_alg: SearchAlgorithm,
+    scheduler: TrialScheduler,
+    settings: Settings,
+    experiment: Experiment,
 ) -> None:
     metric, mode = settings.metric, settings.mode
     config, spec = experiment.spec["config"], experiment.public_spec

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.experiment._states import trials_of
 from skate.tune.experiment.trial import Trial
+from skate.tune.search._files import write_atomically
 from skate.tune.search.basic_variant import BasicVariantGenerator
 from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.tune_config import ResumeConfig
 
 if TYPE_CHECKING:
+    from skate._run.storage import Storage
     from skate.tune.execution.controller import TuneController
     from skate.tune.execution.state import StateLog
     from skate.tune.experiment.experiment import Experiment
@@ -47,6 +50,7 @@ def _equip(trial: Trial, experiment: Experiment) -> None:
     trial.log_to_file = options["log_to_file"]
     trial.export_formats = options["export_formats"] or []
     trial.storage.delete_drafts()
+    experiment.note_dirname(trial)
 
 
 def _prepare(trial: Trial, resume: ResumeConfig, log: StateLog) -> None:
@@ -59,11 +63,12 @@ def _prepare(trial: Trial, resume: ResumeConfig, log: StateLog) -> None:
             trial.status = Trial.TERMINATED
         return
     if wanted is _Type.RESTART:
-        trial.forget_checkpoints()
+        trial.begin_anew()
         log.reset(trial)
     trial.status = Trial.PENDING
     trial.error = None
     trial.num_failures_after_restore = 0
+    log.progress(trial)
 
 
 def _restore_search(
@@ -74,7 +79,7 @@ def _restore_search(
             prefix = trials[0].trial_id.rpartition("_")[0]
             search_alg.set_state({"made": len(trials), "uuid_prefix": f"{prefix}_"})
         return
-    folder = experiment.storage.local_path
+    folder = _with_states(experiment.storage)
     if search_alg.has_checkpoint(folder):
         search_alg.restore_from_dir(folder)
     if isinstance(search_alg, SearchGenerator):
@@ -84,12 +89,22 @@ def _restore_search(
         search_alg._finished = False
 
 
+def _with_states(storage: Storage) -> str:
+    """A folder of this machine with what searchers have saved."""
+    folder = storage.local_path
+    if not storage.is_local:
+        for name in storage.names():
+            if name.endswith(".pkl"):
+                write_atomically(os.path.join(folder, name), storage.read(name))
+    return folder
+
+
 def _teach(search_alg: SearchGenerator, known: list[Trial], unknown: list[Trial]) -> None:
     """What came of the trials after the searcher's state was saved."""
     for trial in known:
         if trial.is_finished():
             search_alg.on_trial_complete(
-                trial.trial_id, result=trial.last_result, error=trial.status == Trial.ERROR
+                trial.trial_id, result=trial.last_result or None, error=trial.status == Trial.ERROR
             )
     metric: Any = search_alg.metric
     for trial in unknown:

@@ -22,7 +22,7 @@ _PATIENCE = 1.0  # seconds between looks at the clock while nothing comes
 _NOTHING_TO_DO = 0.01
 
 
-class _SaveFailed(Exception):
+class _SaveError(Exception):
     """A checkpoint that a scheduler asked for failed, and with it the trial."""
 
     def __init__(self, error: Exception) -> None:
@@ -145,7 +145,7 @@ class Runner:
                     return
                 if verdict == GO_ON:
                     verdict = self._on_item(worker, trial, item)
-        except _SaveFailed as failure:
+        except _SaveError as failure:
             self._on_error(worker, trial, failure.error)
             return
         if verdict == GO_ON and trial.trial_id in self._halting:
@@ -191,7 +191,7 @@ class Runner:
             try:
                 items = skate.get(worker.actor.exchange.remote(SAVE))
             except Exception as error:
-                raise _SaveFailed(error) from error
+                raise _SaveError(error) from error
             for item in items:
                 if item[0] == "saved":
                     name: str | None = item[1]

@@ -102,7 +102,7 @@ def _apply(trial: Trial, kind: str, record: Mapping[str, Any]) -> None:
     elif kind == "checkpoint":
         _take_checkpoint(trial, record)
     elif kind == "reset":
-        trial.forget_checkpoints()
+        trial.begin_anew()
 
 
 def _take_checkpoint(trial: Trial, record: Mapping[str, Any]) -> None:

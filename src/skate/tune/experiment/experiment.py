@@ -67,6 +67,7 @@ class Experiment:
         self._export_formats = export_formats
         self._max_failures = max_failures
         self._restore = restore
+        self._dirnames: set[str] = set()
         self.spec: dict[str, Any] = {
             "run": self.run_identifier,
             "stop": stop if stop is not None else {},
@@ -99,7 +100,7 @@ class Experiment:
     ) -> Trial:
         """A trial of this experiment."""
         name_creator, dirname_creator = self._creators
-        return Trial(
+        trial = Trial(
             self.run_identifier,
             config=config,
             trial_id=trial_id,
@@ -110,6 +111,14 @@ class Experiment:
             restore_path=self._restore,
             **self.trial_options(config),
         )
+        if trial.custom_dirname in self._dirnames:
+            trial.custom_dirname = f"{trial.custom_dirname}_{trial_id}"
+        self.note_dirname(trial)
+        return trial
+
+    def note_dirname(self, trial: Trial) -> None:
+        """No other trial may have its folder."""
+        self._dirnames.add(trial.dirname)
 
     def trial_options(self, config: dict[str, Any]) -> dict[str, Any]:
         """What is the same for all trials, and the resources for this configuration."""

@@ -361,8 +361,10 @@ class Trial:
     def on_restore(self) -> None:
         """It goes on from its checkpoint."""
 
-    def forget_checkpoints(self) -> None:
-        """Begin from the start."""
+    def begin_anew(self) -> None:
+        """Without what it has come to so far."""
+        self._last_result = {}
+        self._courses = Courses()
         self.checkpoints = CheckpointManager(self.checkpoint_config)
         self._adopted = None
 

@@ -75,6 +75,18 @@ def draw(space: Any) -> Any:
     return random.choice(space)
 
 
+def fill(config: dict[str, Any], mutations: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw what the configuration does not have; these values by names as "layer/size"."""
+    drawn: dict[str, Any] = {}
+    for key, space in mutations.items():
+        if key not in config:
+            drawn[key] = config[key] = draw(space)
+        elif isinstance(space, Mapping):
+            inner = fill(config[key], space)
+            drawn.update({f"{key}/{name}": value for name, value in inner.items()})
+    return drawn
+
+
 def perturbed_tag(tag: str, config: Mapping[str, Any], names: Any) -> str:
     """The tag of a trial whose configuration was changed."""
     changed = {("config", name): config[name] for name in names if name in config}

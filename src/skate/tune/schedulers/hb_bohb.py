@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.tune.schedulers.hyperband import HyperBandScheduler
+from skate.tune.schedulers.hyperband import Bracket, HyperBandScheduler
 from skate.tune.schedulers.trial_scheduler import PAUSED, RUNNING, TrialScheduler
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ class HyperBandForBOHB(HyperBandScheduler):
         if action == TrialScheduler.PAUSE:
             _tell(tune_controller, "on_pause", trial)
         return action
+
+    def _is_complete(self, bracket: Bracket) -> bool:
+        return bracket.filled()
 
     def _on_unpause(self, tune_controller: Any, trial: Trial) -> None:
         _tell(tune_controller, "on_unpause", trial)

@@ -143,8 +143,13 @@ class HyperBandScheduler(FIFOScheduler):
             return
         bracket.forget(trial)
         # whoever was waiting for this one need not wait any more
-        if bracket.trials() and not bracket.being_processed and bracket.round_done():
+        waiting = bracket.trials() and not bracket.being_processed and bracket.round_done()
+        if waiting and self._is_complete(bracket):
             self._process(tune_controller, bracket, None)
+
+    def _is_complete(self, bracket: Bracket) -> bool:
+        """Whether no more trials will join it."""
+        return True
 
     def on_trial_complete(
         self, tune_controller: Any, trial: Trial, result: dict[str, Any]

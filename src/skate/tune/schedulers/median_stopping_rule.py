@@ -104,6 +104,8 @@ class _History:
 
     def add(self, time: float, score: float, since: float) -> None:
         self.last_time = time
+        if math.isnan(score):
+            return
         self.best = max(self.best, score)
         if time >= since:
             self._times.append(time)

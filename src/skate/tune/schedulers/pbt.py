@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.values import to_json
 from skate.tune.error import TuneError
-from skate.tune.schedulers._explore import draw, explore, mutated_part, perturbed_tag
+from skate.tune.schedulers._explore import explore, fill, mutated_part, perturbed_tag
 from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, FIFOScheduler, TrialScheduler
 from skate.tune.search.sample import Domain, Function
 from skate.tune.search.search_generator import SearchGenerator
@@ -87,10 +87,8 @@ class PopulationBasedTraining(FIFOScheduler):
         self._fill_config(trial)
 
     def _fill_config(self, trial: Trial) -> None:
-        for key, space in self._hyperparam_mutations.items():
-            if key not in trial.config:
-                trial.config[key] = draw(space)
-                trial.evaluated_params[key] = trial.config[key]
+        drawn = fill(trial.config, self._hyperparam_mutations)
+        trial.evaluated_params.update(drawn)
 
     # -- results -----------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
 Bundle = dict[str, float]
+
+
+def _named(resources: Bundle | None) -> Bundle:
+    """ "cpu" and "gpu" by the names that bundles have."""
+    names = {"cpu": "CPU", "gpu": "GPU"}
+    return {names.get(name, name): amount for name, amount in (resources or {}).items()}
 
 
 class DistributeResources:
@@ -36,9 +43,9 @@ class DistributeResources:
         reserve_resources: Bundle | None = None,
     ) -> None:
         self.add_bundles = add_bundles
-        self.increase_by = {k.upper(): v for k, v in (increase_by or {}).items()}
+        self.increase_by = _named(increase_by)
         self.increase_by_times = increase_by_times
-        self.reserve_resources = reserve_resources or {}
+        self.reserve_resources = _named(reserve_resources)
 
     def __call__(
         self, tune_controller: Any, trial: Trial, result: dict[str, Any], scheduler: Any
@@ -143,7 +150,8 @@ class ResourceChangingScheduler(TrialScheduler):
                 "without a resources_allocation_function no trial's resources change",
                 stacklevel=2,
             )
-        self._allocate: Any = resources_allocation_function
+        # a copy, for it is told the metric, and the default is one for all
+        self._allocate: Any = copy.copy(resources_allocation_function)
         self._base = base_scheduler or FIFOScheduler()
         self._base_trial_resources: PlacementGroupFactory | None = None
         self._changes: dict[str, tuple[Trial, PlacementGroupFactory]] = {}

@@ -27,6 +27,7 @@ class _Parameters:
     def __init__(self, values: dict[str, Any]) -> None:
         self._values: dict[str, Any] | None = values
         self._refs: dict[str, Any] | None = None
+        self._session: str | None = None  # the one that the references belong to
 
     def get(self) -> dict[str, Any]:
         import skate
@@ -40,11 +41,12 @@ class _Parameters:
         import skate
 
         if not skate.is_initialized():  # written to a file, for a program to come
-            return {"_values": self._values, "_refs": None}
-        if self._refs is None:
-            values = self._values or {}
-            self._refs = {name: skate.put(value) for name, value in values.items()}
-        return {"_values": None, "_refs": self._refs}
+            return {"_values": self._values, "_refs": None, "_session": None}
+        session = skate.get_runtime_context().get_session_name()
+        if self._refs is None or session != self._session:
+            self._refs = {name: skate.put(value) for name, value in self.get().items()}
+            self._session = session
+        return {"_values": None, "_refs": self._refs, "_session": session}
 
 
 def with_parameters(trainable: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate.engine.local import forkserver
@@ -35,6 +35,7 @@ _IMPORTED_LATER = {
 }
 # The same, but as slow as the module itself: the first workers should not have to wait for it.
 _IMPORTED_WHEN_IDLE = {"skate.train.torch": ("torch._dynamo",)}  # for DistributedDataParallel
+_SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it
 _PATIENCE = 1.0  # seconds for a server that is to end
 WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server
 
@@ -45,7 +46,7 @@ class ForkServer:
     def __init__(
         self, session_dirs: list[str], preload: list[str], later: list[str] | None = None
     ) -> None:
-        self.preload = [*preload, *(later or [])]
+        self.preload = list(preload)
         self.ready = False
         self.dead = False
         self.workers: dict[int, Worker] = {}
@@ -170,11 +171,12 @@ class Servers:
     def choose(self, wants: Callable[[list[str]], bool]) -> ForkServer:
         """The server to fork from. `wants(modules)`: does the work use any of these?
 
-        Work that needs what is slow to import waits for the warm server (importing it in several
-        workers side by side takes longer). Other work uses it only when it is ready.
+        Work that needs what is slow to import waits until the warm server has that (importing it
+        in several workers side by side takes longer). Other work uses it only when it is ready.
         """
-        if wants([*self._asked_preload, *_in_use(_SLOW)]):
-            self.warm_up()
+        needed = [name for name in (*self._asked_preload, *_in_use(_SLOW)) if wants([name])]
+        if needed:
+            self.warm_up(needed)
             assert self._warm is not None
             return self._warm
         if self._warm is not None and self._warm.ready and not self._warm.dead:
@@ -187,18 +189,23 @@ class Servers:
         """Whether this process uses something that takes long to import."""
         return bool(self._asked_preload or _in_use(_SLOW))
 
-    def warm_up(self) -> None:
-        """Have a warm server with all that this process uses now."""
-        used = _in_use(_QUICK + _SLOW)
-        soon = [name for module in used for name in _IMPORTED_LATER.get(module, ())]
-        modules = list(dict.fromkeys([*self._asked_preload, *used, *soon]))
-        later = [name for module in used for name in _IMPORTED_WHEN_IDLE.get(module, ())]
+    def warm_up(self, needed: Sequence[str] | None = None) -> None:
+        """Have a warm server with what is needed (by default nearly all that this process uses
+        now); it imports the rest when it is idle."""
+        slow = _in_use(_SLOW)
+        if needed is None:
+            needed = [*self._asked_preload, *(name for name in slow if name not in _SLOWEST)]
+        at_once = [*_in_use(_QUICK), *needed]
+        at_once += [name for module in needed for name in _IMPORTED_LATER.get(module, ())]
+        modules = list(dict.fromkeys(at_once))
+        idle = [name for module in slow for name in _IMPORTED_WHEN_IDLE.get(module, ())]
+        later = [name for name in (*slow, *idle) if name not in modules]
         if not modules:
             return
         if self._warm is None or self._warm.dead:
             self._warm = self._start(modules, later)
         else:
-            self._warm.also_import([*modules, *later])
+            self._warm.also_import(modules)
 
     def _start(self, preload: list[str], later: list[str] | None = None) -> ForkServer:
         server = ForkServer(self._session_dirs, preload, later)
