@@ -161,7 +161,7 @@ class Coordinator:
     async def stats(self) -> str:
         return self._dataset.stats()
 
-    async def next(self, number: int, epoch: int, process: int | None) -> Block | None:
+    async def next(self, number: int, epoch: int, process: int | None = None) -> Block | None:
         """The next block of a part, None at the end of the epoch. `process` does nothing else
         until it is there."""
         async with self._changed:

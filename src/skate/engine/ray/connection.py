@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def connect(
         "runtime_env": dict(runtime_env) if runtime_env else None,
     }
     if address is None and "RAY_ADDRESS" not in os.environ:
-        ray.init("local", **given, include_dashboard=False, **_for_ray(machine))
+        started = {**given, "include_dashboard": False, **_for_ray(machine)}
+        return RayEngine(disconnect=_Keeper(started).end)
     else:
         _refuse("the machines of a cluster say themselves what they have", **machine)
         _join(_resolved(address), given)
@@ -62,6 +64,34 @@ def _for_ray(machine: dict[str, Any]) -> dict[str, Any]:
     if "memory" in machine:
         machine["_memory"] = machine.pop("memory")
     return machine
+
+
+class _Keeper(threading.Thread):
+    """Starts a Ray of our own, and stays: Ray's processes end with the thread that started them,
+    which may be any of the program's."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        super().__init__(name="skate-ray", daemon=True)
+        self._arguments = arguments
+        self._running, self._ended = threading.Event(), threading.Event()
+        self._error: BaseException | None = None
+        self.start()
+        self._running.wait()
+        if self._error is not None:
+            raise self._error
+
+    def run(self) -> None:
+        try:
+            ray.init("local", **self._arguments)
+        except BaseException as error:
+            self._error = error
+        self._running.set()
+        self._ended.wait()
+
+    def end(self) -> None:
+        ray.shutdown()
+        self._ended.set()
+        self.join()
 
 
 # -- addresses -----------------------------------------------------------------------------------

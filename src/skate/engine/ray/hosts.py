@@ -197,8 +197,13 @@ def _direct_methods(meta: ActorMeta) -> dict[str, Any]:
     return {
         name: direct(name)
         for name, method in meta.methods.items()
-        if not method.is_generator and not name.startswith("__") and name not in _RESERVED
+        if not method.is_generator and _is_direct(name)
     }
+
+
+def _is_direct(name: str) -> bool:
+    """Whether the name is free: neither Python nor Ray nor the host means something by it."""
+    return not name.startswith("__") and name not in _RESERVED
 
 
 def _direct(name: str) -> Any:
@@ -227,7 +232,7 @@ _RESERVED = frozenset((*dir(Host), *dir(AsyncHost), "_instance", "_cls", "_meta"
 def caller(actor: Any, method: str, options: CallOptions) -> Callable[[Any, Any], Any]:
     """What calls a method of the user's through the handle of its host."""
     handle, group = actor.handle, options.concurrency_group
-    if options == _PLAIN_CALL and method not in _RESERVED and hasattr(handle, method):
+    if options == _PLAIN_CALL and _is_direct(method) and hasattr(handle, method):
         direct = getattr(handle, method).remote
         return lambda args, kwargs: direct(*args, **kwargs)
     if group and actor.groups is not None and group not in actor.groups:
