@@ -182,7 +182,7 @@ def test_two_networks_in_one_graph_are_explained_and_flat_arrays_work() -> None:
     with Line(graph) as first, Line(graph) as second:
         one, two = first.variables(), second.variables()
         two.set_flat([8.0, 9.0])
-        with pytest.raises(ValueError, match=r"two networks in one graph.*tf\.Graph\(\)") as error:
+        with pytest.raises(ValueError, match=r"two networks in one.*tf\.Graph\(\)") as error:
             two.set_weights(one.get_weights())
         assert "set_flat" in str(error.value)
         assert two.get_flat().tolist() == [8.0, 9.0]
@@ -267,7 +267,7 @@ def test_a_list_of_variables_of_one_name() -> None:
 
 def test_two_keras_models_in_one_process_are_explained() -> None:
     one, two = TensorFlowVariables(keras_model()), TensorFlowVariables(keras_model())
-    with pytest.raises(ValueError, match="two networks in one graph"):
+    with pytest.raises(ValueError, match="two networks in one process"):
         two.set_weights(one.get_weights())
     two.set_flat(one.get_flat())
     assert np.array_equal(one.get_flat(), two.get_flat())

@@ -65,7 +65,9 @@ class TimesArrays(Times):
     def _predict_numpy(self, data: Any, **kwargs: Any) -> Any:
         return {name: array * self.factor for name, array in data.items()}
 
-    def _predict_pandas(self, data: Any, where: bool = False, **kwargs: Any) -> Any:
+    def _predict_pandas(
+        self, data: Any, where: bool = False, meet: Path | None = None, **kwargs: Any
+    ) -> Any:
         raise AssertionError("arrays are what this class prefers")
 
     @classmethod

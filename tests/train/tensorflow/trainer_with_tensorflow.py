@@ -129,7 +129,7 @@ def report_surroundings() -> None:
 
     train.report(
         {
-            "config": os.environ["TF_CONFIG"],
+            "tf_config": os.environ["TF_CONFIG"],
             "attribute": tf.keras.layers.Dense.__module__,
             "module": layers.Dense.__module__,
         }
@@ -139,7 +139,7 @@ def report_surroundings() -> None:
 def test_what_a_worker_finds(tmp_path: Path) -> None:
     result = TensorflowTrainer(report_surroundings, **settings(tmp_path, workers=1)).fit()
     assert result.metrics is not None
-    assert '"task": {"type": "worker", "index": 0}' in result.metrics["config"]
+    assert '"task": {"type": "worker", "index": 0}' in result.metrics["tf_config"]
     assert result.metrics["attribute"] == result.metrics["module"]
     assert result.metrics["module"].startswith("tf_keras.")
 

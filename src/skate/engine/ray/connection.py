@@ -46,9 +46,8 @@ def connect(
     if address is None and "RAY_ADDRESS" not in os.environ:
         started = {**given, "include_dashboard": False, **_for_ray(machine)}
         return RayEngine(disconnect=_Keeper(started).end)
-    else:
-        _refuse("the machines of a cluster say themselves what they have", **machine)
-        _join(_resolved(address), given)
+    _refuse("the machines of a cluster say themselves what they have", **machine)
+    _join(_resolved(address), given)
     return RayEngine(disconnect=ray.shutdown)
 
 
