@@ -3,8 +3,9 @@
     python -m benchmarks.cluster             overhead against Ray, on one raylet
     python -m benchmarks.cluster --growth    the same work on 1, 2 and 3 raylets
 
-Both sides run in one process, in turns, on the same workers' machine; the ratio of the fastest
-runs counts. The goal is an overhead of at most 10 % on tasks and actor calls.
+Both sides run in one process, in turns, on the same cluster; the median of the ratios counts, and
+the rates are those of the fastest rounds. The goal is an overhead of at most 10 % on tasks and
+actor calls.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from statistics import median
 from typing import Any
 
 import ray
@@ -23,6 +25,12 @@ import skate
 from benchmarks.timing import timed
 
 ALLOWED = 1.10
+WITH_GOAL = (
+    "task, one at a time",
+    "task, 1,000 at a time",
+    "actor call, one at a time",
+    "actor call, 1,000 at a time",
+)
 NODE = {"num_cpus": 2, "object_store_memory": 150_000_000}
 Work = Callable[[], object]
 
@@ -96,29 +104,26 @@ def workloads(module: Any) -> dict[str, tuple[int, Work]]:
     }
 
 
-def in_turns(first: Work, second: Work, rounds: int) -> tuple[float, float]:
-    """Seconds of the fastest run of each. They alternate, as a machine's moods last seconds."""
-    first(), second()
-    pairs = [(timed(first), timed(second)) for _ in range(rounds)]
-    ours, theirs = zip(*pairs, strict=True)
-    return min(ours), min(theirs)
+def in_turns(first: Work, second: Work, rounds: int) -> list[tuple[float, float]]:
+    """Seconds of both, round by round, as a machine's moods last longer than a round."""
+    first()
+    second()
+    return [(timed(first), timed(second)) for _ in range(rounds)]
 
 
 def overhead(rounds: int, only: str) -> bool:
-    """Print the table; whether every row is within what is allowed."""
+    """Print the table; whether every row with a goal reaches it."""
     fine = True
     with raylets(1):
         ours, theirs = workloads(skate), workloads(ray)
         for name, (calls, work) in ours.items():
             if only not in name:
                 continue
-            skate_seconds, ray_seconds = in_turns(work, theirs[name][1], rounds)
-            ratio = skate_seconds / ray_seconds
-            fine = fine and ratio <= ALLOWED
-            print(
-                f"{name:<45} Ray {calls / ray_seconds:8,.0f}/s   skate "
-                f"{calls / skate_seconds:8,.0f}/s   time x {ratio:.2f}"
-            )
+            pairs = in_turns(work, theirs[name][1], rounds)
+            ratio = median(mine / plain for mine, plain in pairs)
+            fine = fine and (ratio <= ALLOWED or name not in WITH_GOAL)
+            mine, plain = (calls / min(side) for side in zip(*pairs, strict=True))
+            print(f"{name:<45} Ray {plain:8,.0f}/s   skate {mine:8,.0f}/s   time x {ratio:.2f}")
     return fine
 
 
@@ -150,7 +155,7 @@ def growth(tasks: int = 60, seconds: float = 0.2) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--growth", action="store_true", help="1, 2 and 3 raylets")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", default="", help="rows whose name contains this")
     given = parser.parse_args()
     if given.growth:

@@ -142,7 +142,7 @@ class TestStreamingSplit:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=90)
             assert not thread.is_alive()
         return found
 

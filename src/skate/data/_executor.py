@@ -256,14 +256,12 @@ def _await_any(stages: list[Stage]) -> None:
 
 def _warn_if_starved(workers: Sequence[Tasks | Actors | Threads]) -> None:
     """Say what is waited for when no resources are free for it."""
-    free = skate.available_resources()
     for each in workers:
-        demand = each.demand if isinstance(each, Actors) else {}
-        if any(free.get(name, 0) < amount for name, amount in demand.items()):
+        if isinstance(each, Actors) and each.is_starved():
             warnings.warn(
-                f"nothing has moved for {QUIET_SECONDS:.0f} s: a dataset may be waiting for "
-                f"{demand}, of which {free} is free. Other work, or another dataset that is being "
-                "iterated over, holds the rest",
+                f"nothing has moved for {QUIET_SECONDS:.0f} s: a dataset is waiting for "
+                f"{each.demand}, and {skate.available_resources()} is free. Other work or another "
+                "dataset that is being iterated over, holds the rest",
                 stacklevel=2,
             )
             return

@@ -168,6 +168,9 @@ class _Mapper:
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
 
+    def started(self) -> None:
+        """An answer means that the actor has its resources."""
+
     def stream(self, *payloads: Any) -> Iterator[Any]:
         yield from stream_chain(self.chain, payloads)
 
@@ -187,12 +190,22 @@ class Actors:
         self.strategy = strategy
         self.depth = strategy.max_tasks_in_flight_per_actor
         self.load: dict[Any, int] = {}
+        self._started: list[skate.ObjectRef[Any]] = []
         self.window = strategy.max_size * self.depth
 
     def _grow(self) -> Any:
         actor = self._actor.remote(self._chain)
         self.load[actor] = 0
+        self._started.append(actor.started.remote())
         return actor
+
+    def is_starved(self) -> bool:
+        """Whether no actor has its resources yet, because others hold them."""
+        return (
+            bool(self._started)
+            and not self._fits()
+            and not skate.wait(self._started, timeout=0)[0]
+        )
 
     def has_room(self, running: int, finished: int) -> bool:
         return running + finished < self.window
@@ -223,6 +236,7 @@ class Actors:
 
     def close(self) -> None:
         self.load.clear()
+        self._started.clear()
 
 
 def demand_of(options: Mapping[str, Any]) -> dict[str, float]:

@@ -84,6 +84,7 @@ class _Keeper(threading.Thread):
             ray.init("local", **self._arguments)
         except BaseException as error:
             self._error = error
+            self._ended.set()
         self._running.set()
         self._ended.wait()
 

@@ -191,7 +191,7 @@ class Servers:
 
     def warm_up(self, needed: Sequence[str] | None = None) -> None:
         """Have a warm server with what is needed (by default nearly all that this process uses
-        now); it imports the rest when it is idle."""
+        now); it imports the rest when it is idle, except for what would keep others waiting."""
         slow = _in_use(_SLOW)
         if needed is None:
             needed = [*self._asked_preload, *(name for name in slow if name not in _SLOWEST)]
@@ -199,7 +199,7 @@ class Servers:
         at_once += [name for module in needed for name in _IMPORTED_LATER.get(module, ())]
         modules = list(dict.fromkeys(at_once))
         idle = [name for module in slow for name in _IMPORTED_WHEN_IDLE.get(module, ())]
-        later = [name for name in (*slow, *idle) if name not in modules]
+        later = [name for name in (*slow, *idle) if name not in (*modules, *_SLOWEST)]
         if not modules:
             return
         if self._warm is None or self._warm.dead:
