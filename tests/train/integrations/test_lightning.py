@@ -24,6 +24,12 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def threads_that_lightning_leaves_alone(monkeypatch):
+    """Where the variable is unset, Lightning sets it for good: for later tests' workers, too."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
 class Line(pl.LightningModule):
     """Learns the sum of three numbers."""
 
