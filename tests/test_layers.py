@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "skate"
 
-LIBRARIES = ("data", "train", "tune", "predict", "serve", "_run", "air")
+LIBRARIES = ("dag", "data", "train", "tune", "predict", "serve", "_run", "air")
 ON_TOP = ("compat", "cli", "dashboard", "testing", "util", "experimental")
 IMPLEMENTATIONS = ("inline", "local", "ray")
 

@@ -167,3 +167,9 @@ def test_an_unknown_option_names_the_nearest(make: Any, name: str, hint: str) ->
 def test_options_of_a_call_can_be_changed_one_by_one() -> None:
     first = call(num_returns=2, concurrency_group="io", retry_exceptions=True)
     assert _options.call_options(_options.given_from(first), generator=False) == first
+
+
+def test_the_number_of_a_bundle_needs_its_group() -> None:
+    with pytest.raises(ValueError, match="needs the placement_group"):
+        task(placement_group_bundle_index=0)
+    assert task(placement_group_bundle_index=-1).bundle_index == -1

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from skate.runtime_env import RuntimeEnv
+import skate
+from skate.runtime_env import RuntimeEnv, RuntimeEnvConfig
 
 
 def test_what_is_given_can_be_asked_for(tmp_path: Path) -> None:
@@ -32,26 +33,49 @@ def test_fields_are_checked_when_set() -> None:
     assert env.get("env_vars") == {"A": "1"}
     env.set("env_vars", None)
     assert env == {}
-    with pytest.raises(ValueError, match="pip"):
-        env.set("pip", ["numpy"])
+    with pytest.raises(TypeError, match="dictionary"):
+        env.set("env_vars", ["A"])
 
 
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
-        ({"pip": ["numpy"]}, ValueError, "install"),
-        ({"conda": "env"}, ValueError, "ray engine"),
-        ({"image_uri": "image"}, ValueError, "image_uri"),
-        ({"nsight": "default"}, ValueError, "nsight"),
         ({"env_var": {}}, ValueError, "env_vars"),
         ({"env_vars": {"A": 1}}, TypeError, "'A': 1"),
         ({"env_vars": ["A"]}, TypeError, "dictionary"),
         ({"working_dir": 3}, TypeError, "working_dir"),
         ({"working_dir": "no/such/directory"}, ValueError, "no/such/directory"),
-        ({"working_dir": "s3://bucket/code.zip"}, ValueError, "local directory"),
         ({"py_modules": "module"}, TypeError, "list"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], error: type, words: str) -> None:
     with pytest.raises(error, match=words):
         RuntimeEnv(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"pip": ["numpy"]}, "install"),
+        ({"conda": "env"}, "ray engine"),
+        ({"image_uri": "image"}, "image_uri"),
+        ({"nsight": "default"}, "nsight"),
+        ({"working_dir": "s3://bucket/code.zip"}, "local directory"),
+    ],
+)
+@pytest.mark.parametrize("where", ["init", "remote"])
+def test_what_only_a_cluster_can_give(given: dict[str, Any], words: str, where: str) -> None:
+    env = RuntimeEnv(**given)
+    if where == "init":
+        with pytest.raises(ValueError, match=words):
+            skate.init(engine="inline", runtime_env=env)
+        return
+    with skate.init(engine="inline"), pytest.raises(ValueError, match=words):
+        skate.remote(print).options(runtime_env=env).remote()
+
+
+def test_how_it_is_set_up() -> None:
+    env = RuntimeEnv(config=RuntimeEnvConfig(setup_timeout_seconds=5))
+    assert env.get("config", data_class=RuntimeEnvConfig)["setup_timeout_seconds"] == 5
+    with pytest.raises(ValueError, match="-7"):
+        RuntimeEnvConfig(setup_timeout_seconds=-7)

@@ -79,6 +79,7 @@ _LAZY = frozenset(
         "actor",
         "air",
         "compat",
+        "dag",
         "data",
         "exceptions",
         "experimental",

@@ -62,6 +62,19 @@ class ActorClass:
             self._arity.check(self._cls.__name__, args, kwargs)
         return ActorHandle(*current_engine().create_actor(self._spec, args, kwargs, self._options))
 
+    def _remote(
+        self, args: Any = (), kwargs: dict[str, Any] | None = None, **actor_options: Any
+    ) -> ActorHandle:
+        """An older spelling of `options(...).remote(...)`."""
+        cls = self.options(**actor_options) if actor_options else self
+        return cls.remote(*(args or ()), **(kwargs or {}))
+
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
+        """A node of a graph that starts an actor when it is executed; see `skate.dag`."""
+        from skate.dag import ClassNode
+
+        return ClassNode(self, args, kwargs)
+
     def options(self, **actor_options: Any) -> ActorClass:
         """The same class with some options changed."""
         given = {**self._given, **_options.check_options(_options.ACTOR, actor_options)}
@@ -186,6 +199,18 @@ class ActorMethod:
             self._arity.check(f"{self._class_name}.{self._name}", args, kwargs)
         engine = _engine._current or current_engine()
         return engine.call_actor(self._ref, self._name, args, kwargs, self._options)
+
+    def _remote(self, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
+        """An older spelling of `options(...).remote(...)`."""
+        method = self.options(**options) if options else self
+        return method.remote(*(args or ()), **(kwargs or {}))
+
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
+        """A node of a graph that makes this call when it is executed; see `skate.dag`."""
+        from skate.dag.class_node import bound_method
+
+        self._arity.check(f"{self._class_name}.{self._name}", args, kwargs)
+        return bound_method(self, args, kwargs, _options.given_from(self._options))
 
     def options(self, **options: Any) -> ActorMethod:
         """The same method with some options changed."""

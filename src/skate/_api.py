@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import skate.engine as _engine
+from skate import _options
 from skate._actor import ActorHandle
 from skate._init import ClientContext, init
 from skate._refs import ObjectRef, ObjectRefGenerator
@@ -200,7 +201,8 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     """A handle to the live actor of that name."""
     if not name:
         raise ValueError(f"get_actor() takes the name of an actor; got {name!r}")
-    return ActorHandle(*current_engine().get_actor(name, namespace))
+    where = _options.namespace("namespace", namespace)
+    return ActorHandle(*current_engine().get_actor(name, where))
 
 
 # -- surroundings -------------------------------------------------------------------------------
@@ -221,7 +223,7 @@ def available_resources() -> dict[str, float]:
     return current_engine().available_resources()
 
 
-def get_gpu_ids() -> list[int]:
+def get_gpu_ids() -> list[int | str]:
     """The GPUs that this task or actor may use."""
     return list(current_engine().context().gpu_ids)
 

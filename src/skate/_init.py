@@ -48,6 +48,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set for programs that were handed to a Ray cluster
 
+machine: dict[str, Any] = {}  # what it has, where `init` is not told: for pretended clusters
 _running: dict[str, Any] = {}  # what the engine of this process was started with
 
 
@@ -161,7 +162,7 @@ def init(
         "memory": memory,
         "resources": _options._resources("resources", resources),
         "object_store_memory": _options._bytes("object_store_memory", object_store_memory),
-        "namespace": namespace,
+        "namespace": _options.namespace("namespace", namespace),
         "runtime_env": _options._runtime_env("runtime_env", runtime_env),
         "log_to_driver": None if log_to_driver else False,
         "preload": preload,
@@ -180,7 +181,7 @@ def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:
             running = worker  # whatever else it asks for, the cluster is there already
             install_engine(running)
         elif running is None:
-            running = _make_engine(dict(wanted))
+            running = _make_engine({**machine, **wanted})
             install_engine(running)
             _running.clear()
             _running.update(wanted, by=running)
@@ -218,6 +219,10 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
         return _connect(address, settings)
     if address not in (None, "local"):
         raise ValueError(f"address={address!r} is for engine='ray'; got engine={name!r}")
+    if runtime_env := settings.get("runtime_env"):
+        from skate.runtime_env import check_possible_here
+
+        check_possible_here(runtime_env)
     if name == "inline":
         from skate.engine.inline import InlineEngine
 

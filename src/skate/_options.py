@@ -210,6 +210,15 @@ def _group(name: str, value: Any) -> Any:
 
 _ALL, _MADE, _RUN = (TASK, ACTOR, CALL), (TASK, ACTOR), (TASK, CALL)
 _text = _instance(str, "a string")
+
+
+def namespace(name: str, value: Any) -> str | None:
+    """A namespace that was checked: a string that is not empty, or None."""
+    if _text(name, value) == "":
+        raise _wrong_value(name, value, "a string that is not empty")
+    return value  # type: ignore[no-any-return]
+
+
 _flag = _instance(bool, "True or False")
 _mapping = _instance(Mapping, "a dictionary")
 _or_forever = _count(-1, "a number of at least 0, or -1 for ever")
@@ -241,7 +250,7 @@ OPTIONS: dict[str, Option] = {
     "max_concurrency": Option((ACTOR,), _count(1, "a number of at least 1"), "max_concurrency"),
     "concurrency_groups": Option((ACTOR,), _concurrency_groups, "concurrency_groups"),
     "concurrency_group": Option((CALL,), _text, "concurrency_group"),
-    "namespace": Option((ACTOR,), _text, "namespace"),
+    "namespace": Option((ACTOR,), namespace, "namespace"),
     "get_if_exists": Option((ACTOR,), _flag, "get_if_exists"),
     "lifetime": Option((ACTOR,), _lifetime, "detached"),
     "object_store_memory": Option((ACTOR,), _count(0, "a number of bytes")),
@@ -345,6 +354,11 @@ def _place(fields: dict[str, Any]) -> None:
     if not hasattr(strategy, "placement_group"):
         if strategy is not None:
             fields["strategy"] = strategy
+        if fields.get("bundle_index", -1) >= 0 and not fields.get("placement_group"):
+            raise ValueError(
+                f"placement_group_bundle_index={fields['bundle_index']} numbers a bundle, "
+                "and needs the placement_group that has it"
+            )
         return
     if fields.get("placement_group"):
         raise ValueError("give the placement group once: in scheduling_strategy, not beside it")

@@ -57,6 +57,19 @@ class RemoteFunction:
         engine = _engine._current or current_engine()
         return engine.submit(self._spec, args, kwargs, self._options)
 
+    def _remote(
+        self, args: Any = (), kwargs: dict[str, Any] | None = None, **task_options: Any
+    ) -> Any:
+        """An older spelling of `options(...).remote(...)`."""
+        function = self.options(**task_options) if task_options else self
+        return function.remote(*(args or ()), **(kwargs or {}))
+
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
+        """A node of a graph that makes this call when it is executed; see `skate.dag`."""
+        from skate.dag import FunctionNode
+
+        return FunctionNode(self, args, kwargs)
+
     def options(self, **task_options: Any) -> RemoteFunction:
         """The same function with some options changed."""
         if "max_calls" in task_options:

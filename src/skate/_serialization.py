@@ -24,7 +24,7 @@ from skate._tensorflow_mode import is_v1, reduce_v1
 Packed = bytes | tuple[Any, ...]
 
 # Exact types that the C pickler handles alone: no class or function of the user's can hide inside.
-_PLAIN = frozenset({int, float, bool, str, bytes, type(None), complex})
+PLAIN = frozenset({int, float, bool, str, bytes, type(None), complex})
 
 _custom: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
@@ -56,7 +56,7 @@ class Serialized:
 
 def dumps(value: Any, name: str = "value") -> Serialized:
     """Serialise; raise TypeError with the path of what cannot be, starting from `name`."""
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return Serialized(pickle.dumps(value, 5), (), [])
     file = io.BytesIO()
     pickler = _Pickler(file)
@@ -70,7 +70,7 @@ def dumps(value: Any, name: str = "value") -> Serialized:
 def is_plain(values: Sequence[Any]) -> bool:
     """Whether all are of types that any pickler handles alike, without references inside."""
     for value in values:
-        if type(value) not in _PLAIN:
+        if type(value) not in PLAIN:
             return False
     return True
 

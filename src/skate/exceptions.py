@@ -1,7 +1,8 @@
 """What can go wrong, as a tree. Every class is also reachable under Ray's name for it.
 
 SkateError (RayError)
-├── TaskError (RayTaskError)                 user code raised; also an instance of its type
+├── UserCodeException                        code of the user's failed
+│   └── TaskError (RayTaskError)             it raised; also an instance of what it raised
 ├── ActorError (RayActorError)
 │   ├── ActorDiedError                       the actor is gone for good
 │   └── ActorUnavailableError                the actor is restarting; try again
@@ -18,7 +19,6 @@ SkateError (RayError)
 ├── AsyncioActorExit
 ├── RuntimeEnvSetupError
 ├── UnserializableException                  an exception that could not travel, as text
-├── UserCodeException
 ├── ObjectStoreFullError
 ├── OutOfDiskError
 ├── OutOfMemoryError
@@ -117,7 +117,11 @@ def _restore(cls: type[SkateError], args: tuple[Any, ...], state: dict[str, Any]
     return error
 
 
-class TaskError(SkateError):
+class UserCodeException(SkateError):
+    """Code of the user's failed, in a task or under a library such as skate.data."""
+
+
+class TaskError(UserCodeException):
     """User code raised an exception in a task or an actor call.
 
     What `skate.get` raises is this and the user's own type at once: `except ValueError` catches
@@ -371,10 +375,6 @@ class UnserializableException(SkateError):
         self.reason = reason
         what = f"{type_name} cannot be pickled ({reason})" if type_name else "cannot be unpickled"
         super().__init__(f"The exception {what}. Its traceback:\n{original_stack_trace}")
-
-
-class UserCodeException(SkateError):
-    """Wraps an exception of user code that a library ran."""
 
 
 class ObjectStoreFullError(SkateError):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from skate._ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, actor_id_of
 from skate.engine import current_engine
 
+_OTHER_ACCELERATORS = ("TPU", "neuron_cores", "HPU", "NPU")  # of which there are none here
+
 if TYPE_CHECKING:
     from skate._actor import ActorHandle
     from skate.engine.base import Context, Engine
@@ -145,7 +147,8 @@ class RuntimeContext:
         return dict(self._context.resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        return {"GPU": [str(gpu) for gpu in self._context.gpu_ids]}
+        others: dict[str, list[str]] = {name: [] for name in _OTHER_ACCELERATORS}
+        return {"GPU": [str(gpu) for gpu in self._context.gpu_ids], **others}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
         return self.get_accelerator_ids()

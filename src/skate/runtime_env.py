@@ -15,6 +15,9 @@ class RuntimeEnv(dict[str, Any]):
     """A checked runtime environment; a plain dictionary with the same keys does as well.
 
     RuntimeEnv(env_vars={"OMP_NUM_THREADS": "1"}, working_dir="experiment")
+
+    What installs packages or containers, and directories that are elsewhere, can be had on a Ray
+    cluster only; on this machine init() or remote() raise ValueError.
     """
 
     known_fields = frozenset((*_SUPPORTED, *_INSTALLING, *_PROCESS))
@@ -123,22 +126,53 @@ class RuntimeEnv(dict[str, Any]):
         return "container" in self
 
 
+class RuntimeEnvConfig(dict[str, Any]):
+    """How environments are set up, for `RuntimeEnv(config=...)`. Here that takes no time."""
+
+    def __init__(
+        self,
+        setup_timeout_seconds: int = 600,
+        eager_install: bool = True,
+        log_files: list[str] | None = None,
+    ) -> None:
+        if setup_timeout_seconds != -1 and setup_timeout_seconds <= 0:
+            raise ValueError(
+                "setup_timeout_seconds takes a number of at least 1, or -1 for no limit; "
+                f"got {setup_timeout_seconds}"
+            )
+        super().__init__(
+            setup_timeout_seconds=setup_timeout_seconds,
+            eager_install=eager_install,
+            log_files=log_files or [],
+        )
+
+
 def _restore(fields: dict[str, Any]) -> RuntimeEnv:
     return RuntimeEnv(_validate=False, **fields)
 
 
+def check_possible_here(runtime_env: Mapping[str, Any]) -> None:
+    """Raise ValueError for what only a Ray cluster can give to its workers."""
+    for name, value in runtime_env.items():
+        if name in _INSTALLING:
+            raise ValueError(
+                f"runtime_env[{name!r}] asks for another environment, but workers share this one: "
+                "install what is needed here, or run on a Ray cluster with the ray engine"
+            )
+        if name in _PROCESS:
+            raise ValueError(
+                f"runtime_env[{name!r}] changes how worker processes start, and those are shared: "
+                "do it in the task or in the constructor of an actor"
+            )
+        if name == "working_dir" and "://" in str(value):
+            raise ValueError(
+                f"runtime_env[{name!r}] takes a local directory; got {value!r}: "
+                "download it first, or use the ray engine"
+            )
+
+
 def _check(name: str, value: Any) -> None:
-    if name in _INSTALLING:
-        raise ValueError(
-            f"runtime_env[{name!r}] asks for another environment, but workers share this one: "
-            "install what is needed here, or run on a Ray cluster with the ray engine"
-        )
-    if name in _PROCESS:
-        raise ValueError(
-            f"runtime_env[{name!r}] changes how worker processes start, and those are shared: "
-            "do it in the task or in the constructor of an actor"
-        )
-    if name not in _SUPPORTED:
+    if name not in RuntimeEnv.known_fields:
         raise ValueError(f"runtime_env has no field {name!r}; allowed are {', '.join(_SUPPORTED)}")
     check = {"env_vars": _check_env_vars, "working_dir": _check_path, "py_modules": _check_list}
     if name in check:
@@ -160,12 +194,7 @@ def _check_path(name: str, value: Any) -> None:
 
     if not isinstance(value, (str, Path)):
         raise TypeError(f"runtime_env[{name!r}] takes the path of a directory; got {value!r}")
-    if "://" in str(value):
-        raise ValueError(
-            f"runtime_env[{name!r}] takes a local directory; got {value!r}: "
-            "download it first, or use the ray engine"
-        )
-    if not Path(value).is_dir():
+    if "://" not in str(value) and not Path(value).is_dir():
         raise ValueError(f"runtime_env[{name!r}] is not a directory: {str(value)!r}")
 
 

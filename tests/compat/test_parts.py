@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,15 +75,137 @@ def test_helpers_that_look_inside_ray_fail_when_called() -> None:
 
 def test_the_state_of_the_machine() -> None:
     import ray
-    from ray.util.state import list_actors, list_nodes
+    from ray.util.state import list_jobs, list_nodes
 
     (node,) = list_nodes()
     assert node["node_id"] == ray.get_runtime_context().get_node_id()
     assert ray._private.state.total_resources_per_node()[node["node_id"]]["CPU"] == 2
     assert ray.state.available_resources_per_node()[node["node_id"]]["CPU"] <= 2
     assert ray.services.get_node_ip_address()
-    with pytest.raises(NotImplementedError, match="state service"):
-        list_actors()
+    assert ray._private.state.current_node_id() in ray._private.state.node_ids()
+    with pytest.raises(NotImplementedError, match="a service of a Ray cluster"):
+        list_jobs()
+
+
+def test_actors_in_the_words_of_tables() -> None:
+    import ray
+    from ray._private.test_utils import kill_actor_and_wait_for_failure, wait_for_num_actors
+
+    actor = ray.remote(Keeper).options(name="keeper").remote()
+    wait_for_num_actors(1, "ALIVE")
+    row = ray._private.state.actors(actor._actor_id.hex())
+    assert (row["State"], row["Name"], row["NumRestarts"]) == ("ALIVE", "keeper", 0)
+    kill_actor_and_wait_for_failure(actor)
+    assert [row["State"] for row in ray._private.state.actors().values()] == ["DEAD"]
+
+
+class Keeper:
+    """An actor of no consequence."""
+
+
+def test_groups_that_leave_nothing() -> None:
+    import ray
+    from ray._private.test_utils import placement_group_assert_no_leak
+    from ray.util import placement_group
+
+    group = placement_group([{"CPU": 1}])
+    ray.get(group.ready())
+    placement_group_assert_no_leak([group])
+
+
+def test_keys_and_values() -> None:
+    import ray
+    from ray.experimental import internal_kv as kv
+
+    assert kv._internal_kv_put("key", "value") is False
+    assert kv._internal_kv_put(b"key", b"other", overwrite=False) is True
+    assert kv._internal_kv_get("key") == b"value"
+    assert kv._internal_kv_get("key", namespace="elsewhere") is None
+
+    @ray.remote
+    def in_a_task() -> Any:
+        from ray.experimental.internal_kv import _internal_kv_list, _internal_kv_put
+
+        _internal_kv_put("key2", "value2")
+        return sorted(_internal_kv_list("key"))
+
+    assert ray.get(in_a_task.remote()) == [b"key", b"key2"]
+    assert kv._internal_kv_exists("key2")
+    assert kv._internal_kv_del("key", del_by_prefix=True) == 2
+    with pytest.raises(RuntimeError, match="@namespace_"):
+        kv._internal_kv_get("@namespace_x")
+
+
+def test_the_inside_of_ray_can_be_imported_and_not_used() -> None:
+    import ray
+    from ray._common.network_utils import parse_address
+    from ray._private.ray_constants import ID_SIZE, NO_SUCH_NUMBER
+    from ray._raylet import GcsClient
+    from ray.core.generated import gcs_pb2
+
+    assert ID_SIZE == 28
+    for absent in (parse_address, NO_SUCH_NUMBER.of_any, GcsClient, gcs_pb2.ActorTableData):
+        with pytest.raises(NotImplementedError, match="inside of Ray"):
+            absent()
+    with pytest.raises(NotImplementedError, match="GcsClient"):
+
+        class Own(GcsClient): ...  # type: ignore[misc]
+
+    assert ray._private.worker.global_worker.node.unique_id == ray.nodes()[0]["NodeID"]
+
+
+def test_a_cluster_adds_up() -> None:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster.add_node(num_cpus=3, resources={"special": 2}, object_store_memory=10**8)
+    ray.init(address=cluster.address)
+    assert (ray.cluster_resources()["CPU"], ray.cluster_resources()["special"]) == (4, 2)
+    with pytest.raises(NotImplementedError, match="before init"):
+        cluster.add_node()
+    with pytest.raises(NotImplementedError, match="one machine"):
+        cluster.remove_node(cluster.list_all_nodes()[1])
+    ray.shutdown()
+    cluster.shutdown()
+    ray.init(num_cpus=1)
+    assert ray.cluster_resources()["CPU"] == 1
+
+
+FIXTURES = """
+from ray.tests.conftest import *
+import pytest
+import ray
+
+def test_regular(ray_start_regular):
+    assert ray.cluster_resources()["CPU"] == 1
+
+@pytest.mark.parametrize("ray_start_regular", [{"num_cpus": 3}], indirect=True)
+def test_parameters(ray_start_regular):
+    assert ray.cluster_resources()["CPU"] == 3
+
+@pytest.mark.parametrize(
+    "ray_start_cluster", [{"num_nodes": 2, "num_cpus": 2}], indirect=True)
+def test_cluster(ray_start_cluster):
+    assert ray.cluster_resources()["CPU"] == 4
+
+def test_shutdown(shutdown_only):
+    ray.init(num_cpus=2)
+"""
+
+
+def test_fixtures(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FIXTURES)
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", "-m", "pytest", "-q"]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "test_it.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "4 passed" in done.stdout, done.stdout
 
 
 def test_marks_leave_what_they_mark() -> None:

@@ -134,11 +134,11 @@ class TestMissing:
             _ = ray.nothing_like_it
         assert not hasattr(ray.util, "nothing_like_it")
 
-    def test_a_cluster_is_refused_when_it_is_made(self, as_ray: None) -> None:
-        from ray.cluster_utils import Cluster
+    def test_a_cluster_that_grows_is_refused_when_it_is_made(self, as_ray: None) -> None:
+        from ray.cluster_utils import AutoscalingCluster
 
         with pytest.raises(NotImplementedError, match="one machine"):
-            Cluster()
+            AutoscalingCluster()
 
 
 class TestProcesses:

@@ -25,6 +25,19 @@ WORKS = {
                 return 1
         assert ray.get(Actor.remote().value.remote()) == 1
     """,
+    "_remote(args, kwargs, **options)": """
+        @ray.remote
+        class Actor:
+            def value(self, x=1):
+                return x
+        actor = Actor._remote([], {}, num_cpus=0)
+        assert ray.get(actor.value._remote(args=[2])) == 2
+        assert ray.get(ray.remote(lambda x: x)._remote([3], num_cpus=0.5)) == 3
+    """,
+    "experimental.queue (1.0)": """
+        from ray.experimental.queue import Queue
+        assert Queue is ray.util.queue.Queue
+    """,
     "ObjectID (1.0)": "assert isinstance(ray.put(1), ray.ObjectID)",
     "local_mode (2.55)": "assert ray.get(ray.put(1)) == 1",
     "ray.worker (2.0)": "import ray.worker; assert ray.worker.get is ray.get",

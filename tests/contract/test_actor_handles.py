@@ -134,6 +134,14 @@ def test_a_handle_got_by_name_twice_keeps_the_actor_alive(flag):
     assert skate.get(result, timeout=20) == 2
 
 
+@pytest.mark.parametrize(("wrong", "error"), [("", ValueError), (123, TypeError)])
+def test_namespaces_have_names(wrong, error):
+    with pytest.raises(error, match="namespace"):
+        Counter.options(name="one", namespace=wrong)
+    with pytest.raises(error, match="namespace"):
+        skate.get_actor("one", namespace=wrong)
+
+
 def test_the_list_of_names():
     keep = [Counter.options(name=name).remote() for name in ("a1", "a2")]
     keep.append(Counter.options(name="a3", namespace="elsewhere").remote())

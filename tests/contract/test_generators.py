@@ -279,6 +279,52 @@ def test_an_error_among_dynamic_results():
 
 def test_a_fixed_number_of_results_from_a_generator():
     assert skate.get(count.options(num_returns=3).remote(3)) == [0, 1, 2]
+    assert skate.get(count.options(num_returns=1).remote(1)) == 0
+
+
+def test_a_generator_may_have_more_than_the_fixed_number():
+    assert skate.get(count.options(num_returns=3).remote(5)) == [0, 1, 2]
+
+
+def test_a_generator_that_has_less_than_the_fixed_number():
+    first, second, third = count.options(num_returns=3).remote(2)
+    assert skate.get([first, second]) == [0, 1]
+    with pytest.raises(ValueError, match="3"):
+        skate.get(third)
+
+
+def test_values_before_an_error_stay_valid():
+    first, *rest = break_after.options(num_returns=3).remote(1)
+    assert skate.get(first) == 0
+    for ref in rest:
+        with pytest.raises(ValueError, match="broken"):
+            skate.get(ref)
+
+
+def test_a_fixed_number_of_results_from_a_method():
+    @skate.remote
+    class Source:
+        def items(self, n):
+            yield from range(n)
+
+    source = Source.remote()
+    assert skate.get(source.items.options(num_returns=2).remote(4)) == [0, 1]
+    assert skate.get(source.items.options(num_returns=1).remote(1)) == 0
+
+
+@pytest.mark.parametrize("num_returns", [2, "dynamic"])
+def test_a_generator_is_retried_after_an_error(num_returns, tally):
+    @skate.remote(max_retries=1, retry_exceptions=[KeyError])
+    def fail_once():
+        yield 0
+        if tally.add() == 1:
+            raise KeyError("first")
+        yield 1
+
+    made = fail_once.options(num_returns=num_returns).remote()
+    refs = made if num_returns == 2 else skate.get(made)
+    assert values(refs) == [0, 1]
+    assert len(tally) == 2
 
 
 def test_wait_without_a_timeout_to_spare_sees_what_is_there():

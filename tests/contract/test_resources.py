@@ -239,6 +239,16 @@ def test_gpus_are_given_by_number():
     assert visible == "0,1"
 
 
+@pytest.mark.engines("inline", "local")  # Ray looks at a process that is there already
+def test_gpus_are_those_that_the_driver_may_use(start, monkeypatch):
+    skate.shutdown()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-8932f937")
+    start(num_gpus=2)
+    assert skate.get(gpus.options(num_gpus=2).remote()) == ([3, "GPU-8932f937"], "3,GPU-8932f937")
+    one = skate.get(gpus.options(num_gpus=1).remote())
+    assert one in (([3], "3"), (["GPU-8932f937"], "GPU-8932f937"))
+
+
 @two_gpus
 def test_one_gpu():
     ids, visible = skate.get(gpus.options(num_gpus=1).remote())

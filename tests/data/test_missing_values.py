@@ -49,7 +49,7 @@ def test_a_constant_needs_no_fit(gaps):
 
 def test_a_column_with_nothing_known():
     nothing = skate.data.from_pandas(pd.DataFrame({"v": [None, None]}, dtype=float))
-    with pytest.raises(ValueError, match="'v' has no values"):
+    with pytest.raises(ValueError, match="'v' has no fill value"):
         SimpleImputer(["v"]).fit_transform(nothing).take_all()
 
 

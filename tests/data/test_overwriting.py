@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
 
 class SameNames(FilenameProvider):
-    def get_filename_for_task(self, write_uuid, file_format, task_index):
-        return f"{task_index}.{file_format}"
+    def get_filename_for_task(self, write_uuid, task_index):
+        return f"{task_index}.parquet"
 
 
 @pytest.fixture

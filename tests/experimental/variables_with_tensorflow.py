@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import sys
 from typing import Any
@@ -263,6 +264,47 @@ def test_a_list_of_variables_of_one_name() -> None:
     assert list(variables.variables) == ["Variable", "Variable_1", "Variable_2"]
     variables.set_flat([3.0, 4.0, 5.0])
     assert variables.get_flat().tolist() == [3.0, 4.0, 5.0]
+
+
+def read_only(size: int, offset: int = 0) -> Any:
+    """As from shared memory: nobody can write to it."""
+    memory = mmap.mmap(-1, 4 * size + offset)
+    np.frombuffer(memory, np.float32, size, offset)[:] = 1
+    return np.frombuffer(memoryview(memory).toreadonly(), np.float32, size, offset)
+
+
+def test_memory_that_never_changes_is_shared_until_the_variable_changes() -> None:
+    variable = tf.Variable(tf.zeros([500_000]))
+    variables = TensorFlowVariables([variable])
+    (name,) = variables.variables
+    weights = read_only(500_000)
+    variables.set_weights({name: weights})
+    assert np.shares_memory(variables.get_weights()[name], weights)
+    variable.assign_add(tf.ones([500_000]))
+    assert np.all(weights == 1)
+    assert np.all(variables.get_weights()[name] == 2)
+    variables.set_weights({name: weights})
+    del weights  # the variable keeps the memory
+    assert np.all(variables.get_weights()[name] == 1)
+
+
+def test_memory_at_an_odd_place_is_copied() -> None:
+    variable = tf.Variable(tf.zeros([500_000]))
+    variables = TensorFlowVariables([variable])
+    variables.set_weights(dict.fromkeys(variables.variables, read_only(500_000, offset=4)))
+    variable.assign_add(tf.ones([500_000]))
+    assert np.all(variables.get_flat() == 2)
+
+
+def test_a_read_only_view_of_an_array_in_use_is_copied() -> None:
+    variables = TensorFlowVariables([tf.Variable(tf.zeros([500_000]))])
+    (name,) = variables.variables
+    weights = np.ones(500_000, np.float32)
+    view = weights.view()
+    view.flags.writeable = False
+    variables.set_weights({name: view})
+    weights[:] = 5
+    assert np.all(variables.get_weights()[name] == 1)
 
 
 def test_two_keras_models_in_one_process_are_explained() -> None:

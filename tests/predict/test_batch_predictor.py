@@ -169,6 +169,29 @@ def test_a_function_of_frames() -> None:
     ]
 
 
+def test_columns_that_are_not_there() -> None:
+    rows = skate.data.from_pandas(pd.DataFrame({"a": [1.0], "b": [2.0]}))
+    predictor = BatchPredictor.from_checkpoint(Checkpoint.from_dict({"factor": 2.0}), Times)
+    for parameter in ("feature_columns", "keep_columns"):
+        with pytest.raises(KeyError, match=rf"{parameter} names \['c'\].*\['a', 'b'\]"):
+            predictor.predict(rows, **{parameter: ["a", "c"]})
+
+
+def test_what_is_no_dataset_and_no_checkpoint() -> None:
+    predictor = BatchPredictor.from_checkpoint(Checkpoint.from_dict({"factor": 2.0}), Times)
+    with pytest.raises(TypeError, match="takes a dataset; got list"):
+        predictor.predict([1, 2])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="BatchPredictor takes a Checkpoint"):
+        BatchPredictor.from_checkpoint(None, Times)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"min_scoring_workers is at least 1.*got 3 and 2"):
+        predictor.predict(skate.data.range(1), min_scoring_workers=3, max_scoring_workers=2)
+
+
+def test_nothing_to_predict() -> None:
+    predictor = BatchPredictor.from_checkpoint(Checkpoint.from_dict({"factor": 2.0}), Times)
+    assert predictor.predict(skate.data.from_items([])).count() == 0
+
+
 def test_only_predictors_predict() -> None:
     with pytest.raises(TypeError, match="class of predictors"):
         BatchPredictor.from_checkpoint(Checkpoint.from_dict({}), dict)  # type: ignore[arg-type]

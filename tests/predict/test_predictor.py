@@ -174,6 +174,16 @@ def test_torch_outputs_other_than_tensors_need_a_class_of_their_own() -> None:
     assert columns(Named(Both()).predict(np.array([1, 2]))) == {"x": [1, 2], "y": [1, 2]}
 
 
+def test_torch_models_get_floats_of_their_own_precision() -> None:
+    model = torch.nn.Linear(2, 1)
+    rows = np.ones((3, 2))
+    assert rows.dtype == np.float64
+    expected = model(torch.ones(3, 2)).detach().numpy()
+    np.testing.assert_allclose(TorchPredictor(model).predict(rows)["predictions"], expected)
+    wide = TorchPredictor(torch.nn.Linear(2, 1).double()).predict(rows.astype(np.float32))
+    assert wide["predictions"].dtype == np.float64
+
+
 def test_torch_models_in_checkpoints() -> None:
     model = torch.nn.Linear(2, 1)
     weights = Checkpoint.from_dict({"model": model.state_dict()})

@@ -7,6 +7,8 @@ import pytest
 _WAITS = "Ray waits for what is not there: an autoscaler may bring it"
 _PRINTS = "Ray forwards what workers print by way of its log files: later, and in colour"
 
+_DRIVER_ENDS = "Ray 2.60 can end the driver when many such tasks are cancelled: a check fails"
+
 # Names of tests, with parameters if only some of them are meant.
 DIFFERENCES: dict[str, str] = {
     "test_concurrency_groups_of_async_methods": (
@@ -23,9 +25,13 @@ DIFFERENCES: dict[str, str] = {
     "test_queued_calls_are_retried_in_their_order": (
         "Ray retries the calls of a restarted actor in any order"
     ),
-    "test_a_task_whose_arguments_are_not_there_yet": (
-        "Ray 2.60 can end the driver when such a task is cancelled: a check in its reference "
-        "counter fails"
+    "test_a_task_whose_arguments_are_not_there_yet": _DRIVER_ENDS,
+    "test_cancelling_what_is_on_its_way_between_workers": _DRIVER_ENDS,
+    "test_a_generator_is_retried_after_an_error[ray-2]": (
+        "Ray keeps the values before an error, and the error, of a fixed number of results"
+    ),
+    "test_a_stream_ends_with_its_actor": (
+        "Ray ends the stream of an actor that ends itself without an error, sometimes"
     ),
     "test_a_queued_call_of_an_actor_is_cancelled": (
         "Ray sometimes answers neither the cancelled call nor those after it"

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import skate
+from skate._run.checkpoint import Checkpoint
+from skate.dag import InputNode
 from skate.exceptions import ActorDiedError, TaskCancelledError, TaskError
+from skate.predict import BatchPredictor, Predictor
 from skate.util.placement_group import (
     get_current_placement_group,
     placement_group,
@@ -220,6 +223,43 @@ def test_trials_run_on_the_cluster(tmp_path):
     )
     best = tuner.fit().get_best_result("loss", "min")
     assert best.config["x"] == 2
+
+
+class Scaler(Predictor):
+    """Multiplies by what its checkpoint says."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Any, **kwargs: Any) -> Scaler:
+        return cls(checkpoint.to_dict()["factor"])
+
+    def _predict_pandas(self, data: Any, **kwargs: Any) -> Any:
+        return data * self.factor
+
+
+def test_predictions_are_made_on_the_cluster():
+    predictor = BatchPredictor.from_checkpoint(Checkpoint.from_dict({"factor": 3}), Scaler)
+    dataset = skate.data.range(100, override_num_blocks=4)
+    found = predictor.predict(dataset, batch_size=10, num_cpus_per_worker=1)
+    assert sorted(row["id"] for row in found.take_all()) == list(range(0, 300, 3))
+
+
+def test_a_graph_runs_on_the_cluster():
+    counter = Counter.options(resources={"third": 0.1}).remote(10)
+    with InputNode() as amount:
+        graph = counter.add.bind(counter.add.bind(amount))
+    assert skate.get(graph.execute(2)) == 24
+
+
+def test_what_only_a_cluster_can_give_is_passed_on():
+    from skate.engine.ray.options import task_options
+
+    wanted = {"pip": ["numpy"], "env_vars": {"A": "1"}}
+    options = node_id.options(runtime_env=wanted)._options
+    assert task_options(options)["runtime_env"] == wanted
 
 
 # -- a driver of its own -------------------------------------------------------------------------

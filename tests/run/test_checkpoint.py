@@ -123,6 +123,37 @@ def test_notes_travel_beside_the_files(folder, tmp_path, how):
     assert not (tmp_path / "copy" / "dict_checkpoint.pkl").exists()
 
 
+def test_notes_are_not_among_the_values(tmp_path):
+    checkpoint = Checkpoint.from_dict({"a": 1})
+    checkpoint.set_metadata({"by": "me"})
+    written = Checkpoint(checkpoint.to_directory(tmp_path))
+    assert checkpoint.to_dict() == written.to_dict() == {"a": 1}
+    assert written.get_metadata() == {"by": "me"}
+    assert Checkpoint.from_bytes(written.to_bytes()).get_metadata() == {"by": "me"}
+
+
+def test_a_checkpoint_in_the_object_store(folder, tmp_path):
+    with skate.init(engine="inline"):
+        ref = Checkpoint(folder).to_object_ref()
+        copy = Checkpoint.from_object_ref(ref).to_directory(tmp_path / "copy")
+    assert content(copy) == content(folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "message"),
+    [
+        (Checkpoint, None, "path or the URI of a folder; got NoneType"),
+        (Checkpoint, 5, "got int: 5"),
+        (Checkpoint.from_dict, [1], "dict of values by name; got list"),
+        (Checkpoint.from_bytes, b"junk", r"to_bytes\(\) gave; got bytes: b'junk'"),
+        (Checkpoint.from_bytes, None, "got NoneType"),
+    ],
+)
+def test_what_is_no_checkpoint(make, given, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make(given)
+
+
 def test_early_versions_of_python_3_10_unpack_too(folder, tmp_path, monkeypatch):
     packed = Checkpoint(folder).to_dict()
     plain = tarfile.TarFile.extractall

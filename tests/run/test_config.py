@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from skate._run.config import (
@@ -52,11 +54,34 @@ def test_impossible_scaling(wrong, message):
         (CheckpointConfig, {"checkpoint_score_order": "best"}),
         (CheckpointConfig, {"checkpoint_frequency": -1}),
         (LoggingConfig, {"log_level": "LOUD"}),
+        (FailureConfig, {"max_failures": "3"}),
+        (CheckpointConfig, {"num_to_keep": 1.5}),
     ],
 )
 def test_impossible_settings(cls, wrong):
     with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
         cls(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("cls", "wrong"),
+    [
+        (ScalingConfig, {"resources_per_worker": 4}),
+        (RunConfig, {"name": 5}),
+        (RunConfig, {"storage_path": 5}),
+        (RunConfig, {"callbacks": print}),
+    ],
+)
+def test_settings_of_another_kind(cls, wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(TypeError, match=f"{name} is .*; got {re.escape(repr(value))}"):
+        cls(**wrong)
+
+
+@pytest.mark.parametrize("name", ["../out", "/root", "a/../../out", "", "~/here"])
+def test_a_name_does_not_lead_out_of_the_place_of_runs(name):
+    with pytest.raises(ValueError, match="inside of storage_path"):
+        RunConfig(name=name)
 
 
 def test_a_dict_is_a_configuration_and_unknown_names_are_named():

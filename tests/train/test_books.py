@@ -137,6 +137,25 @@ def test_checkpoints_that_are_elsewhere_survive(run_config, tmp_path, spelling, 
     assert Result.from_path(folder).checkpoint.to_dict() == {"step": 7}
 
 
+def test_a_loop_that_uploads_by_itself_finds_the_place(run_config):
+    def upload(checkpoint, name):
+        storage = train.get_context().get_storage()
+        place = storage.build_checkpoint_path_from_name(name)
+        assert place == f"{storage.storage_fs_path}/{storage.experiment_dir_name}/{name}"
+        return Checkpoint(checkpoint.to_directory(place), storage.storage_filesystem)
+
+    def loop(config):
+        settings = {"checkpoint_dir_name": "mine", "checkpoint_upload_fn": config["upload"]}
+        train.report({"a": 1}, checkpoint=Checkpoint.from_dict({"step": 1}), **settings)
+        (found,) = train.get_all_reported_checkpoints()
+        assert found.metrics == {"a": 1}
+
+    result = fit(loop, run_config(), 1, train_loop_config={"upload": upload})
+    assert result.checkpoint.to_dict() == {"step": 1}
+    with pytest.raises(TypeError, match=r"checkpoint_upload_fn must return a Checkpoint.*None"):
+        fit(loop, run_config(), 0, train_loop_config={"upload": lambda checkpoint, name: None})
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_originals_are_deleted_when_they_are_recorded(run_config, tmp_path, workers):
     def loop():

@@ -9,7 +9,8 @@ import pytest
 
 import skate.data
 from skate import train
-from skate.data.preprocessors import StandardScaler
+from skate.air import DatasetConfig
+from skate.data.preprocessors import MinMaxScaler, StandardScaler
 from skate.train import Checkpoint, DataConfig, DataParallelTrainer, FailureConfig
 from tests.support import Tally
 
@@ -74,6 +75,35 @@ def test_the_older_settings_of_datasets(run_config, tmp_path):
         fit(lambda: None, run_config(), data, dataset_config={"other": {"split": True}})
     with pytest.raises(ValueError, match=r"no \['spilt'\]"):
         fit(lambda: None, run_config(), data, dataset_config={"train": {"spilt": True}})
+
+
+def test_the_older_settings_of_preprocessing_and_order(run_config, tmp_path):
+    numbers = {name: skate.data.range(64) for name in ("train", "valid")}
+    scaler = MinMaxScaler(["id"])
+
+    def loop():
+        shards = {name: train.get_dataset_shard(name) for name in ("train", "valid")}
+        epochs = [[row["id"] for row in shards["train"].iter_rows()] for _ in range(2)]
+        assert sorted(epochs[0]) == sorted(epochs[1]) == [n / 63 for n in range(64)]
+        assert epochs[0] != epochs[1]
+        assert [row["id"] for row in shards["valid"].iter_rows()] == list(range(64))
+
+    settings = {
+        "train": DatasetConfig(global_shuffle=True, use_stream_api=True, required=True),
+        "valid": DatasetConfig(fit=True, transform=False),
+    }
+    trainer = DataParallelTrainer(
+        loop,
+        scaling_config={"num_workers": 1},
+        run_config=run_config(),
+        datasets=numbers,
+        preprocessor=scaler,
+        dataset_config=settings,
+    )
+    trainer.fit()
+    assert trainer.get_dataset_config()["train"].split
+    with pytest.raises(ValueError, match=r"\['train'\]; the datasets are \['valid'\]"):
+        DataParallelTrainer(loop, datasets={"valid": numbers["valid"]}, dataset_config=settings)
 
 
 @pytest.mark.parametrize("spelling", ["for all", "by name"])

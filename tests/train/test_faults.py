@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import pickle
 import signal
@@ -67,6 +68,46 @@ def test_a_worker_is_lost_in_the_middle(run_config, tally, how, rank):
     assert list(result.metrics_dataframe["epoch"]) == [0, 1, 2, 3]
     assert list(result.metrics_dataframe["training_iteration"]) == [1, 2, 3, 4]
     assert result.checkpoint.to_dict() == {"epoch": 3}
+
+
+def test_what_is_done_again_is_in_the_history_once(run_config, tally):
+    def loop():
+        for epoch in epochs(6):
+            if epoch == 4 and train.world_rank() == 1 and tally.add() == 1:
+                die("killed")
+            checkpoint = Checkpoint.from_dict({"epoch": epoch}) if epoch == 1 else None
+            train.report({"epoch": epoch}, checkpoint=checkpoint)
+
+    result = fit(loop, run_config(failure_config=FailureConfig(max_failures=1)))
+    assert len(tally) == 2
+    assert list(result.metrics_dataframe["epoch"]) == list(range(6))
+    with open(Path(result.path, "progress.csv"), newline="") as file:
+        rows = [(row["epoch"], row["training_iteration"]) for row in csv.DictReader(file)]
+    assert rows == [(str(epoch), str(epoch + 1)) for epoch in range(6)]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_that_calls_exit(run_config, workers):
+    def loop(config):
+        train.report(step=0)
+        if train.world_rank() == config["rank"]:
+            sys.exit(config["code"])
+        train.report(step=1)
+
+    def exiting(rank, code):
+        DataParallelTrainer(
+            loop,
+            train_loop_config={"rank": rank, "code": code},
+            scaling_config={"num_workers": workers},
+            run_config=run_config(),
+        ).fit()
+
+    last = max(workers - 1, 0)
+    with pytest.raises(WorkerGroupError, match=rf"(?s)rank {last}: .*sys\.exit\(3\)") as caught:
+        exiting(last, 3)
+    assert list(caught.value.worker_failures) == [last]
+    assert caught.value.__cause__.code == 3
+    exiting(None, 0)
 
 
 def test_a_worker_that_hangs(run_config, tally, monkeypatch):
@@ -170,7 +211,10 @@ def test_no_more_often_than_allowed(run_config, tally):
     with pytest.raises(WorkerGroupError, match="rank 1") as caught:
         fit(loop, run_config(failure_config=FailureConfig(max_failures=2)))
     assert len(tally) == 3
-    assert "SIGKILL" in str(caught.value)
+    assert str(caught.value).startswith("training failed\nrank 1: its process is dead: the worker")
+    assert "killed by SIGKILL" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    assert caught.value.__cause__ is None
     assert list(caught.value.worker_failures) == [1]
 
 

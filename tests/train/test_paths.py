@@ -27,6 +27,8 @@ HOMES = [
     ("skate.train.torch.torch_trainer", "TorchTrainer", skate.train.torch.TorchTrainer),
     ("skate.train.data_parallel_trainer", "DataParallelTrainer", skate.train.DataParallelTrainer),
     ("skate.train.backend", "Backend", skate.train.Backend),
+    ("skate.train.torch.config", "TorchConfig", skate.train.torch.TorchConfig),
+    ("skate.train.torch.train_loop_utils", "prepare_model", skate.train.torch.prepare_model),
 ]
 
 
@@ -42,6 +44,8 @@ def test_one_home(module, name, home):
         ("skate.air.predictors.integrations.torch", "TorchPredictor"),
         ("skate.train.batch_predictor", "BatchPredictor"),
         ("skate.train.predictor", "Predictor"),
+        ("skate.air.predictor", "Predictor"),
+        ("skate.train.callbacks", "MLflowLoggerCallback"),
         ("skate.train.torch", "TorchPredictor"),
         ("skate.air.integrations.mlflow", "MLflowLoggerCallback"),
         ("skate.air.integrations.wandb", "setup_wandb"),

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 import skate.data
 from skate import train
@@ -99,7 +107,14 @@ def test_the_process_group_is_as_torchrun_would_have_it(run_config, tmp_path):
 def test_a_single_worker_and_no_worker_need_no_wrapper(run_config):
     def loop():
         model = network()
+        names = list(model.state_dict())
         assert train.torch.prepare_model(model) is model
+        assert list(model.state_dict()) == list(model.module.state_dict()) == names
+        model.module.load_state_dict(network(seed=5).state_dict())
+        torch.testing.assert_close(model(torch.ones(4)), network(seed=5)(torch.ones(4)))
+        assert not hasattr(model.module, "module")  # where unwrapping ends
+        copied = pickle.loads(pickle.dumps(model))
+        assert type(copied) is type(model.module) is nn.Sequential
         loader = train.torch.prepare_data_loader(DataLoader(points(), batch_size=8))
         train.report(batches=sum(1 for _ in loader))
 
@@ -137,6 +152,69 @@ def test_loaders_keep_shuffling_and_each_epoch_differs(run_config, tmp_path, cou
     assert first[0] == list(sampler)
 
 
+class EveryThirdTwice(Sampler):
+    def __iter__(self):
+        yield from [0, 0, 3, 3, 6, 6, 9]
+
+    def __len__(self):
+        return 7
+
+
+@pytest.mark.parametrize(
+    ("sampler", "drop_last", "expected"),
+    [
+        (EveryThirdTwice(), False, [[0, 3, 6, 9], [0, 3, 6, 0]]),
+        (EveryThirdTwice(), True, [[0, 3, 6], [0, 3, 6]]),
+        (RandomSampler(range(10), replacement=True, num_samples=6), False, None),
+        (WeightedRandomSampler([0, 1, 0, 1], 6), False, None),
+    ],
+)
+def test_samplers_of_ones_own_are_shared_out(run_config, tmp_path, sampler, drop_last, expected):
+    def loop():
+        data = TensorDataset(torch.arange(10))
+        torch.manual_seed(train.world_rank())
+        loader = DataLoader(data, sampler=sampler, batch_size=2, drop_last=drop_last)
+        orders_of(tmp_path, train.torch.prepare_data_loader(loader))
+
+    fit(loop, run_config())
+    first, second = (json.loads((tmp_path / rank).read_text()) for rank in "01")
+    if expected is not None:
+        even = [part[:-1] if drop_last else part for part in expected]  # whole batches only
+        assert [first[0], second[0]] == even
+        return
+    torch.manual_seed(0)
+    drawn = list(sampler)
+    assert [first[0], second[0]] == [drawn[::2], drawn[1::2]]
+    assert first[0] + second[0] != first[1] + second[1]  # another epoch, another draw
+
+
+def test_no_row_is_repeated_if_the_last_ones_may_be_dropped(run_config, tmp_path):
+    def loop():
+        data = TensorDataset(torch.arange(7))
+        loader = DataLoader(data, batch_size=1, shuffle=True, drop_last=True)
+        orders_of(tmp_path, train.torch.prepare_data_loader(loader))
+
+    fit(loop, run_config())
+    first, second = (json.loads((tmp_path / rank).read_text()) for rank in "01")
+    assert len(first[0]) == len(second[0]) == 3
+    assert len({*first[0], *second[0]}) == 6
+
+
+def test_a_stream_that_is_not_split_is_worth_a_warning(run_config):
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    def loop():
+        stream = DataLoader(Stream(), batch_size=None)
+        if train.world_rank() == 0:
+            with pytest.warns(UserWarning, match="all of Stream.*add_dist_sampler=False"):
+                stream = train.torch.prepare_data_loader(stream)
+        assert list(stream) == [0, 1, 2]
+
+    fit(loop, run_config())
+
+
 def test_loaders_in_order_and_loaders_that_are_left_alone(run_config, tmp_path):
     class Stream(IterableDataset):
         def __iter__(self):
@@ -147,7 +225,8 @@ def test_loaders_in_order_and_loaders_that_are_left_alone(run_config, tmp_path):
         orders_of(tmp_path, loader)
         whole = DataLoader(TensorDataset(torch.arange(6)))
         whole = train.torch.prepare_data_loader(whole, add_dist_sampler=False)
-        stream = train.torch.prepare_data_loader(DataLoader(Stream(), batch_size=None))
+        stream = DataLoader(Stream(), batch_size=None)
+        stream = train.torch.prepare_data_loader(stream, add_dist_sampler=False)
         assert (len(list(whole)), list(stream)) == (6, [0, 1, 2])
 
     fit(loop, run_config())
@@ -286,3 +365,36 @@ def test_a_killed_worker_trains_on_to_the_same_weights(run_config, tally):
     plain, killed = (copy.copy(result.metrics_dataframe) for result in results)
     assert list(plain["loss"]) == list(killed["loss"])
     assert list(killed["epoch"]) == [0, 1, 2, 3]
+
+
+def test_a_rank_is_killed_while_the_others_wait_for_it(run_config, tally):
+    """The others fail too, in the collective operation that it leaves."""
+
+    def loop():
+        import os
+        import signal
+
+        import torch.distributed as dist
+
+        before = train.get_checkpoint()
+        for epoch in range(before.to_dict()["epoch"] + 1 if before else 0, 3):
+            if epoch == 1 and train.world_rank() == 1 and tally.add() <= 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            total = torch.ones(1)
+            dist.all_reduce(total)
+            checkpoint = train.Checkpoint.from_dict({"epoch": epoch})
+            train.report({"epoch": epoch, "total": total.item()}, checkpoint=checkpoint)
+
+    with pytest.raises(train.WorkerGroupError, match="rank 1: its process is dead") as caught:
+        fit(loop, run_config())
+    assert list(caught.value.worker_failures) == [1]
+    once = train.FailureConfig(max_failures=1)
+    result = fit(loop, run_config(failure_config=once))  # killed once more, then not
+    assert len(tally) == 3
+    assert list(result.metrics_dataframe["epoch"]) == [0, 1, 2]
+    assert list(result.metrics_dataframe["total"]) == [2.0, 2.0, 2.0]
+
+
+def test_what_is_not_a_checkpoint():
+    with pytest.raises(TypeError, match=r"load_checkpoint takes a Checkpoint.*report none"):
+        load_checkpoint(None, network())

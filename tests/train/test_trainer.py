@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import pickle
 import sys
 import time
 from pathlib import Path
@@ -157,7 +159,7 @@ def test_the_same_name_goes_on_where_the_run_ended(run_config):
     assert list(second.metrics_dataframe["step"]) == [0, 1]
 
 
-def test_iterations_are_counted_from_the_last_checkpoint(run_config):
+def test_what_was_reported_after_the_last_checkpoint_is_reported_once(run_config):
     def loop():
         before = train.get_checkpoint()
         for step in range(before.to_dict()["step"] + 1 if before else 0, 4):
@@ -165,9 +167,51 @@ def test_iterations_are_counted_from_the_last_checkpoint(run_config):
             train.report({"step": step}, checkpoint=checkpoint)
 
     fit(loop, run_config(), workers=0)
-    again = fit(loop, run_config(), workers=0).metrics_dataframe
-    assert list(again["step"]) == [0, 1, 2, 3, 2, 3]
-    assert list(again["training_iteration"]) == [1, 2, 3, 4, 3, 4]
+    again = fit(loop, run_config(), workers=0)
+    assert list(again.metrics_dataframe["step"]) == [0, 1, 2, 3]
+    assert list(again.metrics_dataframe["training_iteration"]) == [1, 2, 3, 4]
+    assert [row["step"] for row in progress_of(again)] == ["0", "1", "2", "3"]
+
+
+def progress_of(result):
+    with open(Path(result.path, "progress.csv"), newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_same_name_without_a_checkpoint_is_a_new_run(run_config):
+    def loop(config):
+        for step in range(config["steps"]):
+            train.report({"step": step, config["metric"]: 1})
+
+    first = fit(loop, run_config(), workers=0, config={"steps": 5, "metric": "old"})
+    second = fit(loop, run_config(), workers=0, config={"steps": 2, "metric": "new"})
+    assert list(second.metrics_dataframe["step"]) == [0, 1]
+    assert list(second.metrics_dataframe["training_iteration"]) == [1, 2]
+    assert [(row["step"], row["new"]) for row in progress_of(second)] == [("0", "1"), ("1", "1")]
+    assert "old" not in progress_of(second)[0]
+    assert len(list(Path(second.path).glob("events.out.tfevents.*"))) == 1
+    assert first.metrics["trial_id"] != second.metrics["trial_id"]
+
+
+def test_metrics_that_come_later_are_in_the_table_too(run_config):
+    def loop():
+        train.report(loss=1)
+        train.report(loss=2, accuracy=0.5)
+
+    rows = progress_of(fit(loop, run_config(), workers=0))
+    assert [(row["loss"], row["accuracy"]) for row in rows] == [("1", ""), ("2", "0.5")]
+
+
+def test_a_misspelt_score_is_worth_a_warning(run_config):
+    def loop():
+        for step in range(3):
+            checkpoint = Checkpoint.from_dict({})
+            train.report({"accuracy": 3 - step, "nested": {"f1": 0}}, checkpoint=checkpoint)
+
+    keep = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="acuracy")
+    with pytest.warns(UserWarning, match=r"'acuracy'.*\['accuracy', 'nested/f1'\]") as caught:
+        fit(loop, run_config(checkpoint_config=keep), workers=0)
+    assert len(caught) == 1
 
 
 def test_storage_elsewhere(run_config, tmp_path):
@@ -229,6 +273,13 @@ def test_wrong_arguments():
         DataParallelTrainer(lambda: None, scaling_config={"num_wrokers": 2})
     with pytest.raises(ValueError, match="Checkpoint"):
         DataParallelTrainer(lambda: None, resume_from_checkpoint="a/path")
+    with pytest.raises(TypeError, match=r"train_loop_config is a dict.*got list: \[1\]"):
+        DataParallelTrainer(lambda config: None, train_loop_config=[1])
+
+
+def test_metrics_have_names(run_config):
+    with pytest.raises(TypeError, match=r"report\({'loss': 0.1}\).*got 5"):
+        fit(lambda: train.report(5), run_config(), workers=0)
 
 
 def test_more_workers_than_cpus_share_them(run_config):
@@ -248,6 +299,18 @@ def test_resources_that_are_not_there(run_config):
     with pytest.raises(skate.exceptions.SkateError, match="64"):
         trainer.fit()
     assert time.monotonic() - start < 5
+
+
+def test_a_gpu_that_is_not_there(run_config):
+    trainer = DataParallelTrainer(
+        lambda: None, scaling_config=ScalingConfig(use_gpu=True), run_config=run_config()
+    )
+    with pytest.raises(train.ControllerError, match="use_gpu=False") as caught:
+        trainer.fit()
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(copy, train.ControllerError)
+    assert isinstance(copy, skate.exceptions.TaskUnschedulableError)
+    assert str(copy) == str(caught.value)
 
 
 def test_callbacks(run_config):

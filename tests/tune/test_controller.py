@@ -3,7 +3,7 @@
 import pytest
 
 from skate import tune
-from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, Channel
+from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, SAVE, Channel
 from skate.tune.execution.controller import TuneController
 from skate.tune.execution.state import StateLog
 from skate.tune.experiment import Experiment, Trial
@@ -16,6 +16,10 @@ class Deciding(FIFOScheduler):
     """Says what it was told to say."""
 
     decision = "CONTINUE"
+    needs = False
+
+    def needs_checkpoint(self, tune_controller, trial, result):
+        return self.needs
 
     def on_trial_result(self, tune_controller, trial, result):
         return self.decision
@@ -33,8 +37,8 @@ def make(tmp_path):
         search.add_configurations(experiment)
         return TuneController(
             search_alg=search, scheduler=scheduler or FIFOScheduler(), stopper=stopper,
-            callbacks=[], log=StateLog(experiment.storage), total_resources={"CPU": 2},
-            saves_on_demand=saves, **options,
+            callbacks=options.pop("callbacks", []), log=StateLog(experiment.storage),
+            total_resources={"CPU": 2}, saves_on_demand=saves, **options,
         )  # fmt: skip
 
     return made
@@ -86,6 +90,90 @@ def test_a_trial_on_its_way_out_is_not_started_again(make):
     controller.on_released(trial)
     assert trial.status == Trial.PAUSED
     assert controller.next_trial_to_start() is trial
+
+
+def saved(controller, trial):
+    """What a trial sends that was told to save."""
+    name = f"checkpoint_{trial.next_checkpoint:06d}"
+    trial.storage.persist(tune.Checkpoint.from_dict({"a": 1}), name)
+    return controller.on_saved(trial, name)
+
+
+def test_a_decision_waits_for_the_checkpoint_that_it_needs(make):
+    scheduler = Deciding()
+    controller = make(scheduler=scheduler, saves=True)
+    trial = started(controller)
+    scheduler.needs, scheduler.decision = True, "PAUSE"
+    assert controller.on_result(trial, {"training_iteration": 1}, None) == SAVE
+    assert trial.status == Trial.RUNNING
+    assert saved(controller, trial) == HALT
+    assert trial.status == Trial.PAUSED
+    assert trial.checkpoint.to_dict() == {"a": 1}
+
+
+def test_a_trial_that_ends_while_it_saves_is_halted(make):
+    scheduler = Deciding()
+    controller = make(scheduler=scheduler, saves=True)
+    trial = started(controller)
+    scheduler.needs = True
+    assert controller.on_result(trial, {"training_iteration": 1}, None) == SAVE
+    controller.stop_trial(trial)
+    assert saved(controller, trial) == HALT
+    assert trial.status == Trial.TERMINATED
+
+
+def test_a_scheduler_may_ask_for_a_checkpoint_beside_its_decision(make):
+    class Asking(Deciding):
+        def on_trial_result(self, tune_controller, trial, result):
+            assert tune_controller.save_trial(trial) is None
+            return self.decision
+
+    controller = make(scheduler=Asking(), saves=True)
+    trial = started(controller)
+    assert controller.on_result(trial, {"training_iteration": 1}, None) == SAVE
+    assert saved(controller, trial) == GO_ON
+
+
+def test_a_paused_trial_saves_on_its_way_out(make):
+    scheduler = Deciding()
+    controller = make(samples=2, scheduler=scheduler, saves=True, max_concurrent=1)
+    trial = started(controller)
+    scheduler.decision = "PAUSE"
+    assert controller.on_result(trial, {"training_iteration": 1}, None) == HALT_AND_SAVE
+    assert trial.is_saving
+    assert scheduler.choose_trial_to_run(controller) is not trial
+    saved(controller, trial)
+    controller.on_released(trial)
+    assert not trial.is_saving
+    assert trial.has_checkpoint()
+
+
+def test_a_paused_trial_that_cannot_save_has_failed(make):
+    scheduler = Deciding()
+    controller = make(samples=1, scheduler=scheduler, saves=True, max_failures=1)
+    trial = started(controller)
+    scheduler.decision = "PAUSE"
+    controller.on_result(trial, {"training_iteration": 1}, None)
+    controller.on_failure(trial, OSError("the disk is full"))
+    assert (trial.status, trial.num_failures) == (Trial.PENDING, 1)
+
+
+def test_a_trial_that_is_stopped_while_it_saves_ends_once(make):
+    ended = []
+
+    class Listener(tune.Callback):
+        def on_trial_complete(self, iteration, trials, trial, **info):
+            ended.append(trial)
+
+    scheduler = Deciding()
+    controller = make(samples=1, scheduler=scheduler, saves=True, callbacks=[Listener()])
+    trial = started(controller)
+    scheduler.decision = "PAUSE"
+    controller.on_result(trial, {"training_iteration": 1}, None)
+    controller.stop_trial(trial)
+    saved(controller, trial)
+    controller.on_released(trial)
+    assert ended == [trial]
 
 
 def test_failures_are_retried_as_often_as_allowed(make):

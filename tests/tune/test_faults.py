@@ -128,6 +128,34 @@ def test_a_save_that_fails_is_the_failure_of_its_trial(run):
     assert "the disk is full" in str(analysis.trials[0].get_error())
 
 
+def test_a_slow_save_holds_up_nobody_else(run, tmp_path):
+    """The first trial's checkpoint is complete only after the second has gone on."""
+
+    class Slow(Counter):
+        def step(self):
+            if self.by == 2:
+                (tmp_path / f"step {self.value}").touch()
+            return super().step()
+
+        def save_checkpoint(self, checkpoint_dir):
+            deadline = time.monotonic() + 30
+            while self.by == 1 and not (tmp_path / "step 16").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            return super().save_checkpoint(checkpoint_dir)
+
+    class PausingTheFirst(Pausing):
+        def on_trial_result(self, tune_controller, trial, result):
+            first = trial.config["by"] == 1
+            return super().on_trial_result(tune_controller, trial, result) if first else "CONTINUE"
+
+    analysis = run(
+        Slow, config={"by": tune.grid_search([1, 2])}, stop={"training_iteration": 12},
+        scheduler=PausingTheFirst(),
+    )  # fmt: skip
+    assert [result["value"] for result in last(analysis)] == [12, 24]
+
+
 def test_a_population_that_keeps_few_checkpoints(run):
     analysis = run(
         Counter, config={"by": tune.grid_search([1, 2, 3, 4])}, stop={"training_iteration": 12},

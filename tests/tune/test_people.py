@@ -85,6 +85,19 @@ class TestTable:
         tune.CLIReporter(max_progress_rows=1).report(trials, True)
         assert "2 more trials not shown" in capsys.readouterr().out
 
+    def test_of_too_many_the_best_are_shown_and_those_that_run(self, tmp_path, capsys):
+        losses = [5.0, 4.0, 1.0, 2.0, 3.0]
+        made = [trial(tmp_path, n, losses=(loss,)) for n, loss in enumerate(losses)]
+        made.append(trial(tmp_path, 5, "RUNNING", losses=()))
+        reporter = tune.CLIReporter(
+            max_progress_rows=3, sort_by_metric=True, metric="loss", mode="min"
+        )
+        reporter.report(made, True, "Using a scheduler.")
+        out = capsys.readouterr().out
+        shown = [line.split()[1] for line in out.splitlines() if line.startswith("| train_")]
+        assert [name[-1] for name in shown] == ["2", "3", "5"]
+        assert out.rstrip().endswith("Using a scheduler.")
+
     def test_in_notebooks(self, trials, capsys):
         tune.JupyterNotebookReporter(overwrite=False).report(trials, True)
         assert capsys.readouterr().out.startswith("Number of trials: 3")
@@ -107,6 +120,7 @@ class TestTable:
         text = console.export_text()
         assert "Number of trials: 3/10" in text
         assert "s left" in text
+        assert text.index("best trial: train_cifar_87d1f_00000") < text.index("status")
         assert text.index("87d1f_00000") < text.index("87d1f_00001")  # the best is on top
 
 
@@ -161,3 +175,16 @@ class TestAnalysis:
         titles = [axes.get_title() for axes in figure.axes]
         assert titles == ["Learning curves", "Parameter importance", "Parallel coordinates"]
         assert len(figure.axes[0].lines) == 3
+
+    def test_a_figure_of_odd_values(self, tmp_path, capfd):
+        made = [
+            trial(tmp_path, 0, losses=(float("nan"),), layers=[1], lr=1e-5),
+            trial(tmp_path, 1, losses=(3.0,), layers=[1, 2], lr=1e-4),
+            *(trial(tmp_path, n, losses=(n / 2,), layers=[3], lr=0.1) for n in range(2, 6)),
+        ]
+        analysis = tune.ExperimentAnalysis(Storage(tmp_path, "search"), trials=made)
+        figure = ResultGrid(analysis).plot("loss", "max")
+        assert [bar.get_width() >= 0 for bar in figure.axes[1].patches] == [True, True]
+        shown = [text.get_text() for text in figure.axes[2].texts]
+        assert shown == ["[1, 2]", "[3]", "0.0001", "0.1", "1", "3"]
+        assert capfd.readouterr().err == ""

@@ -136,6 +136,25 @@ def _write_state(storage: Storage, trials: int, first: int = 0) -> None:
         log.progress(trial)
 
 
+def test_trials_that_were_killed_are_shown_with_their_last_results(tmp_path: Path) -> None:
+    storage = Storage(tmp_path, "search")
+    log = StateLog(storage)
+    trials = [Trial("f", trial_id=f"t{n}", config={"x": n}, storage=storage) for n in range(3)]
+    for trial in trials:
+        log.trial(trial)
+    for step in (1, 2, 3):
+        trials[0].storage.append("result.json", {"loss": 5 - step, "training_iteration": step})
+    trials[1].storage.append("result.json", {"loss": 7, "training_iteration": 1})
+    trials[1].storage.append("result.json", {"loss": 1, "training_iteration": 2})
+    file = tmp_path / "search" / trials[1].dirname / "result.json"
+    file.write_bytes(file.read_bytes()[:-3])
+    analysis = tune.ExperimentAnalysis(storage, default_metric="loss", default_mode="min")
+    assert [trial.status for trial in analysis.trials] == ["RUNNING", "RUNNING", "PENDING"]
+    assert analysis.best_trial.trial_id == "t0"
+    assert analysis.best_trial.metric_analysis["loss"]["max"] == 4
+    assert analysis.dataframe()["loss"].tolist() == [2, 7]
+
+
 def quick(config):
     for step in range(3):
         tune.report({"loss": config["x"] + step})
@@ -282,6 +301,21 @@ def test_a_trial_that_begins_anew_is_unfinished_again(session, tmp_path):
     (again,) = trials_of(storage)  # as after a kill at this moment
     assert again.status == Trial.PENDING
     assert again.last_result == {}
+
+
+def test_what_is_known_is_uploaded_without_waiting_for_the_next_event(monkeypatch):
+    import fsspec
+
+    filesystem = fsspec.filesystem("memory")
+    storage = Storage("experiments", "search", filesystem)
+    log = StateLog(storage)
+    for name in ("a", "b"):
+        log.trial(Trial("f", trial_id=name, storage=storage))
+    assert [trial.trial_id for trial in trials_of(storage)] == ["a"]  # not twice in a second
+    monkeypatch.setattr("skate.tune.execution.state._UPLOAD_EVERY", 0)
+    log.flush_if_due()
+    assert [trial.trial_id for trial in trials_of(storage)] == ["a", "b"]
+    filesystem.rm("experiments", recursive=True)
 
 
 def test_memory_as_storage(session):

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -167,10 +169,10 @@ class TestFunctions:
         analysis = run(saving, keep_checkpoints_num=2, checkpoint_score_attr="min-loss")
         trial = analysis.trials[0]
         kept = sorted(c.to_dict()["loss"] for c, _ in trial.get_best_checkpoints())
-        assert kept == [1, 2, 4] or kept == [1, 4]
+        assert kept == [1, 2, 4]  # the two best, and the last to go on from
         assert analysis.get_best_checkpoint(trial, "loss", "min").to_dict() == {"loss": 1}
         folders = [name for name in os.listdir(trial.path) if name.startswith("checkpoint_")]
-        assert len(folders) == len(kept)
+        assert sorted(folders) == [f"checkpoint_00000{number}" for number in (1, 2, 3)]
 
     def test_who_and_where(self, run):
         def asking(config):
@@ -331,8 +333,9 @@ class TestStopping:
 
         start = time.monotonic()
         analysis = run(endless, num_samples=3, time_budget_s=0.5)
-        assert time.monotonic() - start < 30
+        assert 0.5 <= time.monotonic() - start < 10
         assert {trial.status for trial in analysis.trials} == {"TERMINATED"}
+        assert not analysis.trials[2].last_result  # it has waited for its turn in vain
 
     def test_trials_clean_up_when_they_are_stopped(self, run, tmp_path):
         def tidy(config):
@@ -367,8 +370,12 @@ class TestFailures:
             raise ValueError(f"at {config['x']}")
 
         space = {"x": tune.grid_search(list(range(5)))}
-        analysis = run(failing, config=space, fail_fast=True, raise_on_failed_trial=False)
-        assert [trial.status for trial in analysis.trials].count("ERROR") <= 2
+        analysis = run(
+            failing, config=space, fail_fast=True, raise_on_failed_trial=False,
+            max_concurrent_trials=1,
+        )  # fmt: skip
+        assert analysis.trials[0].status == "ERROR"
+        assert not any(trial.num_failures for trial in analysis.trials[1:])
         with pytest.raises(ValueError, match="at 0"):
             run(failing, name="raised", config=space, fail_fast="raise", max_concurrent_trials=1)
         with pytest.raises(ValueError, match="max_failures"):
@@ -401,22 +408,23 @@ class TestResources:
         first, second = sorted(results, key=lambda result: result["start"])
         assert second["start"] >= first["end"]
 
-    def test_a_pretended_gpu_is_shared(self, run):
-        def seeing(config):
-            tune.report(
-                gpus=skate.get_gpu_ids(), visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
-                start=time.time(),
-            )  # fmt: skip
-            time.sleep(0.3)
-            tune.report(end=time.time(), start=0)
+    def test_a_pretended_gpu_is_shared(self, run, tmp_path):
+        tally = Tally(tmp_path / "tally")
 
-        half = run(seeing, num_samples=2, resources_per_trial={"cpu": 1, "gpu": 0.5})
-        for trial in half.trials:
-            frame = half.trial_dataframes[trial.trial_id]
-            assert frame["gpus"][0] == [0]
-            assert frame["visible"][0] == "0"
-        none = run(seeing, name="none", resources_per_trial={"cpu": 1})
-        assert none.trial_dataframes[none.trials[0].trial_id]["visible"][0] == ""
+        def seeing(config):
+            tally.add()
+            deadline = time.monotonic() + 30
+            while len(tally) < config["together"]:  # the others are here at the same time
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+            tune.report(gpus=skate.get_gpu_ids(), visible=visible)
+
+        half = {"cpu": 1, "gpu": 0.5}
+        shared = run(seeing, config={"together": 2}, num_samples=2, resources_per_trial=half)
+        assert [(r["gpus"], r["visible"]) for r in last(shared)] == [([0], "0")] * 2
+        none = run(seeing, name="none", config={"together": 1}, resources_per_trial={"cpu": 1})
+        assert (last(none)[0]["gpus"], last(none)[0]["visible"]) == ([], "")
 
     def test_bundles_for_what_a_trial_starts(self, run):
         def parent(config):
@@ -502,7 +510,15 @@ def test_callbacks_hear_everything(run):
         def setup(self, stop=None, num_samples=None, total_num_samples=None, **info):
             self.heard.append(f"setup {total_num_samples}")
 
+        def on_step_begin(self, iteration, trials, **info):
+            self.step = "begun"
+
+        def on_step_end(self, iteration, trials, **info):
+            assert self.step == "begun"
+            self.step = "ended"
+
         def on_trial_start(self, iteration, trials, trial, **info):
+            assert self.step == "begun"
             self.heard.append(f"start {len(trials)}")
 
         def on_trial_result(self, iteration, trials, trial, result, **info):
@@ -516,6 +532,7 @@ def test_callbacks_hear_everything(run):
 
     listener = Listener()
     run(square, config={"x": 1}, callbacks=[listener])
+    assert listener.step == "ended"
     results = [f"result {step}" for step in range(4)]
     assert listener.heard == ["setup 1", "start 1", *results, "complete", "end"]
     with pytest.raises(ValueError, match="instances"):
@@ -527,13 +544,33 @@ def test_callbacks_hear_everything(run):
     [
         {"mode": "up"}, {"stop": 5}, {"num_samples": -2}, {"scheduler": 3}, {"search_alg": 3},
         {"resume": "SOMETIMES"}, {"checkpoint_freq": 2}, {"log_to_file": 7},
+        {"num_samples": "3"}, {"num_samples": 2.5}, {"max_concurrent_trials": "2"},
+        {"max_concurrent_trials": -1}, {"verbose": "a"}, {"fail_fast": "foo"},
+        {"max_failures": "1"}, {"keep_checkpoints_num": 0}, {"export_formats": ["onnx"]},
+        {"callbacks": [object()]}, {"trial_name_creator": lambda trial: 5},
         {"metric": "a", "mode": "min",
          "scheduler": AsyncHyperBandScheduler(metric="a", mode="min")},
     ],
 )  # fmt: skip
 def test_wrong_arguments(run, wrong):
-    with pytest.raises((ValueError, TypeError)):
+    said = r"takes|is for|must return|in one place|is True"
+    with pytest.raises((ValueError, TypeError), match=said):
         run(square, config={"x": 1}, **wrong)
+
+
+def test_a_checkpoint_to_begin_with_must_be_there(run, tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        run(Counter, config={"by": 1}, restore=str(tmp_path / "nowhere"))
+
+
+def test_a_stop_condition_that_nobody_reports_is_named(run, caplog):
+    run(square, config={"x": 1}, stop={"training_iteraton": 5, "step": 9})
+    assert "['training_iteraton']" in caplog.text
+
+
+def test_searches_without_a_name_never_share_a_folder(tmp_path):
+    made = [tune.Experiment(None, square, storage_path=tmp_path) for _ in range(3)]
+    assert len({experiment.path for experiment in made}) == 3
 
 
 def test_reports_outside_of_a_trial_say_where_they_belong():
@@ -541,20 +578,14 @@ def test_reports_outside_of_a_trial_say_where_they_belong():
         tune.report(loss=1)
 
 
-def test_the_process_of_a_trial_loads_only_what_it_needs(run):
-    def looking(config):
-        import sys
-
-        heavy = ("numpy", "pandas", "pyarrow", "skate.tune.search", "skate.tune.schedulers")
-        tune.report(loaded=[name for name in heavy if name in sys.modules])
-
-    def objective(config):
-        return looking(config)
-
-    import subprocess
-    import sys
-
+def test_importing_it_is_cheap():
     code = "import sys, skate.tune; assert not {'numpy', 'pandas', 'pyarrow'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
-    loaded = last(run(objective))[0]["loaded"]
-    assert not [name for name in loaded if name.startswith("skate")]
+
+
+def test_the_process_of_a_trial_loads_only_what_it_needs(run):
+    def looking(config):
+        unneeded = ("search", "schedulers", "analysis", "execution.controller", "running")
+        tune.report(loaded=[n for n in unneeded if f"skate.tune.{n}" in sys.modules])
+
+    assert last(run(looking))[0]["loaded"] == []

@@ -1,6 +1,8 @@
 """The decisions of schedulers on recorded traces, without a process."""
 
 import json
+import random
+import statistics
 
 import pytest
 
@@ -137,6 +139,34 @@ class TestMedian:
             control.report(good, training_iteration=t, acc=value)
         assert control.report(bad, training_iteration=3, acc=1) == STOP
 
+    @pytest.mark.parametrize("as_time", [int, float])
+    def test_it_decides_as_the_rule_says(self, controller, as_time):
+        """Steps have books of their own; they must say what the histories say."""
+        rule = MedianStoppingRule("t", "acc", "max", grace_period=2, min_samples_required=3)
+        control = controller(rule)
+        draw = random.Random(3)
+        trials = [control.add(str(number)) for number in range(12)]
+        past = {trial: [] for trial in trials}
+        for t in range(1, 12):
+            for trial in draw.sample(trials, len(trials)):
+                if trial.is_finished() or draw.random() < 0.1:
+                    continue
+                value = draw.choice([draw.random(), draw.random(), float("nan")])
+                past[trial].append((t, value))
+                expected = self.decided(past, trial, t)
+                assert (control.report(trial, t=as_time(t), acc=value) == STOP) is expected
+        assert 0 < sum(trial.is_finished() for trial in trials) < 12
+
+    def decided(self, past, trial, t):
+        known = {
+            other: [v for time, v in rows if 2 <= time <= t and v == v]
+            for other, rows in past.items()
+            if other is not trial and rows and rows[-1][0] >= t
+        }
+        means = [sum(values) / len(values) for values in known.values() if values]
+        best = max((v for _, v in past[trial] if v == v), default=float("-inf"))
+        return t >= 2 and len(means) >= 3 and best < statistics.median(means)
+
     def test_soft_stops_are_pauses_and_once_only(self, controller):
         control = controller(
             MedianStoppingRule(
@@ -164,6 +194,15 @@ class TestHyperBand:
     def make(self, controller, kind=HyperBandScheduler, **options):
         settings = {"metric": "score", "mode": "max", "max_t": 9, "reduction_factor": 3, **options}
         return controller(kind(**settings))
+
+    def test_brackets_that_are_over_are_forgotten(self, controller):
+        control = self.make(controller)
+        trials = [control.add(str(number)) for number in range(40)]
+        assert len(control.scheduler._all_brackets()) > 5
+        for trial in trials[:-1]:
+            control.stop_trial(trial)
+        assert control.scheduler.choose_trial_to_run(control) is trials[-1]
+        assert len(control.scheduler._all_brackets()) == 1
 
     def test_brackets_are_filled_one_after_the_other(self, controller):
         control = self.make(controller)
@@ -210,6 +249,16 @@ class TestHyperBand:
         assert control.report(second, training_iteration=1, score=2) == PAUSE
         # nobody else comes: what there is of the bracket goes on
         assert control.scheduler.choose_trial_to_run(control) in (first, second)
+
+    def test_for_bohb_each_bracket_takes_its_trials_once(self, controller):
+        control = self.make(controller, HyperBandForBOHB)
+        budgets = []
+        for number in range(9 + 5 + 3 + 9):  # one after the other
+            trial = control.add(str(number))
+            bracket = control.scheduler._bracket_of[trial.trial_id]
+            budgets.append(bracket._until)
+            control.stop_trial(trial)
+        assert budgets == [1] * 9 + [3] * 5 + [9] * 3 + [1] * 9
 
     def test_bohb_halves_no_bracket_that_is_not_filled(self, controller):
         control = self.make(controller, HyperBandForBOHB)

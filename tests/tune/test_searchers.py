@@ -56,6 +56,7 @@ def make(request):
         return searcher
 
     made.rounds = ROUNDS[request.param]
+    made.kind = request.param
     return made
 
 
@@ -94,6 +95,12 @@ class TestContract:
 
     def test_a_space_is_taken_once(self, make):
         assert not make().set_search_properties("loss", "min", SPACE)
+
+    def test_with_a_space_of_its_own_it_takes_the_metric_of_the_tuner(self, make):
+        searcher = make.kind(space=SPACE)
+        assert not searcher.set_search_properties("loss", "max", {})
+        assert (searcher.metric, searcher.mode) == ("loss", "max")
+        assert len(search(searcher, 2)) == 2
 
     def test_no_metric_no_space(self, make):
         with pytest.raises(RuntimeError, match="metric"):

@@ -91,10 +91,15 @@ class TestDomains:
             lambda: tune.sample_from(lambda a, b: 0),
             lambda: Float(0, 1).uniform().uniform(),
             lambda: tune.qrandint(5, 7, 8).sample(),
+            lambda: tune.uniform(2, 1),
+            lambda: tune.randint(5, 1),
+            lambda: tune.quniform(0, 1, 0),
+            lambda: tune.qrandint(0, 10, -1),
+            lambda: tune.choice(5),
         ],
     )
     def test_impossible_domains_are_refused(self, make):
-        with pytest.raises(ValueError, match=r"takes|multiple|one sampler"):
+        with pytest.raises(ValueError, match=r"takes|multiple|one sampler|comes first"):
             make()
 
     def test_a_base_is_warned_of(self):
@@ -143,6 +148,17 @@ class TestVariants:
         space = {"y": tune.sample_from(function), "x": tune.randint(3, 4)}
         assert variants(space) == [{"y": 6, "x": 3}]
 
+    def test_functions_of_later_items_of_a_list(self):
+        space = {
+            "sum": tune.sample_from(lambda config: sum(config["sizes"][:2])),
+            "sizes": [tune.sample_from(lambda c: c["sizes"][1] * 2), tune.choice([3]), 5],
+        }
+        assert variants(space) == [{"sizes": [6, 3, 5], "sum": 9}]
+
+    def test_an_empty_grid_is_an_error(self):
+        with pytest.raises(ValueError, match="at least one"):
+            variants({"a": grid_search([])})
+
     def test_functions_without_arguments_and_eval(self):
         space = {"a": tune.sample_from(lambda: 5), "b": {"eval": "spec.config.a + 1"}}
         assert variants(space) == [{"a": 5, "b": 6}]
@@ -175,6 +191,8 @@ class TestVariants:
         assert found == [{"a": 5, "b": 7}]
         with pytest.raises(ValueError, match="c/d"):
             preset_variants(space, {"c": {"d": 1}})
+        with pytest.raises(ValueError, match="c/d"):
+            count_variants(space, [{"c": {"d": 1}}])
 
     def test_counting(self):
         spec = {"config": {"a": grid_search([1, 2]), "b": tune.randint(0, 9)}, "num_samples": 4}

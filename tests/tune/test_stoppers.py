@@ -43,8 +43,9 @@ def test_a_plateau_of_a_trial():
         "m", num_results=2, grace_period=1, metric_threshold=5, mode="max"
     )
     assert answers(beyond, [1, 1, 7, 7]) == [False, False, False, True]
-    with pytest.raises(ValueError, match="mode"):
-        TrialPlateauStopper("m", metric_threshold=5)
+    for threshold in (5, 0):
+        with pytest.raises(ValueError, match="mode"):
+            TrialPlateauStopper("m", metric_threshold=threshold)
 
 
 def test_a_plateau_of_the_experiment():

@@ -11,7 +11,7 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -22,6 +22,7 @@ DICT_FILE = "dict_checkpoint.pkl"
 METADATA_FILE = ".metadata.json"
 PREPROCESSOR_FILE = "preprocessor.pkl"
 PREPROCESSOR_KEY = "_preprocessor"
+MODEL_KEY = "model"  # in a dict: a model, or its weights
 FILES_KEY = "_files"  # in the dict of a checkpoint that is a folder: the folder, as a tar archive
 
 AnyCheckpoint = TypeVar("AnyCheckpoint", bound="Checkpoint")
@@ -59,9 +60,20 @@ class Checkpoint:
         return self._data if self._folder is None else self._folder.path
 
     @property
-    def uri(self) -> str:
-        """Its place as a URI."""
-        place = self._place()
+    def dir_or_data(self) -> Any:
+        """What trials called `value` for a while."""
+        return self.value
+
+    def to_air_checkpoint(self) -> Checkpoint:
+        """Itself: what trials have and what trainers take was once two classes."""
+        return self
+
+    @property
+    def uri(self) -> str | None:
+        """Its place as a URI; None while it has none."""
+        place = self._folder
+        if place is None:
+            return None
         if isinstance(place, LocalFolder):
             return f"file://{place.path}"
         return f"{_scheme(place.filesystem)}://{place.path}"
@@ -82,7 +94,8 @@ class Checkpoint:
         return cls(path)
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Copy the content into a local folder, by default a new temporary one; its path."""
+        """Copy the content into a local folder, by default a new temporary one; its path. The
+        copy is the caller's, to keep or to delete; `as_directory` cleans up by itself."""
         target = tempfile.mkdtemp(prefix="checkpoint_") if path is None else os.fspath(path)
         target = os.path.expanduser(target)
         if self._folder is None:
@@ -128,6 +141,11 @@ class Checkpoint:
     @classmethod
     def from_dict(cls: type[AnyCheckpoint], data: dict[str, Any]) -> AnyCheckpoint:
         """Values of any kind, by name."""
+        if not isinstance(data, Mapping):
+            raise TypeError(
+                f"Checkpoint.from_dict takes a dict of values by name; "
+                f"got {type(data).__name__}: {data!r}"
+            )
         checkpoint = cls.__new__(cls)
         checkpoint._folder = None
         checkpoint._data = dict(data)
@@ -135,6 +153,13 @@ class Checkpoint:
 
     def to_dict(self) -> dict[str, Any]:
         """The dict; of a folder that was not made from one, its files in a dict."""
+        whole = self._whole()
+        if FILES_KEY not in whole:
+            whole.pop(METADATA_FILE, None)
+        return whole
+
+    def _whole(self) -> dict[str, Any]:
+        """All that there is, with what travels with it."""
         if self._folder is None:
             return dict(self._data or {})
         with self.as_directory() as folder:
@@ -152,12 +177,33 @@ class Checkpoint:
     @classmethod
     def from_bytes(cls: type[AnyCheckpoint], data: bytes) -> AnyCheckpoint:
         """The checkpoint that `to_bytes` wrote."""
-        return cls.from_dict(cloudpickle.loads(data))
+        try:
+            values = cloudpickle.loads(data)
+        except Exception as error:
+            shown = repr(data)
+            raise ValueError(
+                "Checkpoint.from_bytes takes the bytes that checkpoint.to_bytes() gave; got "
+                f"{type(data).__name__}: {shown[:40]}{'…' if len(shown) > 40 else ''}"
+            ) from error
+        return cls.from_dict(values)
 
     def to_bytes(self) -> bytes:
         """All of it as bytes."""
-        data: bytes = cloudpickle.dumps(self.to_dict())
+        data: bytes = cloudpickle.dumps(self._whole())
         return data
+
+    @classmethod
+    def from_object_ref(cls: type[AnyCheckpoint], obj_ref: Any) -> AnyCheckpoint:
+        """The checkpoint that `to_object_ref` put into the object store."""
+        import skate
+
+        return cls.from_dict(skate.get(obj_ref))
+
+    def to_object_ref(self) -> Any:
+        """All of it in the object store; a reference to that."""
+        import skate
+
+        return skate.put(self._whole())
 
     @classmethod
     def from_checkpoint(cls: type[AnyCheckpoint], other: Checkpoint) -> AnyCheckpoint:
@@ -201,9 +247,10 @@ class Checkpoint:
         """The fitted preprocessor of the data that was trained on, or None."""
         if self._folder is None:
             return (self._data or {}).get(PREPROCESSOR_KEY)
-        if not self._folder.exists(PREPROCESSOR_FILE):
-            return None
-        return cloudpickle.loads(self._folder.read(PREPROCESSOR_FILE))
+        for name in (PREPROCESSOR_FILE, PREPROCESSOR_KEY):  # the latter is how Ray AIR wrote it
+            if self._folder.exists(name):
+                return cloudpickle.loads(self._folder.read(name))
+        return None
 
     def set_preprocessor(self, preprocessor: Any) -> None:
         """Keep a preprocessor with the checkpoint."""
@@ -236,6 +283,16 @@ class Checkpoint:
             return f"{name}(data={sorted(map(str, self._data or {}))})"
         kind = "local" if isinstance(self._folder, LocalFolder) else _scheme(self.filesystem)
         return f"{name}(filesystem={kind}, path={self._folder.path})"
+
+
+def check_checkpoint(given: Any, caller: str) -> None:
+    """What is given to `caller` must be a checkpoint."""
+    if not isinstance(given, Checkpoint):
+        absent = " (did the run report none?)" if given is None else ""
+        raise TypeError(
+            f"{caller} takes a Checkpoint, as result.checkpoint or "
+            f"Checkpoint.from_directory(path); got {type(given).__name__}: {given!r}{absent}"
+        )
 
 
 def _write_dict(data: dict[str, Any], target: str) -> None:

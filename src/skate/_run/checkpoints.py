@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig
-from skate._run.values import lookup, plain
+from skate._run.reporting import AUTOMATIC
+from skate._run.values import lookup, numbers_in, plain
 
 CHECKPOINT_NAME = "checkpoint_{:06d}"
 
@@ -29,6 +31,7 @@ class CheckpointManager:
     def __init__(self, config: CheckpointConfig | None = None) -> None:
         self.config = config or CheckpointConfig()
         self._kept: list[Kept] = []  # in the order of their reports
+        self._warned = False
 
     @property
     def latest(self) -> Kept | None:
@@ -60,12 +63,28 @@ class CheckpointManager:
         returns those that are to be deleted now."""
         self._kept = [kept for kept in self._kept if kept.checkpoint != checkpoint]
         self._kept.append(Kept(checkpoint, dict(metrics), positions))
+        self._check_score(metrics)
         return self._dismissed()
 
     def add_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Metrics that were reported right after the last checkpoint belong to it."""
         if self._kept:
             self._kept[-1].metrics = {**self._kept[-1].metrics, **metrics}
+            self._check_score(metrics)
+
+    def _check_score(self, metrics: Mapping[str, Any]) -> None:
+        """Say once if the metrics have no score, as when its name is misspelt."""
+        name = self.config.checkpoint_score_attribute
+        if self._warned or not metrics or name is None or lookup(metrics, name) is not None:
+            return
+        self._warned = True
+        there = [n for n, _ in numbers_in(metrics) if n.partition("/")[0] not in AUTOMATIC]
+        warnings.warn(
+            f"checkpoint_score_attribute={name!r} is not among the metrics of a checkpoint, which "
+            f"are {there}: it counts as worse than all that have it, and if none has it, the "
+            "last ones are kept",
+            stacklevel=2,
+        )
 
     def _dismissed(self) -> list[Checkpoint]:
         number = self.config.num_to_keep

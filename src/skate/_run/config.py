@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from numbers import Integral
 from typing import Any, TypeVar
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -31,6 +32,13 @@ def as_config(cls: type[AnyConfig], value: Any) -> AnyConfig:
             raise ValueError(f"{cls.__name__} has no {unknown}; it has {known}")
         return cls(**value)
     raise TypeError(f"expected a {cls.__name__} or a dict; got {type(value).__name__}: {value!r}")
+
+
+def check_whole(name: str, value: Any, least: int, meaning: str = "") -> None:
+    """That an argument is a whole number from `least` on."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise ValueError(f"{name} takes a whole number from {least} on{meaning}; got {value!r}")
 
 
 class _Config:
@@ -99,16 +107,28 @@ class ScalingConfig(_Config):
             raise ValueError(f"num_workers is a number or a pair (least, most); got {number!r}")
         if isinstance(number, tuple) and number[0] == 0:
             raise ValueError(f"the least number of a pair is at least 1; got {number!r}")
+        labels = self.label_selector
+        if isinstance(labels, list) and len(labels) != pair[1]:
+            raise ValueError(
+                "a list as `label_selector` must be the same length as `num_workers`, "
+                f"{pair[1]}; got {labels!r}"
+            )
         if pair[0] < 0 or pair[0] > pair[1]:
             raise ValueError(f"num_workers cannot be negative, nor least > most; got {number!r}")
 
     def _check_gpus(self) -> None:
+        wanted = self.resources_per_worker
+        if wanted is not None and not _is_search_space(wanted):
+            raise TypeError(
+                "resources_per_worker is a dict of amounts by name, as in "
+                f"{{'CPU': 2}}; got {wanted!r}"
+            )
         if not isinstance(self.resources_per_worker, dict) or not isinstance(self.use_gpu, bool):
             return
         wanted = self.resources_per_worker.get("GPU")
         if not self.use_gpu and wanted:
             raise ValueError(
-                f"resources_per_worker asks for {wanted} GPU, but `use_gpu` is False; "
+                f"`use_gpu` is False but `GPU` was found in resources_per_worker: {wanted}; "
                 "set use_gpu=True or leave the GPU out"
             )
         if self.use_gpu and wanted == 0:
@@ -216,10 +236,7 @@ class FailureConfig(_Config):
     preemption_grace_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.max_failures < -1:
-            raise ValueError(
-                f"max_failures is -1 (without end), 0 or more; got {self.max_failures!r}"
-            )
+        check_whole("max_failures", self.max_failures, -1, ", -1 is without end")
         if not isinstance(self.fail_fast, bool) and str(self.fail_fast).upper() != "RAISE":
             raise ValueError(f"fail_fast is True, False or 'raise'; got {self.fail_fast!r}")
         if self.fail_fast and self.max_failures != 0:
@@ -245,16 +262,14 @@ class CheckpointConfig(_Config):
     checkpoint_at_end: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.num_to_keep is not None and self.num_to_keep < 1:
-            raise ValueError(f"num_to_keep is None (all) or at least 1; got {self.num_to_keep}")
+        if self.num_to_keep is not None:
+            check_whole("num_to_keep", self.num_to_keep, 1, ", None keeps all")
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(
                 f"checkpoint_score_order is 'max' or 'min'; got {self.checkpoint_score_order!r}"
             )
-        if self.checkpoint_frequency is not None and self.checkpoint_frequency < 0:
-            raise ValueError(
-                f"checkpoint_frequency cannot be negative; got {self.checkpoint_frequency}"
-            )
+        if self.checkpoint_frequency is not None:
+            check_whole("checkpoint_frequency", self.checkpoint_frequency, 0)
 
 
 @dataclass(repr=False)
@@ -298,7 +313,7 @@ class RunConfig(_Config):
     failure_config: FailureConfig | None = field(default_factory=FailureConfig)
     checkpoint_config: CheckpointConfig | None = field(default_factory=CheckpointConfig)
     sync_config: SyncConfig | None = field(default_factory=SyncConfig)
-    verbose: int | None = None
+    verbose: int | bool | None = None
     stop: Mapping[str, Any] | Callable[[str, Mapping[str, Any]], bool] | Any = None
     callbacks: list[Any] | None = None
     progress_reporter: Any = None
@@ -316,5 +331,26 @@ class RunConfig(_Config):
             self.storage_path = places[0]
         if isinstance(self.storage_path, os.PathLike):
             self.storage_path = os.fspath(self.storage_path)
-        if self.storage_filesystem is not None and self.storage_path is None:
-            raise ValueError("storage_filesystem needs storage_path, the place on it")
+        if self.name is not None:
+            _check_name(self.name)
+        if self.storage_path is not None and not isinstance(self.storage_path, str):
+            raise TypeError(
+                f"storage_path is a path or a URI, as in 's3://bucket/runs'; "
+                f"got {self.storage_path!r}"
+            )
+        if self.callbacks is not None and not isinstance(self.callbacks, (list, tuple)):
+            raise TypeError(f"callbacks is a list of callbacks; got {self.callbacks!r}")
+        if self.verbose is not None:
+            self.verbose = int(self.verbose) if isinstance(self.verbose, bool) else self.verbose
+            check_whole("verbose", self.verbose, 0)
+
+
+def _check_name(name: Any) -> None:
+    """A run's name is that of a folder in the storage path, and does not lead out of it."""
+    if not isinstance(name, str):
+        raise TypeError(f"name is the name of the run's folder, a string; got {name!r}")
+    if not name or name.startswith(("/", "~")) or ".." in name.split("/"):
+        raise ValueError(
+            f"name is the name of the run's folder inside of storage_path; got {name!r}. "
+            "Say with storage_path where the folder is to be"
+        )

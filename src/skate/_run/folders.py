@@ -245,6 +245,10 @@ class RemoteFolder(Folder):
 
 def folder_at(path: Any, filesystem: Any = None) -> Folder:
     """The folder that a path, a URI, or a path on the given file system means."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"expected the path or the URI of a folder; got {type(path).__name__}: {path!r}"
+        )
     text = os.fspath(path)
     if filesystem is None and "://" not in text:
         return LocalFolder(text)

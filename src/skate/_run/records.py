@@ -85,7 +85,7 @@ def _place_of(checkpoint: Checkpoint, storage: Storage) -> str:
     if checkpoint == storage.checkpoint(inside):
         return inside
     local = isinstance(checkpoint._folder, LocalFolder)
-    return checkpoint.path if local else checkpoint.uri
+    return checkpoint.path if local else str(checkpoint.uri)
 
 
 def _class_of(name: str | None) -> type[Checkpoint]:

@@ -103,6 +103,9 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_COUNTED = {"timesteps_this_iter": "timesteps_total", "episodes_this_iter": "episodes_total"}
+
+
 class ResultClock:
     """Fills in what every result has: its number, times, and where it came from."""
 
@@ -118,6 +121,7 @@ class ResultClock:
         self.iteration = iteration
         self.seconds = seconds
         self._since = 0
+        self._totals: dict[str, int] = {}
         self._start = self._last = time.monotonic()
 
     def restart(self) -> None:
@@ -146,8 +150,16 @@ class ResultClock:
             "iterations_since_restore": self._since,
             **_machine(),
             "config": self.config,
+            **self._sums(metrics),
             **metrics,
         }
+
+    def _sums(self, metrics: Mapping[str, Any]) -> dict[str, int]:
+        """The totals of what is counted per result, as steps in an environment."""
+        for each, total in _COUNTED.items():
+            if metrics.get(each) is not None:
+                self._totals[total] = self._totals.get(total, 0) + metrics[each]
+        return self._totals
 
 
 AUTOMATIC = frozenset(
@@ -183,4 +195,7 @@ def _machine() -> dict[str, Any]:
     import os
     import socket
 
-    return {"pid": os.getpid(), "hostname": socket.gethostname(), "node_ip": "127.0.0.1"}
+    from skate.util import get_node_ip_address
+
+    address = get_node_ip_address()
+    return {"pid": os.getpid(), "hostname": socket.gethostname(), "node_ip": address}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -45,7 +46,7 @@ class Result:
         """The result of a run or trial, from its folder."""
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists():
-            raise RuntimeError(f"the folder {storage.path!r} of the run doesn't exist")
+            raise RuntimeError(f"Experiment folder {storage.path!r} doesn't exist")
         if not storage.exists(RESULT_FILE) and not storage.exists(CHECKPOINTS_FILE):
             raise RuntimeError(
                 f"{storage.path!r} is not the folder of a run or trial: there is no {RESULT_FILE}"
@@ -83,9 +84,9 @@ class Result:
         return self._dataframe
 
     @property
-    def log_dir(self) -> str:
-        """An older name of `path`."""
-        return self.path
+    def log_dir(self) -> Path:
+        """An older name of `path`, and then a Path."""
+        return Path(self.path)
 
     def _history(self) -> list[dict[str, Any]]:
         return Storage.at(self.path, self._storage_filesystem).lines(RESULT_FILE)

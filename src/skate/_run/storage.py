@@ -15,7 +15,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
@@ -31,6 +32,8 @@ class Storage:
     """`storage_path/name`, on any file system."""
 
     def __init__(self, storage_path: Any = None, name: str = "", filesystem: Any = None) -> None:
+        if filesystem is not None and not storage_path:
+            raise ValueError("storage_filesystem needs storage_path, the place on it")
         root = folder_at(storage_path or default_storage_path(), filesystem)
         self.folder: Folder = root.sub(name) if name else root
         self._forget()
@@ -38,6 +41,7 @@ class Storage:
     def _forget(self) -> None:
         """What only this process knows."""
         self._staging: str | None = None
+        self._drop_staging: Callable[[], Any] = lambda: None
         self._arrived: dict[str, tuple[int, int]] = {}  # staged files as they are in the folder
         self._whole: set[str] = set()  # files whose last line is known to be complete
 
@@ -65,6 +69,20 @@ class Storage:
     def name(self) -> str:
         return os.path.basename(self.path)
 
+    # What loops of Ray Train, which see a `StorageContext`, call these.
+    experiment_fs_path = path
+    experiment_dir_name = name
+    storage_filesystem = filesystem
+
+    @property
+    def storage_fs_path(self) -> str:
+        """The place of runs, on the file system."""
+        return os.path.dirname(self.path)
+
+    def build_checkpoint_path_from_name(self, checkpoint_name: str) -> str:
+        """Where the checkpoint with this name goes, on the file system."""
+        return self.folder.sub(checkpoint_name).path
+
     @property
     def is_local(self) -> bool:
         return isinstance(self.folder, LocalFolder)
@@ -77,6 +95,7 @@ class Storage:
             return self.path
         if self._staging is None:
             self._staging = tempfile.mkdtemp(prefix="skate-run-")
+            self._drop_staging = weakref.finalize(self, shutil.rmtree, self._staging, True)
             for name in self.names():
                 if name.endswith((".json", ".csv")):  # loggers go on with what is there
                     LocalFolder(self._staging).write(name, self.read(name))
@@ -98,7 +117,7 @@ class Storage:
         """Upload, and drop the local copy."""
         if self._staging is not None:
             self.sync()
-            shutil.rmtree(self._staging, ignore_errors=True)
+            self._drop_staging()
             self._staging = None
 
     # -- files ----------------------------------------------------------------------------------

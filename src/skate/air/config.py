@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skate._run.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig, SyncConfig
+from skate.train._dataset_config import DatasetConfig
 
 __all__ = [
     "CheckpointConfig",
@@ -14,11 +13,3 @@ __all__ = [
     "ScalingConfig",
     "SyncConfig",
 ]
-
-
-@dataclass
-class DatasetConfig:
-    """How a trainer treats one dataset: an older form of `train.DataConfig`. `split` shares it out
-    between the workers; otherwise each gets all of it."""
-
-    split: bool | None = None

@@ -1,9 +1,8 @@
 """Names that checkpoints and datasets use."""
 
-from skate._run.checkpoint import PREPROCESSOR_KEY
+from skate._run.checkpoint import MODEL_KEY, PREPROCESSOR_KEY
 from skate.train._data import TRAIN_DATASET_KEY
 
-MODEL_KEY = "model"
 EVALUATION_DATASET_KEY = "evaluation"
 
 __all__ = ["EVALUATION_DATASET_KEY", "MODEL_KEY", "PREPROCESSOR_KEY", "TRAIN_DATASET_KEY"]

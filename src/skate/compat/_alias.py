@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from skate.compat._table import has_home, missing_name
+from skate.compat.parts.inside import Absent
 
 
 class Alias(types.ModuleType):
@@ -26,6 +27,8 @@ class Alias(types.ModuleType):
             except AttributeError:
                 continue
             child = f"{self.__name__}.{name}"
+            if isinstance(value, Absent) and has_home(child):
+                break
             if isinstance(value, types.ModuleType) and has_home(child, value.__name__):
                 return importlib.import_module(child)
             return value

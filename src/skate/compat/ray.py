@@ -20,6 +20,7 @@ from skate.compat._finder import RAY_VERSION, Finder
 __all__ = ["RAY_VERSION", "install", "is_installed", "uninstall"]
 
 _FOLDER = str(Path(__file__).parent / "_path")
+_AS_RAY = "SKATE_AS_RAY"  # for libraries, where eras differ: skate.data gives rows as Ray does
 
 
 def install() -> None:
@@ -35,6 +36,7 @@ def install() -> None:
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     rest = [folder for folder in inherited if folder and folder != _FOLDER]
     os.environ["PYTHONPATH"] = os.pathsep.join([_FOLDER, *rest])
+    os.environ[_AS_RAY] = "1"
 
 
 def uninstall() -> None:
@@ -44,6 +46,7 @@ def uninstall() -> None:
     for name, module in [*sys.modules.items()]:
         if isinstance(module, Alias):
             del sys.modules[name]
+    os.environ.pop(_AS_RAY, None)
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     rest = [folder for folder in inherited if folder != _FOLDER]
     os.environ["PYTHONPATH"] = os.pathsep.join(rest)

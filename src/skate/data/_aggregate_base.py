@@ -51,7 +51,7 @@ class AggregateFn:
         if self._block is not None:
             return self._block(state, block)
         assert self._row is not None
-        for row in rows_of(block):
+        for row in rows_of(block, plain=False):
             state = self._row(state, row)
         return state
 

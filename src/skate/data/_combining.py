@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data._core import Core, check_least
 from skate.data._exchange import RandomizeBlocks, Repartition, Shuffle, Sort, Union, Zip
-from skate.data._joins import JOINS, Join
+from skate.data._joins import JOINS, Join, check_same_keys
 from skate.data._seeds import RandomSeedConfig, numpy_seed
 from skate.data.grouped_data import GroupedData, GroupTogether
 
@@ -51,9 +51,7 @@ class Combining(Core):
         if len(left) != len(right):
             raise ValueError(f"on and right_on differ in length: {left} and {right}")
         if validate_schemas:
-            for dataset, keys in ((self._with(self._plan), left), (ds, right)):
-                for key in keys:
-                    dataset._check_column(key)
+            check_same_keys(self._with(self._plan).schema(), left, ds.schema(), right)
         suffixes = (left_suffix, right_suffix)
         node = Join((self._plan, ds._plan), join_type, left, right, *suffixes, num_partitions)
         return self._with(node)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import skate
 from skate.data import _plan as plan
 from skate.data._batching import batch_from
-from skate.data._blocks import Batch, Row, check_format, numpy_of, pandas_of, rows_of
+from skate.data._blocks import Batch, Row, check_format, numpy_of, pandas_of
 from skate.data._bundles import Bundle, Hoard, table_of
 from skate.data._context import DataContext
 from skate.data._core import Core, check_least
@@ -38,12 +38,12 @@ class Consuming(Core):
         if not limit:
             return []
         first = self._with(plan.Limit(self._plan, limit))
-        return [row for block in first._blocks() for row in rows_of(block)]
+        return list(first._rows())
 
     def take_all(self, limit: int | None = None) -> list[Row]:
         """All rows; an error if there are more than `limit`."""
         if limit is None:
-            return [row for block in self._blocks() for row in rows_of(block)]
+            return list(self._rows())
         rows = self.take(limit + 1)
         if len(rows) > limit:
             raise ValueError(f"the dataset has more than the given limit of {limit} rows")
@@ -54,8 +54,8 @@ class Consuming(Core):
         format_ = check_format(batch_format)
         first = self._with(plan.Limit(self._plan, batch_size))
         blocks = list(first._blocks())
-        if not blocks:
-            raise ValueError("the dataset is empty")
+        if not any(block.num_rows for block in blocks):
+            raise ValueError("the dataset is empty: there is no batch to take")
         return batch_from(blocks, format_)
 
     def show(self, limit: int = 20) -> None:

@@ -19,6 +19,7 @@ __all__ = ["DataContext", "ExecutionOptions", "ExecutionResources", "driver_thre
 
 MB = 1 << 20
 _NO_LIMIT = 1 << 60
+AS_RAY = "SKATE_AS_RAY"  # set where `import ray` means skate
 
 
 @dataclass
@@ -46,6 +47,9 @@ class DataContext(RaySettings, Refused):
     """How many blocks may fail before an execution does; -1: any number."""
     enable_progress_bars: bool = True
     """A line of progress on a terminal; never elsewhere."""
+    plain_rows: bool = field(default_factory=lambda: AS_RAY not in os.environ)
+    """Rows that are no dictionaries come back from take and iter_rows as they are. False, and in
+    programs that `import ray`: as `{"item": value}`, as maps see them."""
     execution_options: ExecutionOptions = field(default_factory=ExecutionOptions)
     _config: dict[str, Any] = field(default_factory=dict)
 

@@ -60,7 +60,7 @@ class Core(Iterating):
         keeps_rows: bool = False,
     ) -> Dataset:
         """The dataset after one more step; with a user's function it runs in tasks or actors."""
-        options = given_options(remote_args or {})
+        options = _worker_options(remote_args or {})
         chosen = None
         if udf is not None:
             chosen = choose_compute(compute, concurrency, udf.is_class, udf.name)
@@ -90,6 +90,14 @@ def check_least(name: str, number: int, least: int) -> None:
 def given_options(remote_args: dict[str, Any]) -> dict[str, Any]:
     """Those that have a value."""
     return {name: value for name, value in remote_args.items() if value is not None}
+
+
+def _worker_options(remote_args: dict[str, Any]) -> dict[str, Any]:
+    """Those that are given, and those that `ray_remote_args_fn` gives. Ray calls that function for
+    each worker; here all workers of a step are alike, and it is called once."""
+    options = given_options(remote_args)
+    make = options.pop("ray_remote_args_fn", None)
+    return options if make is None else {**options, **make()}
 
 
 def _check_place(options: dict[str, Any], actors: bool) -> None:

@@ -21,8 +21,8 @@ def parse(text: str) -> Expr:
 
 
 def _parsed(node: Any, text: str) -> Expr:
-    if isinstance(node, ast.Name):
-        return col(node.id)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return col(ast.unparse(node))  # `sepal.length` is the name of a column
     if isinstance(node, ast.Constant):
         return lit(node.value)
     if isinstance(node, ast.BoolOp):

@@ -13,7 +13,7 @@ from skate._imports import try_import
 from skate.data import _plan as plan
 from skate.data._blocks import Block, block_of_pandas, block_of_rows, unique_columns
 from skate.data._bundles import Bundle, bundle_of, even_bundles
-from skate.data._context import driver_threads
+from skate.data._context import DataContext, driver_threads
 from skate.data._core import blocks_wanted
 from skate.data._tensors import column_of_array, to_array
 from skate.data.dataset import Dataset, MaterializedDataset
@@ -37,7 +37,8 @@ def from_items(
     rows = items if isinstance(items, list) else list(items)
     if rows and not any(row != {} if isinstance(row, dict) else True for row in rows):
         raise ValueError(f"the {len(rows)} rows have no columns; got {rows[0]!r}")
-    return _of_blocks([block_of_rows(rows)], blocks_wanted(parallelism, override_num_blocks))
+    wanted = blocks_wanted(parallelism, override_num_blocks)
+    return _of_blocks([block_of_rows(rows)], wanted or 4 * driver_threads())
 
 
 def range(
@@ -175,15 +176,17 @@ def from_huggingface(
 
 
 def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> MaterializedDataset:
-    """A dataset of blocks that are here, cut so that functions on them can run in parallel."""
+    """A dataset of blocks that are here. Large ones are cut, so that functions on them can run in
+    parallel; all of them if a number is given."""
     schema = blocks[0].schema if blocks else None
     total = sum(block.num_rows for block in blocks)
-    wanted = count or 4 * driver_threads()
+    least = DataContext.get_current().target_min_block_size
     bundles: list[Bundle] = []
     for block in blocks:
         if block.num_rows:
-            share = round(wanted * block.num_rows / total) if len(blocks) > 1 else wanted
-            bundles.extend(even_bundles(block, share))
+            share = round((count or 4 * driver_threads()) * block.num_rows / total)
+            most = share if count else block.nbytes // least
+            bundles.extend(even_bundles(block, max(1, min(share, most))))
     return MaterializedDataset(plan.Input(tuple(bundles), schema))
 
 

@@ -17,6 +17,7 @@ from skate.data._batching import (
     torch_device,
 )
 from skate.data._blocks import Batch, Block, Row, check_format, rows_of
+from skate.data._context import DataContext
 from skate.data.collate_fn import format_for
 
 
@@ -43,7 +44,11 @@ class Iterating(ABC):
 
     def iter_rows(self) -> Iterable[Row]:
         """The rows, one by one."""
-        return Epochs(lambda: (row for block in self._blocks() for row in rows_of(block)))
+        return Epochs(self._rows)
+
+    def _rows(self) -> Iterator[Row]:
+        plain = DataContext.get_current().plain_rows
+        return (row for block in self._blocks() for row in rows_of(block, plain))
 
     def iter_batches(
         self,

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data import _plan as plan
-from skate.data._blocks import Block
+from skate.data._blocks import Block, check_columns
 from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
 from skate.data._exchange import Streams, check_keys, collect, dealt
 from skate.data._hashing import hashed
+from skate.data._schema import Schema
 
 JOINS = {
     "inner": "inner",
@@ -27,6 +28,23 @@ JOINS = {
     "left_anti": "left anti",
     "right_anti": "right anti",
 }
+
+
+def check_same_keys(
+    left: Schema | None, on: Sequence[str], right: Schema | None, right_on: Sequence[str]
+) -> None:
+    """Raise unless both datasets have the keys, with the same types."""
+    for schema, keys in ((left, on), (right, right_on)):
+        check_columns(keys, schema.names if schema is not None else [])
+    assert left is not None
+    assert right is not None
+    for one, other in zip(on, right_on, strict=True):
+        kinds = (left.base_schema.field(one).type, right.base_schema.field(other).type)
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"keys of a join have the same type; {one!r} is {kinds[0]} on the left and "
+                f"{other!r} is {kinds[1]} on the right: cast one of them"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,11 @@ from skate.data.sources.parquet import ParquetSource
 from skate.data.sources.sql import SQLSource
 from skate.data.sources.tables import CSVSource, JSONSource, ORCSource
 from skate.data.sources.tfrecords import TFRecordSource
-from skate.data.sources.webdataset import WebDatasetSource
+from skate.data.sources.webdataset import WebDatasetSource, freeze
 
 _FILES = (
     "filesystem", "include_paths", "ignore_missing_paths", "file_extensions", "partitioning",
-    "partition_filter", "shuffle", "on_bad_files",
+    "partition_filter", "shuffle", "on_bad_files", "arrow_open_stream_args",
 )  # fmt: skip
 _PLAN = ("parallelism", "concurrency", "override_num_blocks", "ray_remote_args")
 _REMOTE = (
@@ -39,8 +39,10 @@ def _taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: given.pop(name) for name in names if name in given}
 
 
-def _options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOptions:
+def file_options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOptions:
     chosen = {**defaults, **_taken(given, _FILES)}
+    if "arrow_open_file_args" in given:  # as readers of images call it
+        chosen["arrow_open_stream_args"] = given.pop("arrow_open_file_args")
     if chosen.get("partitioning") == "hive":
         chosen["partitioning"] = HIVE
     shuffle = chosen.get("shuffle")
@@ -88,7 +90,7 @@ def read_parquet(
         raise ValueError("read_parquet has no filter: use .filter(expr=...), which reads less")
     arguments = _left(options)
     chosen = tuple(columns) if columns is not None else None
-    files = _options(paths, options, partitioning=HIVE)
+    files = file_options(paths, options, partitioning=HIVE)
     return _dataset(ParquetSource(files, chosen, (), arguments, schema), options)
 
 
@@ -98,11 +100,12 @@ def read_csv(paths: Any, **options: Any) -> Dataset:
     Keywords of all readers of files: filesystem, include_paths (adds the column `path`),
     ignore_missing_paths, file_extensions, partitioning (of tables and text: `key=value` folders
     become columns), partition_filter, shuffle ("files" or a
-    FileShuffleConfig), on_bad_files ("raise", "warn", "skip"), override_num_blocks, concurrency,
-    and options of tasks such as num_cpus. Others go to pyarrow.csv.open_csv.
+    FileShuffleConfig), on_bad_files ("raise", "warn", "skip"), arrow_open_stream_args (for the
+    file system's open_input_stream, such as {"compression": "gzip"}), override_num_blocks,
+    concurrency, and options of tasks such as num_cpus. Others go to pyarrow.csv.open_csv.
     """
     arguments = _left(options, (*_ARROW, "convert_options"))
-    files = _options(paths, options, partitioning=HIVE)
+    files = file_options(paths, options, partitioning=HIVE)
     return _dataset(CSVSource(files, arguments), options)
 
 
@@ -111,7 +114,7 @@ def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
     `lines=True` allows the former only. Other keywords: see `read_csv`, and those of
     pyarrow.json.read_json."""
     arguments = _left(options, _ARROW)
-    files = _options(paths, options, partitioning=HIVE)
+    files = file_options(paths, options, partitioning=HIVE)
     return _dataset(JSONSource(files, lines, arguments), options)
 
 
@@ -119,20 +122,20 @@ def read_text(
     paths: Any, *, encoding: str = "utf-8", drop_empty_lines: bool = True, **options: Any
 ) -> Dataset:
     """Lines of text files, in the column `text`. Other keywords: see `read_csv`."""
-    files = _options(paths, options, partitioning=HIVE)
+    files = file_options(paths, options, partitioning=HIVE)
     return _dataset(TextSource(files, encoding, drop_empty_lines), options)
 
 
 def read_binary_files(paths: Any, *, include_paths: bool = False, **options: Any) -> Dataset:
     """Whole files, in the column `bytes`. Other keywords: see `read_csv`."""
-    files = _options(paths, options, include_paths=include_paths)
+    files = file_options(paths, options, include_paths=include_paths)
     return _dataset(BinarySource(files), options)
 
 
 def read_numpy(paths: Any, *, allow_pickle: bool = False, **options: Any) -> Dataset:
     """.npy files, in the column `data`. Other keywords: see `read_csv`, and numpy.load."""
     arguments = (*_left(options), ("allow_pickle", allow_pickle))
-    files = _options(paths, options, file_extensions=["npy"], partitioning=HIVE)
+    files = file_options(paths, options, file_extensions=["npy"], partitioning=HIVE)
     return _dataset(NumpySource(files, arguments), options)
 
 
@@ -152,7 +155,9 @@ def read_images(
     """
     if size is not None and (len(size) != 2 or min(size) < 1):
         raise ValueError(f"size takes (height, width), both positive; got {size}")
-    files = _options(paths, options, include_paths=include_paths, file_extensions=IMAGE_EXTENSIONS)
+    files = file_options(
+        paths, options, include_paths=include_paths, file_extensions=IMAGE_EXTENSIONS
+    )
     return _dataset(
         ImageSource(files, None if size is None else (size[0], size[1]), mode), options
     )
@@ -160,29 +165,38 @@ def read_images(
 
 def read_tfrecords(paths: Any, **options: Any) -> Dataset:
     """TFRecord files of tf.train.Example. Keywords: see `read_csv`."""
-    return _dataset(TFRecordSource(_options(paths, options)), options)
+    return _dataset(TFRecordSource(file_options(paths, options)), options)
 
 
 def read_webdataset(
     paths: Any,
     *,
-    decoder: bool | str | Callable[[dict[str, Any]], dict[str, Any]] | None = True,
-    suffixes: Sequence[str] | None = None,
+    decoder: Any = True,
+    fileselect: Any = None,
+    filerename: Any = None,
+    suffixes: Any = None,
+    verbose_open: bool = False,
+    expand_json: bool = False,
     **options: Any,
 ) -> Dataset:
-    """WebDataset archives: a row per sample, a column per extension.
+    """WebDataset archives: a row per sample, a column per extension, `__key__` and `__url__`.
 
     `decoder` is True (text, numbers, JSON, arrays and images become what they are), "pil" (images
-    stay Pillow's), a function of samples, or None for bytes. Other keywords: see `read_csv`.
+    stay Pillow's), a function of samples, None for bytes, or a list of these. `suffixes` chooses
+    extensions, `fileselect` files of the archive: names, patterns such as "*.txt", or a function.
+    `filerename` is a function, or pairs of patterns and names, for the files before that.
+    `expand_json` makes columns of what is inside `.json` files, `verbose_open` prints the archives
+    that are opened. Other keywords: see `read_csv`.
     """
-    chosen = tuple(suffixes) if suffixes is not None else None
-    return _dataset(WebDatasetSource(_options(paths, options), decoder, chosen), options)
+    chosen = (freeze(decoder), freeze(fileselect), freeze(filerename), freeze(suffixes))
+    files = file_options(paths, options)
+    return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json), options)
 
 
 def read_orc(paths: Any, *, columns: Sequence[str] | None = None, **options: Any) -> Dataset:
     """ORC files. Other keywords: see `read_csv`."""
     chosen = tuple(columns) if columns is not None else None
-    return _dataset(ORCSource(_options(paths, options), chosen), options)
+    return _dataset(ORCSource(file_options(paths, options), chosen), options)
 
 
 def read_sql(

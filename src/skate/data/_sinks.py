@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -84,18 +85,35 @@ class Datasink:
 
 
 class FilenameProvider:
-    """Names of the files that are written: override one of the two."""
+    """Names of the files that are written: override `get_filename_for_task`. The other two are
+    those of older versions of Ray, and go first where they are overridden."""
 
-    def get_filename_for_task(self, write_uuid: str, file_format: str, task_index: int) -> str:
+    dataset_uuid: str | None = None
+    file_format: str | None = None
+
+    def __init__(self, dataset_uuid: str | None = None, file_format: str | None = None) -> None:
+        self.dataset_uuid = dataset_uuid
+        self.file_format = file_format
+
+    def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
         """The name of the file of a block."""
-        return f"{write_uuid}_{task_index:06}.{file_format}"
+        prefix = "" if self.dataset_uuid is None else f"{self.dataset_uuid}_"
+        suffix = "" if self.file_format is None else f".{self.file_format}"
+        return f"{prefix}{write_uuid}_{task_index:06}{suffix}"
+
+    def get_filename_for_block(
+        self, block: Block, write_uuid: str, task_index: int, block_index: int
+    ) -> str:
+        """The name of the file of a block; `block_index` is 0."""
+        return self.get_filename_for_task(write_uuid, task_index)
 
     def get_filename_for_row(
-        self, row: dict[str, Any], write_uuid: str, file_format: str, task_index: int,
+        self, row: dict[str, Any], write_uuid: str, task_index: int, block_index: int,
         row_index: int,
     ) -> str:  # fmt: skip
-        """The name of the file of a row."""
-        return f"{write_uuid}_{task_index:06}_{row_index:06}.{file_format}"
+        """The name of the file of a row; `block_index` is 0."""
+        name = PurePosixPath(self.get_filename_for_task(write_uuid, task_index))
+        return f"{name.stem}_{block_index:06}_{row_index:06}{name.suffix}"
 
 
 class _FileDatasink(Datasink):
@@ -118,7 +136,7 @@ class _FileDatasink(Datasink):
 
         self.folder = Folder(path, filesystem, try_create_dir, mode)
         self.folder.uuid = dataset_uuid or self.folder.uuid
-        self.filename_provider = filename_provider or FilenameProvider()
+        self.filename_provider = filename_provider or FilenameProvider(file_format=file_format)
         self.open_stream_args = open_stream_args or {}
         self.file_format = file_format
         self._skip = False
@@ -167,8 +185,8 @@ class BlockBasedFileDatasink(_FileDatasink):
         raise TypeError(f"{type(self).__name__} must override write_block_to_file")
 
     def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
-        name = self.filename_provider.get_filename_for_task(
-            self.folder.uuid, self.file_format, ctx.task_idx
+        name = self.filename_provider.get_filename_for_block(
+            block.to_block(), self.folder.uuid, ctx.task_idx, block_index
         )
         with self.open_output_stream(name) as file:
             self.write_block_to_file(block, file)
@@ -183,7 +201,7 @@ class RowBasedFileDatasink(_FileDatasink):
     def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
         for number, row in enumerate(block.iter_rows()):
             name = self.filename_provider.get_filename_for_row(
-                row, self.folder.uuid, self.file_format, ctx.task_idx, number
+                row, self.folder.uuid, ctx.task_idx, block_index, number
             )
             with self.open_output_stream(name) as file:
                 self.write_row_to_file(row, file)

@@ -61,10 +61,9 @@ class Splitting(Consuming):
             )
         kept = self.materialize()
         total = kept.count()
-        shares = np.cumsum([0.0, *proportions]) * total
-        ends = [*(int(share + 1e-9) for share in shares), total]
-        sizes = [b - a for a, b in pairwise(ends)]
-        if 0 in sizes:
+        ends = [int(share + 1e-9) for share in np.cumsum(proportions) * total]
+        sizes = [b - a for a, b in pairwise([0, *_apart(ends), total])]
+        if min(sizes) < 1:
             raise ValueError(f"{total} rows are too few for the proportions {list(proportions)}")
         return _parts(kept, sizes)
 
@@ -235,3 +234,12 @@ def _spread(labels: pa.ChunkedArray, count: int) -> Any:
         places = np.flatnonzero(numbers == label)
         mask[places[len(places) - rows :]] = True
     return mask
+
+
+def _apart(ends: Sequence[int]) -> list[int]:
+    """Ends of parts of which none is empty: two that coincide move apart, with all before them."""
+    moved = list(ends)
+    for place in range(len(moved) - 2, -1, -1):
+        if moved[place] >= moved[place + 1]:
+            moved[: place + 1] = [end - 1 for end in moved[: place + 1]]
+    return moved

@@ -128,14 +128,26 @@ def column_of_array(array: np.ndarray[Any, Any]) -> pa.Array:
     if array.dtype.kind not in _KINDS_OF_ARROW:
         return column_of_values(array.tolist() if array.dtype.kind != "O" else list(array))
     if array.ndim == 1:
-        return pa.array(array)
+        return _numbers(array)
     if math.prod(array.shape[1:]) == 0:
         return _ragged(list(array))
     return _fixed(array)
 
 
+def _numbers(array: np.ndarray[Any, Any]) -> pa.Array:
+    """`pa.array(array)`, which would first import pandas, to ask whether this is one of its own:
+    half a second in each new process."""
+    if array.dtype.kind not in "iufb" or not array.dtype.isnative:
+        return pa.array(array)
+    is_bool = array.dtype.kind == "b"
+    memory = pa.py_buffer(
+        np.packbits(array, bitorder="little") if is_bool else np.ascontiguousarray(array)
+    )
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, memory])
+
+
 def _fixed(array: np.ndarray[Any, Any]) -> pa.Array:
-    flat = pa.array(np.ascontiguousarray(array).reshape(-1))
+    flat = _numbers(np.ascontiguousarray(array).reshape(-1))
     storage = pa.FixedSizeListArray.from_arrays(flat, math.prod(array.shape[1:]))
     return pa.ExtensionArray.from_storage(
         pa.fixed_shape_tensor(flat.type, array.shape[1:]), storage
@@ -155,9 +167,9 @@ def _ragged(arrays: Sequence[np.ndarray[Any, Any] | None]) -> pa.Array:
     type_ = RaggedTensorType(pa.from_numpy_dtype(dtype), ndim)
     storage = pa.StructArray.from_arrays(
         [
-            pa.LargeListArray.from_arrays(offsets, pa.array(flat)),
+            pa.LargeListArray.from_arrays(offsets, _numbers(flat)),
             pa.FixedSizeListArray.from_arrays(
-                pa.array(np.asarray(shapes, np.int32).ravel()), ndim
+                _numbers(np.asarray(shapes, np.int32).ravel()), ndim
             ),
         ],
         fields=list(type_.storage_type),
@@ -195,7 +207,7 @@ def is_array(value: Any) -> bool:
 
 def _column_of_numpy_scalars(values: Sequence[Any]) -> pa.Array | None:
     kinds = {type(value) for value in values}
-    return pa.array(np.array(values)) if len(kinds) == 1 else None
+    return _numbers(np.array(values)) if len(kinds) == 1 else None
 
 
 def _column_of_arrays(values: Sequence[Any]) -> pa.Array:
@@ -236,8 +248,27 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     if pa.types.is_dictionary(type_):
         column = column.cast(type_.value_type)
     if column.num_chunks == 1:
-        return column.chunk(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        return _array_of(column.chunk(0))
+    if column.num_chunks and _has_plain_numbers(column):
+        return np.concatenate([_array_of(chunk) for chunk in column.chunks])
     return column.to_numpy()  # type: ignore[no-any-return]
+
+
+def _array_of(chunk: pa.Array) -> np.ndarray[Any, Any]:
+    """`chunk.to_numpy()`, which would first import pandas; see `_numbers`."""
+    if not _has_plain_numbers(chunk):
+        return chunk.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    dtype, memory = np.dtype(chunk.type.to_pandas_dtype()), chunk.buffers()[1]
+    if memory is None:
+        return np.empty(0, dtype)
+    array = np.frombuffer(memory, dtype, len(chunk), chunk.offset * dtype.itemsize)
+    array.flags.writeable = False
+    return array
+
+
+def _has_plain_numbers(column: pa.Array | pa.ChunkedArray) -> bool:
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    return is_number and not column.null_count
 
 
 def _fixed_to_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
@@ -255,8 +286,7 @@ def _fixed_chunk(chunk: Any) -> np.ndarray[Any, Any]:
     size = math.prod(chunk.type.shape)
     storage = chunk.storage
     flat = storage.values.slice(storage.offset * size, len(storage) * size)
-    array = flat.to_numpy(zero_copy_only=False)
-    return array.reshape(len(storage), *chunk.type.shape)  # type: ignore[no-any-return]
+    return _array_of(flat).reshape(len(storage), *chunk.type.shape)
 
 
 def nested_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -308,12 +338,11 @@ def column_to_rows(column: pa.ChunkedArray) -> list[Any]:
 def _ragged_rows(chunk: Any) -> list[Any]:
     storage = chunk.storage
     data, shape = storage.field("data"), storage.field("shape")
-    offsets = data.offsets.to_numpy()
-    flat = data.values.to_numpy(zero_copy_only=False)
+    offsets, flat = _array_of(data.offsets), _array_of(data.values)
     ndim = chunk.type.ndim
     begin = shape.offset * ndim
     sizes = shape.values.slice(begin, len(shape) * ndim)  # files keep none for what is missing
-    sizes = sizes.fill_null(0).to_numpy().reshape(-1, ndim)
+    sizes = _array_of(sizes.fill_null(0)).reshape(-1, ndim)
     valid = storage.is_valid().to_numpy(zero_copy_only=False)
     return [
         flat[offsets[i] : offsets[i + 1]].reshape(sizes[i]) if valid[i] else None

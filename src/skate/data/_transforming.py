@@ -73,9 +73,12 @@ class Transforming(Core):
         fn_constructor_args: Arguments = None,
         fn_constructor_kwargs: Keywords = None,
         concurrency: Any = None,
+        udf_modifying_row_count: bool = True,
         **remote_args: Any,
     ) -> Dataset:
-        """Call `fn` with batches; it returns a batch, or yields several.
+        """Call `fn` with batches; it returns a batch, or yields several. With
+        `udf_modifying_row_count=False` it promises as many rows as it got: a limit after it is
+        then applied before it.
 
         Without a `batch_size` a batch is a block. `batch_format` is "numpy" (a dictionary of
         arrays), "pandas", "pyarrow" or "polars". A list is a batch of plain values. Batches are
@@ -92,8 +95,9 @@ class Transforming(Core):
         label = f"MapBatches({udf.name})"
         step = MapBatches(udf, label, batch_size, check_format(batch_format), zero_copy_batch)
         return self._mapped(
-            step, label, udf, compute, concurrency, remote_args, min_rows=batch_size or 0
-        )
+            step, label, udf, compute, concurrency, remote_args,
+            min_rows=batch_size or 0, keeps_rows=not udf_modifying_row_count,
+        )  # fmt: skip
 
     def flat_map(
         self,

@@ -248,7 +248,7 @@ class MapBatches:
     def _results(self, block: Block) -> Iterator[Batch]:
         batches = slices(block, self.batch_size, self.batch_format)
         if not self.zero_copy:
-            batches = map(_copied, batches)
+            batches = map(copied, batches)
         try:
             for batch, result in self.udf.results(batches):
                 if hasattr(result, "__next__"):
@@ -336,7 +336,7 @@ def _same_arrays(outputs: Sequence[Batch]) -> dict[str, list[Any]] | None:
     return columns
 
 
-def _copied(batch: Batch) -> Batch:
+def copied(batch: Batch) -> Batch:
     if isinstance(batch, dict):
         return {name: np.array(value) for name, value in batch.items()}
     return batch.copy() if hasattr(batch, "copy") else batch

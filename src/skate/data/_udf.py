@@ -26,7 +26,7 @@ class UserFunction:
         constructor_kwargs: dict[str, Any] | None = None,
     ) -> None:
         if not callable(fn):
-            raise TypeError(f"expected a function or a class; got {fn!r}")
+            raise FunctionTypeError(f"expected a function or a class; got {fn!r}")
         self.fn = fn
         self.is_class = inspect.isclass(fn)
         if not self.is_class and (constructor_args or constructor_kwargs):
@@ -78,6 +78,10 @@ class UserFunction:
             except Exception as error:
                 raise FunctionError(value) from error
             yield value, result
+
+
+class FunctionTypeError(TypeError, ValueError):
+    """What was given as a function is none. Ray raises a ValueError."""
 
 
 class FunctionError(Exception):

@@ -144,14 +144,14 @@ class Writing(Consuming):
         images = try_import("PIL.Image", "data")
         files = _FileOptions(path, options)
         files.nothing_left()
-        folder, names = files.folder, files.names
+        folder, names = files.folder, files.names_for(file_format)
         if not folder.prepare():
             return
 
         def write(block: Block, number: int) -> None:
             check_columns([column], block.column_names)
             for index, row in enumerate(rows_of(block, plain=False)):
-                name = names.get_filename_for_row(row, folder.uuid, file_format, number, index)
+                name = names.get_filename_for_row(row, folder.uuid, number, 0, index)
                 content = io.BytesIO()
                 images.fromarray(row[column]).save(content, format=file_format)
                 with folder.open(name) as file:
@@ -214,18 +214,23 @@ class Writing(Consuming):
     def _write_blocks(
         self, files: _FileOptions, extension: str, write: Write, by: list[str] | None = None
     ) -> None:
-        folder = files.folder
+        folder, names = files.folder, files.names_for(extension)
         if not folder.prepare():
             return
 
         def one(block: Block, number: int) -> None:
-            name = files.names.get_filename_for_task(folder.uuid, extension, number)
+            name = names.get_filename_for_block(block, folder.uuid, number, 0)
             for prefix, part in _partitioned(block, by):
                 with folder.open(prefix + name, **files.stream) as file:
                     write(part, file)
 
         with folder.replacing():
             write_in_order(files.cut(self._blocks()), one, files.concurrency)
+
+
+_ARGUMENTS_FROM = (
+    "arrow_parquet_args_fn", "arrow_csv_args_fn", "arrow_orc_args_fn", "pandas_json_args_fn",
+)  # fmt: skip
 
 
 class _FileOptions:
@@ -239,18 +244,21 @@ class _FileOptions:
             take("try_create_dir", True),
             take("mode", "append"),
         )
-        self.names: FilenameProvider = take("filename_provider", None) or FilenameProvider()
+        self._names: FilenameProvider | None = take("filename_provider", None)
         self.concurrency: int | None = take("concurrency", None)
         rows = take("min_rows_per_file", None)
         self.rows: int | None = take("num_rows_per_file", None) or rows
         self.most: int | None = take("max_rows_per_file", None)
         self.stream: dict[str, Any] = take("arrow_open_stream_args", None) or {}
         take("ray_remote_args", None)  # files are written by threads of this process
-        for name in ("arrow_parquet_args_fn", "arrow_csv_args_fn", "pandas_json_args_fn"):
+        for name in _ARGUMENTS_FROM:
             more = take(name, None)
             if more is not None:
                 given.update(more())
         self.rest = given
+
+    def names_for(self, extension: str) -> FilenameProvider:
+        return self._names or FilenameProvider(file_format=extension)
 
     def cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in at_least(blocks, self.rows):

@@ -18,6 +18,7 @@ from skate.data._blocks import (
     pandas_of,
     rows_of,
 )
+from skate.data.aggregate import Count, Max, Mean, Min, Sum
 
 __all__ = ["Block", "BlockAccessor", "BlockMetadata"]
 
@@ -94,6 +95,27 @@ class BlockAccessor:
 
     def take(self, indices: list[int]) -> Block:
         return self._block.take(pa.array(indices))
+
+    # -- numbers about a column, for aggregations of your own -----------------------------------
+
+    def count(self, on: str, ignore_nulls: bool = False) -> int:
+        return int(self._reduced(Count, on, ignore_nulls))
+
+    def sum(self, on: str, ignore_nulls: bool) -> Any:
+        return self._reduced(Sum, on, ignore_nulls)
+
+    def min(self, on: str, ignore_nulls: bool) -> Any:
+        return self._reduced(Min, on, ignore_nulls)
+
+    def max(self, on: str, ignore_nulls: bool) -> Any:
+        return self._reduced(Max, on, ignore_nulls)
+
+    def mean(self, on: str, ignore_nulls: bool) -> Any:
+        return self._reduced(Mean, on, ignore_nulls)
+
+    def _reduced(self, kind: Any, on: str, ignore_nulls: bool) -> Any:
+        function = kind(on, ignore_nulls=ignore_nulls)
+        return function.finalize(function.add(function.zero(), self._block))
 
     def get_metadata(
         self, input_files: list[str] | None = None, exec_stats: Any = None

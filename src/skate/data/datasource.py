@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from skate.data._expressions import Expr
 
 __all__ = [
-    "BlockBasedFileDatasink", "Datasink", "Datasource", "FilenameProvider", "PartitionStyle",
-    "Partitioning", "PathPartitionFilter", "PathPartitionParser", "ReadTask", "Reader",
-    "RowBasedFileDatasink", "SaveMode", "WriteResult",
+    "BlockBasedFileDatasink", "Datasink", "Datasource", "FileBasedDatasource", "FilenameProvider",
+    "PartitionStyle", "Partitioning", "PathPartitionFilter", "PathPartitionParser", "ReadTask",
+    "Reader", "RowBasedFileDatasink", "SaveMode", "WriteResult",
 ]  # fmt: skip
 
 
@@ -152,6 +152,47 @@ class Datasource:
 
     def prepare_read(self, parallelism: int, **read_args: Any) -> Sequence[ReadTask]:
         raise TypeError(f"{type(self).__name__} must override get_read_tasks")
+
+
+class FileBasedDatasource(Datasource):
+    """Files that you read yourself: override `_read_stream(f, path)`, which yields batches.
+
+    `open_stream_args` go to the file system's open_input_stream; the others are as in `read_csv`.
+    """
+
+    def __init__(
+        self, paths: Any, *, open_stream_args: dict[str, Any] | None = None, **options: Any
+    ) -> None:
+        from skate.data._read import file_options
+        from skate.data.sources.streams import StreamSource
+
+        options["arrow_open_stream_args"] = open_stream_args
+        files = file_options(paths, options)
+        if options:
+            raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}")
+        self._source = StreamSource(files, self._alone())
+
+    def _alone(self) -> FileBasedDatasource:
+        """What travels to the processes that read: without the list of all files."""
+        return copy.copy(self)
+
+    def _read_stream(self, f: Any, path: str) -> Iterable[Any]:
+        raise TypeError(f"{type(self).__name__} must override _read_stream")
+
+    def _paths(self) -> list[str]:
+        return self._source.files()
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return self._source.size_bytes()
+
+    def get_read_tasks(
+        self,
+        parallelism: int,
+        per_task_row_limit: int | None = None,
+        data_context: DataContext | None = None,
+    ) -> list[ReadTask]:
+        pieces = self._source.read_tasks(parallelism)
+        return [ReadTask(p.read, per_task_row_limit=per_task_row_limit) for p in pieces]
 
 
 class _Prepared(Reader):

@@ -1,7 +1,7 @@
 """Errors of skate.data under the names that Ray gives them.
 
-A function of yours that fails raises its own error here, so that `except ValueError` works;
-`UserCodeException` is Ray's wrapper around it, and never raised."""
+A function of yours that fails raises its own error, so that `except ValueError` works; it is also
+a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it in."""
 
 from skate.data._blocks import MissingColumnError
 from skate.data.preprocessor import PreprocessorNotFittedError

@@ -25,9 +25,9 @@ from skate.data._blocks import (
 from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
 from skate.data._exchange import Streams, beside, collect, dealt, sort_table
-from skate.data._expressions import set_column
+from skate.data._expressions import Expr, set_column
 from skate.data._hashing import hashed
-from skate.data._transforms import blame, joined, portions
+from skate.data._transforms import blame, copied, joined, portions
 from skate.data._udf import FunctionError, UserFunction
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ class MapGroups:
     name: str
     keys: tuple[str, ...]
     batch_format: str
+    zero_copy_batch: bool = True
     max_bytes: int = field(default_factory=lambda: DataContext.get_current().target_max_block_size)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
@@ -189,7 +190,10 @@ class MapGroups:
             yield from map(joined, portions(self._outputs(block), self.max_bytes, every=1))
 
     def _outputs(self, block: Block) -> Iterator[Any]:
-        groups = (batch_of(g, self.batch_format) for g in groups_of(block, self.keys))
+        groups: Iterator[Any] = groups_of(block, self.keys)
+        groups = (batch_of(group, self.batch_format) for group in groups)
+        if not self.zero_copy_batch:
+            groups = map(copied, groups)
         try:
             for _, result in self.udf.results(groups):
                 yield from result if hasattr(result, "__next__") else [result]
@@ -229,17 +233,29 @@ class GroupedData:
         fn_constructor_args: Sequence[Any] | None = None,
         fn_constructor_kwargs: dict[str, Any] | None = None,
         concurrency: Any = None,
+        zero_copy_batch: bool = True,
         **remote_args: Any,
     ) -> Dataset:
-        """Call `fn` with each group as a batch; it returns a batch."""
+        """Call `fn` with each group as a batch; it returns a batch. `zero_copy_batch=False` gives
+        it copies, which can be changed in place."""
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
         together = GroupTogether((self._dataset._plan,), self._keys, self._blocks)
-        step = MapGroups(udf, f"MapGroups({udf.name})", self._keys, check_format(batch_format))
+        format_ = check_format(batch_format)
+        step = MapGroups(udf, f"MapGroups({udf.name})", self._keys, format_, zero_copy_batch)
         return self._dataset._with(together)._mapped(
             step, step.name, udf, compute, concurrency, remote_args
         )
+
+    def with_column(self, column_name: str, expr: Expr, **remote_args: Any) -> Dataset:
+        """A column that an expression computes from each group on its own; a function of yours in
+        it sees the values of one group at a time."""
+
+        def added(group: Block) -> Block:
+            return expr.added_to(group, column_name)
+
+        return self.map_groups(added, batch_format="pyarrow", **remote_args)
 
     def count(self) -> Dataset:
         """The number of rows of each group."""

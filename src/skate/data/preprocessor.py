@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skate.data._blocks import (
-    Block,
-    batch_of,
-    block_of_batch,
-    check_columns,
-    numpy_of,
-)
+from skate.data._blocks import batch_of, block_of_batch, check_columns, check_format
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -48,9 +41,11 @@ class SerializationFormat(str, Enum):
 _Status = FitStatus  # inside the class, that name is an attribute, as in Ray
 
 
-class Preprocessor(ABC):
-    """Derived classes override `_transform_pandas` (or `_transform_numpy`) and, if they learn
-    something, `_fit`, which fills `self.stats_`."""
+class Preprocessor:
+    """Derived classes override `_transform_pandas`, `_transform_numpy` or `_transform_arrow`, each
+    a function from batch to batch. Of several, `preferred_batch_format` chooses. What they learn
+    from a dataset `_fit` puts into `self.stats_`; those that learn nothing have
+    `_is_fittable = False`."""
 
     FitStatus = FitStatus
     SerializationFormat = SerializationFormat
@@ -58,40 +53,47 @@ class Preprocessor(ABC):
     SERIALIZER_FORMAT_VERSION = 1
     columns: Sequence[str] = ()
     output_columns: Sequence[str] = ()
-    batch_format = "pandas"
 
     stats_: dict[str, Any]
+    _is_fittable: bool = True
+    _fitted: bool = False
     _class_id: str | None = None
     _version: int = 1
 
-    @property
-    def _learns(self) -> bool:
-        return type(self)._fit is not Preprocessor._fit
+    def _fit(self, ds: Dataset) -> Any:
+        """Learn from the dataset: set `self.stats_`, or return what belongs there."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must override _fit, or set _is_fittable = False"
+        )
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
-        """What is learned from the dataset."""
-        return {}
+    def _transform_pandas(self, df: Any) -> Any:
+        raise NotImplementedError
 
-    @abstractmethod
-    def _transform(self, batch: Any) -> Any:
-        """A batch in `batch_format`, transformed."""
+    def _transform_numpy(self, np_data: Any) -> Any:
+        raise NotImplementedError
+
+    def _transform_arrow(self, table: pa.Table) -> Any:
+        raise NotImplementedError
 
     # -- fitting --------------------------------------------------------------------------------
 
     def fit_status(self) -> _Status:
-        if not self._learns:
+        if not self._is_fittable:
             return _Status.NOT_FITTABLE
-        return _Status.FITTED if hasattr(self, "stats_") else _Status.NOT_FITTED
+        learned = self._fitted or any(v for k, v in vars(self).items() if k.endswith("_"))
+        return _Status.FITTED if learned else _Status.NOT_FITTED
 
     def has_stats(self) -> bool:
-        return hasattr(self, "stats_")
+        return bool(getattr(self, "stats_", None))
 
     def fit(self, ds: Dataset) -> Preprocessor:
         """Learn from a dataset; returns itself."""
-        if self._learns:
-            names = ds.columns() or []
-            check_columns(self.columns, names)
-            self.stats_ = self._fit(ds)
+        if self._is_fittable:
+            check_columns(self.columns, ds.columns() or [])
+            learned = self._fit(ds)
+            if isinstance(learned, dict):
+                self.stats_ = learned
+            self._fitted = True
         return self
 
     def fit_transform(
@@ -125,25 +127,78 @@ class Preprocessor(ABC):
     ) -> Dataset:
         """The dataset, transformed when it is read."""
         self._check_fitted()
+        given = {
+            "batch_size": batch_size,
+            "num_cpus": num_cpus,
+            "memory": memory,
+            "concurrency": concurrency,
+        }
+        options = {
+            "batch_size": None,
+            **self._get_transform_config(),
+            **{name: value for name, value in given.items() if value is not None},
+        }
         return ds.map_batches(
             Transformation(self),
-            batch_format=self.batch_format,
-            batch_size=batch_size,
+            batch_format=self._format(),
             zero_copy_batch=False,
-            num_cpus=num_cpus,
-            memory=memory,
-            concurrency=concurrency,
+            **options,
         )
 
     def transform_batch(self, data: Any) -> Any:
-        """A batch (pandas frame, dictionary of arrays, Arrow table) in the form it came in."""
+        """A batch: a pandas frame, a dictionary of arrays, an array or an Arrow table."""
         self._check_fitted()
-        block = block_of_batch(data)
-        result = block_of_batch(self._transform(batch_of(block, self.batch_format)))
-        if isinstance(data, dict):
-            return numpy_of(result)
-        kind = "pandas" if type(data).__module__.startswith("pandas") else "pyarrow"
-        return batch_of(result, kind)
+        if not isinstance(data, (Mapping, np.ndarray, pa.Table)) and not _is_frame(data):
+            raise ValueError(
+                "transform_batch takes a pandas DataFrame, a dictionary of arrays, an array or a "
+                f"pyarrow Table; got {type(data).__name__}"
+            )
+        return self._returned(self._transform(self._prepared(data)), data)
+
+    def _returned(self, result: Any, data: Any) -> Any:
+        """What `transform_batch` gives back for `data`."""
+        return result
+
+    def _prepared(self, data: Any) -> Any:
+        """The batch in the format of the transformation."""
+        wanted = self._format()
+        if wanted == "numpy" and isinstance(data, np.ndarray):
+            return data
+        if wanted == "pandas" and _is_frame(data):
+            return data
+        return batch_of(block_of_batch(data), wanted)
+
+    def _transform(self, batch: Any) -> Any:
+        functions = {
+            "pandas": self._transform_pandas,
+            "numpy": self._transform_numpy,
+            "pyarrow": self._transform_arrow,
+        }
+        return functions[self._format()](batch)
+
+    def _format(self) -> str:
+        chosen = self._determine_transform_to_use()
+        name = str(getattr(chosen, "value", chosen))
+        return check_format("pyarrow" if name == "arrow" else name)
+
+    def _determine_transform_to_use(self) -> Any:
+        """The format that there is a function for; if there are several, the preferred one."""
+        written = [
+            name
+            for name in ("pandas", "numpy", "arrow")
+            if getattr(type(self), f"_transform_{name}")
+            is not getattr(Preprocessor, f"_transform_{name}")
+        ]
+        if not written:
+            raise NotImplementedError(
+                f"{type(self).__name__} must override one of _transform_pandas, _transform_numpy "
+                "and _transform_arrow"
+            )
+        return written[0] if len(written) == 1 else self.preferred_batch_format()
+
+    def _get_transform_config(self) -> dict[str, Any]:
+        """Arguments for `map_batches`."""
+        return {}
 
     def _check_fitted(self) -> None:
         if self.fit_status() in (_Status.NOT_FITTED, _Status.PARTIALLY_FITTED):
@@ -157,8 +212,9 @@ class Preprocessor(ABC):
     def get_output_columns(self) -> list[str]:
         return list(self.output_columns or self.columns)
 
-    def preferred_batch_format(self) -> str:
-        return self.batch_format
+    @classmethod
+    def preferred_batch_format(cls) -> Any:
+        return "pandas"
 
     # -- travelling -----------------------------------------------------------------------------
 
@@ -212,9 +268,12 @@ class Preprocessor(ABC):
         shown = {
             name: value
             for name, value in vars(self).items()
-            if not name.startswith("_") and name != "stats_"
+            if not name.startswith("_") and not name.endswith("_")
         }
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+SerializablePreprocessorBase = Preprocessor  # in Ray, one of its own
 
 
 class Transformation:
@@ -228,48 +287,8 @@ class Transformation:
         return self.preprocessor._transform(batch)
 
 
-def known_values(ds: Dataset, columns: Sequence[str]) -> Dataset:
-    """These columns of the dataset, to learn from: NaN is a missing value as None is."""
-    return ds.select_columns(list(columns))._mapped(_nans_as_nulls, "NaNAsNull")
-
-
-def _nans_as_nulls(blocks: Iterator[Block]) -> Iterator[Block]:
-    for block in blocks:
-        for number, field in enumerate(block.schema):
-            if field.type in (pa.float32(), pa.float64()):
-                column = block.column(number)
-                filled = pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column)
-                block = block.set_column(number, field, filled)
-        yield block
-
-
-class ColumnPreprocessor(Preprocessor):
-    """Works on columns one by one: override `_column(name, series)`."""
-
-    def __init__(
-        self, columns: Sequence[str], output_columns: Sequence[str] | None = None
-    ) -> None:
-        self.columns = [columns] if isinstance(columns, str) else list(columns)
-        if not self.columns:
-            raise ValueError(f"{type(self).__name__} needs at least one column")
-        self.output_columns = list(output_columns) if output_columns else list(self.columns)
-        if len(self.output_columns) != len(self.columns):
-            raise ValueError(
-                f"{len(self.columns)} columns need as many output_columns; "
-                f"got {len(self.output_columns)}"
-            )
-
-    def _column(self, name: str, values: Any) -> Any:
-        """The new values of a column, from a pandas series."""
-        raise TypeError(f"{type(self).__name__} must override _column")
-
-    def _transform(self, batch: Any) -> Any:
-        check_columns(self.columns, list(batch.columns))
-        new = {
-            output: self._column(name, batch[name])
-            for name, output in zip(self.columns, self.output_columns, strict=True)
-        }
-        return batch.assign(**new)
+def _is_frame(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
 __all__ = [
@@ -277,4 +296,5 @@ __all__ = [
     "Preprocessor",
     "PreprocessorNotFittedError",
     "PreprocessorNotFittedException",
+    "SerializablePreprocessorBase",
 ]

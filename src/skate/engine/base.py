@@ -146,7 +146,7 @@ class Context(NamedTuple):
     placement_group: Any = None  # PlacementGroup, or the engine's reference for one
     capture_child_tasks: bool = False
     resources: Mapping[str, float] = _NONE
-    gpu_ids: tuple[int, ...] = ()
+    gpu_ids: tuple[int | str, ...] = ()
     runtime_env: Mapping[str, Any] = _NONE
     cancelled: bool = False
     session_name: str = ""
@@ -354,6 +354,10 @@ class Engine(ABC):
     @abstractmethod
     def context(self) -> Context:
         """Where the calling code runs."""
+
+    @abstractmethod
+    def state(self, kind: str) -> list[dict[str, Any]]:
+        """A row for each of the "actors", "tasks", "objects" or "workers", with Ray's keys."""
 
     @abstractmethod
     def timeline(self) -> list[dict[str, Any]]:

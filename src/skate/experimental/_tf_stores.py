@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     Weights = dict[str, np.ndarray]
+
+_WORTH_SHARING = 1 << 20  # bytes
+_ALIGNMENT = 64  # of TensorFlow's own memory; its kernels abort the process at any other
 
 
 class _Store:
@@ -92,7 +96,7 @@ class EagerStore(_Store):
 
     def write(self, sess: Any, weights: Weights) -> None:
         for name, value in weights.items():
-            self.variables[name].assign(value)
+            self.variables[name].assign(_shared(value) if _is_shareable(value) else value)
 
 
 def _numpy_type(variable: Any) -> Any:
@@ -102,7 +106,44 @@ def _numpy_type(variable: Any) -> Any:
 def _fixed(value: np.ndarray) -> np.ndarray:
     """TensorFlow may keep what it is fed with as the variable's memory, so it must never change;
     an array from shared memory never does."""
-    return value.copy() if value.flags.writeable else value
+    return value if _never_changes(value) else value.copy()
+
+
+def _is_shareable(value: np.ndarray) -> bool:
+    plain = value.dtype.kind in "fiu" and value.flags.c_contiguous
+    aligned = value.ctypes.data % _ALIGNMENT == 0
+    return plain and aligned and value.nbytes >= _WORTH_SHARING and _never_changes(value)
+
+
+def _never_changes(array: np.ndarray) -> bool:
+    """Whether nobody can write to its memory, as with arrays from shared memory. A read-only
+    view of what somebody else writes to is no such thing."""
+    import numpy as np
+
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    if owner is None:
+        return False
+    try:
+        return memoryview(owner).readonly
+    except TypeError:  # not known to be memory at all
+        return False
+
+
+def _shared(array: np.ndarray) -> Any:
+    """A tensor in the array's own memory, which saves the copy and the memory. TensorFlow writes
+    only to memory that it owns: a variable that is updated gets a new place first."""
+    import numpy as np
+
+    tf = try_import("tensorflow", "tensorflow")
+    memory: Any = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    memory.owner = array  # lives as long as the tensor
+    view = np.frombuffer(memory, array.dtype).reshape(array.shape)
+    # DLPack's older form, which TensorFlow takes, has no word for read-only memory.
+    return tf.experimental.dlpack.from_dlpack(view.__dlpack__())
 
 
 def _checked(sess: Any) -> Any:

@@ -90,9 +90,20 @@ def select(batch: Batch, columns: list[Any]) -> Batch:
     """Some columns of a batch with names."""
     if isinstance(batch, np.ndarray):
         raise ValueError(f"an array has no columns by name; feature_columns={columns} were asked")
+    check_columns(batch, columns, "feature_columns")
     if isinstance(batch, dict):
         return {name: batch[name] for name in columns}
     return batch.select(columns) if isinstance(batch, pa.Table) else batch[columns]
+
+
+def check_columns(batch: Batch, wanted: list[Any], parameter: str) -> None:
+    """The columns that a parameter names must be there."""
+    if not wanted:
+        return
+    there = batch.column_names if isinstance(batch, pa.Table) else list(_columns(batch))
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise KeyError(f"{parameter} names {missing}, and the batch has the columns {there}")
 
 
 def _columns(batch: Batch) -> Any:

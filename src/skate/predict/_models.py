@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skate._run.checkpoint import Checkpoint
-
-MODEL_KEY = "model"
+from skate._run.checkpoint import MODEL_KEY, Checkpoint
 
 
 def model_in(checkpoint: Checkpoint, files: Sequence[str], read: Callable[[str], Any]) -> Any:

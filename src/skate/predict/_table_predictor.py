@@ -9,7 +9,7 @@ import numpy as np
 
 from skate._imports import try_import
 from skate._run.checkpoint import Checkpoint
-from skate.predict._batches import TENSOR_COLUMN, Batch
+from skate.predict._batches import TENSOR_COLUMN, Batch, select
 from skate.predict.predictor import Predictor
 
 
@@ -53,7 +53,7 @@ class TablePredictor(Predictor):
             table = np.stack(list(data[TENSOR_COLUMN]))
             table = table if feature_columns is None else table[:, feature_columns]
         else:
-            table = data if feature_columns is None else data[feature_columns]
+            table = data if feature_columns is None else select(data, feature_columns)
         frame = pandas.DataFrame(np.asarray(self._answers(table, **kwargs)))
         several = frame.shape[1] > 1
         frame.columns = [f"predictions_{n}" if several else "predictions" for n in frame.columns]

@@ -6,13 +6,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import skate
-from skate._run.checkpoint import Checkpoint
-from skate.predict._batches import Batch, select
+from skate._run.checkpoint import Checkpoint, check_checkpoint
+from skate.predict._scoring import Scorer, Scoring
 from skate.predict._tensor_predictor import TensorPredictor
-from skate.predict.predictor import FunctionPredictor, Predictor, preprocess
+from skate.predict.predictor import FunctionPredictor, Predictor
 
 if TYPE_CHECKING:
     from skate.data import Dataset
@@ -36,6 +34,7 @@ class BatchPredictor:
         given: Any = predictor_cls
         if not (inspect.isclass(given) and issubclass(given, Predictor)):
             raise TypeError(f"predictor_cls is a class of predictors; got {given!r}")
+        check_checkpoint(checkpoint, "BatchPredictor")
         self._checkpoint = checkpoint
         self._predictor_cls = predictor_cls
         self._predictor_kwargs = predictor_kwargs
@@ -99,11 +98,12 @@ class BatchPredictor:
             ray_remote_args: further options of the actors.
             predict_kwargs: for the predictor's `predict`.
         """
-        return self._predictions(
-            data, feature_columns, keep_columns, batch_size, min_scoring_workers,
-            max_scoring_workers, num_cpus_per_worker, num_gpus_per_worker, separate_gpu_stage,
-            ray_remote_args, predict_kwargs,
-        ).materialize()  # fmt: skip
+        scoring = Scoring(
+            feature_columns, keep_columns, batch_size, min_scoring_workers, max_scoring_workers,
+            num_cpus_per_worker, num_gpus_per_worker, separate_gpu_stage, ray_remote_args,
+            predict_kwargs,
+        )  # fmt: skip
+        return self._predictions(data, scoring).materialize()
 
     def predict_pipelined(
         self,
@@ -130,51 +130,33 @@ class BatchPredictor:
         """
         if blocks_per_window is not None and bytes_per_window is not None:
             raise ValueError("give blocks_per_window or bytes_per_window, not both")
-        return self._predictions(
-            data, feature_columns, keep_columns, batch_size, min_scoring_workers,
-            max_scoring_workers, num_cpus_per_worker, num_gpus_per_worker, separate_gpu_stage,
-            ray_remote_args, predict_kwargs,
+        scoring = Scoring(
+            feature_columns, keep_columns, batch_size, min_scoring_workers, max_scoring_workers,
+            num_cpus_per_worker, num_gpus_per_worker, separate_gpu_stage, ray_remote_args,
+            predict_kwargs,
         )  # fmt: skip
+        return self._predictions(data, scoring)
 
-    def _predictions(
-        self,
-        data: Dataset,
-        feature_columns: Sequence[str] | None,
-        keep_columns: Sequence[str] | None,
-        batch_size: int,
-        min_scoring_workers: int,
-        max_scoring_workers: int | None,
-        num_cpus_per_worker: float | None,
-        num_gpus_per_worker: float | None,
-        separate_gpu_stage: bool,
-        ray_remote_args: dict[str, Any] | None,
-        predict_kwargs: dict[str, Any],
-    ) -> Dataset:
-        from skate.data import ActorPoolStrategy
-
-        gpus = num_gpus_per_worker or 0
-        cpus = num_cpus_per_worker if num_cpus_per_worker is not None else float(not gpus)
+    def _predictions(self, data: Dataset, scoring: Scoring) -> Dataset:
+        _check_dataset(data)
         preprocessor = self.get_preprocessor()
-        if preprocessor is not None and (separate_gpu_stage or not gpus):
+        if preprocessor is not None and scoring.preprocesses_first:
             data = preprocessor.transform(data)
             preprocessor = None
-        largest = max_scoring_workers or max(min_scoring_workers, _room_for(cpus, gpus))
         return data.map_batches(
             Scorer,
             fn_constructor_kwargs={
-                "stored": self._store(use_gpu=bool(gpus)),
+                "stored": self._store(use_gpu=bool(scoring.gpus)),
                 "preprocessor": preprocessor,
-                "feature_columns": list(feature_columns or ()),
-                "keep_columns": list(keep_columns or ()),
-                "predict_kwargs": predict_kwargs,
+                "scoring": scoring,
             },
-            compute=ActorPoolStrategy(min_size=min_scoring_workers, max_size=largest),
-            batch_size=batch_size,
+            compute=scoring.pool(),
+            batch_size=scoring.batch_size,
             batch_format=self._predictor_cls._batch_format_to_use().value,
             # Tensors are copies of read-only arrays by themselves; other code may change a batch.
             zero_copy_batch=preprocessor is None
             and issubclass(self._predictor_cls, TensorPredictor),
-            **{**(ray_remote_args or {}), "num_cpus": cpus, "num_gpus": gpus},
+            **scoring.remote_args(),
         )
 
     def _store(self, use_gpu: bool) -> Any:
@@ -188,42 +170,10 @@ class BatchPredictor:
         return self._stored[use_gpu]
 
 
-class Scorer:
-    """What runs in an actor: a predictor, and the columns around it."""
-
-    def __init__(
-        self,
-        stored: Any,
-        preprocessor: Any,
-        feature_columns: list[str],
-        keep_columns: list[str],
-        predict_kwargs: dict[str, Any],
-    ) -> None:
-        predictor_cls, checkpoint, kwargs = skate.get(stored)
-        self._predictor = predictor_cls.from_checkpoint(checkpoint, **kwargs)
-        # Columns are chosen after preprocessing, which happens before the predictor, or here.
-        self._predictor.set_preprocessor(None)
-        self._preprocessor = preprocessor
-        self._feature_columns = feature_columns
-        self._keep_columns = keep_columns
-        self._predict_kwargs = predict_kwargs
-
-    def __call__(self, batch: Batch) -> Batch:
-        if self._preprocessor is not None:
-            batch = preprocess(self._preprocessor, batch)
-        # Copies, because a predictor may change its batch in place.
-        kept = {name: np.array(batch[name]) for name in self._keep_columns}
-        features = select(batch, self._feature_columns) if self._feature_columns else batch
-        predictions = self._predictor.predict(features, **self._predict_kwargs)
-        if isinstance(predictions, np.ndarray):
-            predictions = {"predictions": predictions}
-        if isinstance(predictions, dict):
-            return {**predictions, **kept}
-        return predictions.assign(**kept) if kept else predictions
-
-
-def _room_for(cpus: float, gpus: float) -> int:
-    """How many actors of this size the machine holds, at least one."""
-    total = skate.cluster_resources()
-    rooms = [total.get(name, 0) // size for name, size in (("CPU", cpus), ("GPU", gpus)) if size]
-    return max(1, int(min(rooms, default=1)))
+def _check_dataset(data: Any) -> None:
+    if not hasattr(data, "map_batches"):
+        raise TypeError(
+            f"BatchPredictor.predict takes a dataset; got {type(data).__name__}. Make one with "
+            "skate.data.from_items, from_numpy, from_pandas, read_parquet, …, or predict a batch "
+            "in this process with the predictor itself"
+        )

@@ -41,8 +41,8 @@ class TorchPredictor(TensorPredictor):
         return cls(loaded, preprocessor=preprocessor, use_gpu=use_gpu, **kwargs)
 
     def predict(self, data: Batch, dtype: Any = None, **kwargs: Any) -> Batch:
-        """The predictions for a batch. `dtype`: of the tensors, one or a dictionary by column;
-        None keeps the types of the data."""
+        """The predictions for a batch. `dtype`: of the tensors, one or a dictionary by column. By
+        default floats get the precision of the model's weights, and other types are kept."""
         return super().predict(data, dtype=dtype, **kwargs)
 
     def call_model(self, inputs: Any) -> Any:
@@ -52,16 +52,25 @@ class TorchPredictor(TensorPredictor):
             return self.model(inputs)
 
     def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
-        from skate.data._batching import moved, tensor_of
+        from skate.data._batching import moved
 
         if not isinstance(numpy_arrays, dict):
-            return moved(tensor_of(numpy_arrays, dtype, "data"), self.device, False)
+            return moved(self._tensor(numpy_arrays, dtype, "data"), self.device, False)
         by_name = dtype if isinstance(dtype, dict) else dict.fromkeys(numpy_arrays, dtype)
         tensors = {
-            name: tensor_of(array, by_name.get(name), str(name))
+            name: self._tensor(array, by_name.get(name), str(name))
             for name, array in numpy_arrays.items()
         }
         return moved(tensors, self.device, False)
+
+    def _tensor(self, array: Any, dtype: Any, name: str) -> Any:
+        from skate.data._batching import tensor_of
+
+        tensor = tensor_of(array, dtype, name)
+        if dtype is None and tensor.is_floating_point():
+            weights = (p.dtype for p in self.model.parameters() if p.is_floating_point())
+            return tensor.to(next(weights, tensor.dtype))
+        return tensor
 
     def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
         import torch

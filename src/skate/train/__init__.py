@@ -80,7 +80,7 @@ __all__ = [
 
 _LAZY = frozenset(
     """torch tensorflow lightning huggingface sklearn xgboost lightgbm batch_predictor predictor
-    base_trainer trainer collective context session error constants""".split()
+    base_trainer trainer callbacks collective context session error constants""".split()
 )
 
 

@@ -18,7 +18,13 @@ from skate._run.config import FailureConfig, ScalingConfig
 from skate._run.context import Whereabouts
 from skate._run.result import Result
 from skate.exceptions import ActorDiedError, GetTimeoutError, SkateError
-from skate.train._errors import WorkerHungError, cause_of, failure_of
+from skate.train._errors import (
+    WorkerGroupError,
+    WorkerHungError,
+    controller_failure_of,
+    failure_of,
+    shown_cause,
+)
 from skate.train._events import FINISHED, MEETING, REPORTED, Answer, Event
 from skate.train._gpus import share_gpus
 from skate.train._group import WorkerGroup
@@ -69,6 +75,14 @@ class Controller:
         self._view = view
 
     def run(self) -> Result:
+        try:
+            return self._run()
+        except WorkerGroupError:
+            raise
+        except Exception as error:
+            raise controller_failure_of(error) from error
+
+    def _run(self) -> Result:
         failures = 0
         while True:
             try:
@@ -78,7 +92,7 @@ class Controller:
                 again = not 0 <= self._plan.failure.max_failures < failures
                 self._recorder.failed(failed.failures, again)
                 if not again:
-                    raise failure_of(failed.failures) from cause_of(failed.failures)
+                    raise failure_of(failed.failures) from shown_cause(failed.failures)
                 self._recorder.roll_back()
                 self._view.restarting(failures, failed.failures)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 UNEVEN = ("repeat", "drop", "keep")
 TRAIN_DATASET_KEY = "train"
-OTHERS = "*"  # in an older dict of settings: all datasets that it does not name
 
 
 class DataConfig:
@@ -61,6 +60,13 @@ class DataConfig:
                 share[name] = part
         return shares
 
+    def prepared(self, datasets: dict[str, Any], preprocessor: Any) -> dict[str, Any]:
+        """All datasets transformed by a preprocessor that is fitted, once, to the "train" one."""
+        if preprocessor is None or not datasets:
+            return datasets
+        fit_once(preprocessor, datasets, TRAIN_DATASET_KEY)
+        return {name: preprocessor.transform(dataset) for name, dataset in datasets.items()}
+
     def _options_of(self, name: str) -> Any:
         """None where nothing was said about this dataset."""
         if isinstance(self._execution_options, Mapping):
@@ -73,34 +79,6 @@ class DataConfig:
         from skate.data import ExecutionOptions
 
         return ExecutionOptions()
-
-
-def as_data_config(given: Any, datasets: Any) -> DataConfig:
-    """A DataConfig, or the older dict of settings per dataset: "train" is split, the others are
-    not, unless it says otherwise, by name or for all others ("*")."""
-    if given is None:
-        return DataConfig()
-    if isinstance(given, DataConfig):
-        return given
-    if not isinstance(given, Mapping):
-        raise TypeError(f"dataset_config is a DataConfig; got {type(given).__name__}: {given!r}")
-    names = list(datasets or ()) if isinstance(datasets, Mapping) else []
-    unknown = [name for name in given if name not in (*names, TRAIN_DATASET_KEY, OTHERS)]
-    if unknown:
-        raise ValueError(f"dataset_config has {unknown}; the datasets are {sorted(names)}")
-    said = {name: _said(setting) for name, setting in given.items()}
-    split = {TRAIN_DATASET_KEY: True, **{name: s for name, s in said.items() if s is not None}}
-    return DataConfig([name for name in names if split.get(name, split.get(OTHERS))])
-
-
-def _said(setting: Any) -> bool | None:
-    """Whether a dataset is to be split, if anything is said about that."""
-    settings = setting if isinstance(setting, Mapping) else vars(setting)
-    unknown = [name for name in settings if name != "split"]
-    if unknown:
-        raise ValueError(f"the settings of a dataset have no {unknown}; they have ['split']")
-    wanted: bool | None = settings.get("split")
-    return wanted
 
 
 def checked_datasets(given: Any) -> dict[str, Any]:
@@ -121,16 +99,13 @@ def checked_datasets(given: Any) -> dict[str, Any]:
     return made
 
 
-def preprocessed(datasets: dict[str, Any], preprocessor: Any) -> dict[str, Any]:
-    """All datasets transformed by a preprocessor that is fitted, once, to the "train" one."""
-    if preprocessor is None or not datasets:
-        return datasets
+def fit_once(preprocessor: Any, datasets: dict[str, Any], name: str) -> None:
+    """Fit a preprocessor to the dataset of this name, unless it is fitted or needs not be."""
     status = preprocessor.fit_status()
-    if status == status.NOT_FITTED:
-        if TRAIN_DATASET_KEY not in datasets:
-            raise KeyError(
-                f"the preprocessor is fitted to the dataset {TRAIN_DATASET_KEY!r}; "
-                f"there are {sorted(datasets)}"
-            )
-        preprocessor.fit(datasets[TRAIN_DATASET_KEY])
-    return {name: preprocessor.transform(dataset) for name, dataset in datasets.items()}
+    if status != status.NOT_FITTED:
+        return
+    if name not in datasets:
+        raise KeyError(
+            f"the preprocessor is fitted to the dataset {name!r}; there are {sorted(datasets)}"
+        )
+    preprocessor.fit(datasets[name])

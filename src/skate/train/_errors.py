@@ -1,17 +1,21 @@
 """What `fit` raises.
 
 RuntimeError
-└── TrainingFailedError            training has failed for good
-    ├── WorkerGroupError           workers raised, died or hung: `worker_failures`, by rank
-    └── ControllerError            something else did: `controller_failure`
+├── TrainingFailedError            training has failed for good
+│   ├── WorkerGroupError           workers raised, died or hung: `worker_failures`, by rank
+│   └── ControllerError            something else did: `controller_failure`
+├── LoopExitedError                among `worker_failures`: the loop called sys.exit
+└── WorkerHungError                likewise: a process does not answer
 """
 
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import Any, TypeVar
 
-from skate.exceptions import TaskError
+from skate.exceptions import ActorDiedError, TaskError
+
+AnyError = TypeVar("AnyError", bound=Exception)
 
 
 class TrainingFailedError(RuntimeError):
@@ -33,19 +37,32 @@ class WorkerGroupError(TrainingFailedError):
 def failure_of(failures: dict[int, BaseException]) -> WorkerGroupError:
     """What `fit` raises for these. Where the loop raised, it is an instance of that type too, as
     everywhere in skate: `except ValueError` catches a worker's ValueError."""
-    text = describe(failures)
-    own = type(cause_of(failures))
-    if issubclass(own, Exception) and not issubclass(WorkerGroupError, own):
-        try:
-            name = f"WorkerGroupError({own.__name__})"
-            both: Any = type(
-                name, (WorkerGroupError, own), {"__str__": _message, "__init__": _init}
-            )
-            combined: WorkerGroupError = both(text, failures)
-            return combined
-        except TypeError:  # such a class cannot be combined with another
-            pass
-    return WorkerGroupError(text, failures)
+    cause = cause_of(failures)
+    return _of_both_types(WorkerGroupError, cause, describe(failures), failures)
+
+
+def controller_failure_of(failure: Exception) -> ControllerError:
+    """What `fit` raises for an error outside of the workers; of that type too."""
+    return _of_both_types(ControllerError, failure, failure)
+
+
+def _of_both_types(base: type[AnyError], cause: BaseException, *args: Any) -> AnyError:
+    own = type(cause)
+    if not issubclass(own, Exception) or issubclass(base, own):
+        return base(*args)
+
+    def init(error: AnyError) -> None:
+        plain = base(*args)
+        Exception.__init__(error, str(plain))
+        error.__dict__.update(plain.__dict__)
+
+    names = {"__init__": init, "__str__": lambda error: error.args[0]}
+    try:
+        both: Any = type(f"{base.__name__}({own.__name__})", (base, own), names)
+        combined: AnyError = both()
+        return combined
+    except TypeError:  # such a class cannot be combined with another
+        return base(*args)
 
 
 def cause_of(failures: dict[int, BaseException]) -> BaseException:
@@ -54,24 +71,33 @@ def cause_of(failures: dict[int, BaseException]) -> BaseException:
     return error.cause if isinstance(error, TaskError) else error
 
 
-def _message(error: WorkerGroupError) -> str:
-    return error.error_message
-
-
-def _init(error: WorkerGroupError, text: str, failures: dict[int, BaseException]) -> None:
-    Exception.__init__(error, text)
-    error.error_message, error.worker_failures = text, failures
+def shown_cause(failures: dict[int, BaseException]) -> BaseException | None:
+    """What Python shows above the error. That a process died is all there is to say about it: the
+    stack is that of the side that noticed."""
+    cause = cause_of(failures)
+    return None if isinstance(cause, (ActorDiedError, WorkerHungError)) else cause
 
 
 class ControllerError(TrainingFailedError):
-    """Training failed outside of the workers."""
+    """Training failed outside of the workers: they cannot be started, or a callback raised."""
 
-    def __init__(self, controller_failure: BaseException) -> None:
+    def __init__(self, controller_failure: Exception) -> None:
         super().__init__(f"training failed outside of its workers: {controller_failure}")
         self.controller_failure = controller_failure
 
     def __reduce__(self) -> Any:
-        return type(self), (self.controller_failure,)
+        return controller_failure_of, (self.controller_failure,)
+
+
+class LoopExitedError(RuntimeError):
+    """A loop called `sys.exit`, with another code than 0."""
+
+    def __init__(self, code: Any) -> None:
+        super().__init__(f"the training loop called sys.exit({code!r})")
+        self.code = code
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.code,)
 
 
 class WorkerHungError(RuntimeError):
@@ -86,7 +112,16 @@ def describe(failures: dict[int, BaseException]) -> str:
 
 def _text(error: BaseException) -> str:
     """The remote traceback, if there is one, says it all."""
-    if isinstance(error, TaskError) or error.__traceback__ is None:
+    if isinstance(error, ActorDiedError) and not isinstance(error.cause, BaseException):
+        return _end_of(str(error.cause))
+    if isinstance(error, (TaskError, WorkerHungError)) or error.__traceback__ is None:
         text = str(error)
         return text if "\n" in text else f"{type(error).__name__}: {text}"
     return "".join(traceback.format_exception(error)).rstrip()
+
+
+def _end_of(text: str) -> str:
+    """How a process ended, without the actor that it was."""
+    how = text.rpartition(" is dead: ")[2]
+    killed = "; the operating system does this when memory runs short" if "SIGKILL" in how else ""
+    return f"its process is dead: {how}{killed}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import skate
 from skate._run.config import ScalingConfig
+from skate.exceptions import TaskUnschedulableError
 from skate.train._places import Place, here, places_of
 from skate.train._pulse import Pulse, WorkerFailed
 from skate.train._worker import TrainWorker
@@ -155,7 +156,19 @@ def _reserve(bundles: Sequence[dict[str, float]], scaling: ScalingConfig) -> Pla
     )
     try:
         skate.get(group._ref)
+    except TaskUnschedulableError as error:
+        remove_placement_group(group)
+        raise TaskUnschedulableError(f"{error}. {_way_out(scaling)}") from None
     except BaseException:
         remove_placement_group(group)
         raise
     return group
+
+
+def _way_out(scaling: ScalingConfig) -> str:
+    if scaling.num_gpus_per_worker > skate.cluster_resources().get("GPU", 0.0):
+        return (
+            "No GPU was found for use_gpu=True: set use_gpu=False to train on the CPU, or say how "
+            "many GPUs there are with skate.init(num_gpus=…)"
+        )
+    return "Use fewer workers, or ask for less in ScalingConfig(resources_per_worker={…})"

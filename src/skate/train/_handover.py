@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoints import CHECKPOINT_NAME
@@ -24,13 +25,22 @@ def hand_over(report: Report, number: int, storage: Storage, rank: int) -> Event
     if report.upload_mode is CheckpointUploadMode.NO_UPLOAD:
         event.checkpoint = report.checkpoint
     elif report.upload_fn is not None:
-        event.checkpoint = report.upload_fn(report.checkpoint, name)
+        event.checkpoint = _uploaded(report.upload_fn(report.checkpoint, name))
     else:
         event.checkpoint_class = type(report.checkpoint)
         event.held = rank > 0 and report.checkpoint._folder is None
         if not event.held:
             write_into(storage.draft(name), report.checkpoint)
     return event
+
+
+def _uploaded(returned: Any) -> Checkpoint:
+    if not isinstance(returned, Checkpoint):
+        raise TypeError(
+            "checkpoint_upload_fn must return a Checkpoint, of the place it has uploaded to; "
+            f"got {returned!r}"
+        )
+    return returned
 
 
 def discard_original(report: Report, kept: Checkpoint | None) -> None:

@@ -14,6 +14,7 @@ from skate._run.callbacks import CallbackList
 from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
 from skate._run.checkpoints import CHECKPOINT_NAME, CheckpointManager
 from skate._run.config import RunConfig
+from skate._run.history import begin_anew, keep_results, results_until
 from skate._run.loggers import default_loggers
 from skate._run.records import (
     CHECKPOINTS_FILE,
@@ -120,18 +121,19 @@ class Recorder:
         return self.clock.iteration, [self.run], self.run
 
     def _take_up(self) -> None:
+        """A folder with a checkpoint goes on from it; without one it is that of a new run."""
         self.storage.delete_drafts()
         self.storage.delete(ERROR_FILE)
         history = self.storage.lines(RESULT_FILE)
-        if history:
-            self.run.last_result = history[-1]
+        for kept in recorded_checkpoints(self.storage, history):
+            self._keep(kept.checkpoint, kept.metrics, kept.positions)
+        if self.manager.latest is None:
+            begin_anew(self.storage)
+        elif history:
             self.run.trial_id = self.clock.trial_id = history[-1].get(
                 "trial_id", self.run.trial_id
             )
-            self.clock.iteration = history[-1].get("training_iteration", len(history))
             self.clock.seconds = history[-1].get("time_total_s", 0.0)
-        for kept in recorded_checkpoints(self.storage, history):
-            self._keep(kept.checkpoint, kept.metrics, kept.positions)
         names = [row.get("checkpoint_dir_name") or "" for row in history]
         saved = self.storage.lines(CHECKPOINTS_FILE)
         names += [row["checkpoint_dir_name"] for row in saved if "training_iteration" not in row]
@@ -211,7 +213,7 @@ class Recorder:
         latest = self.manager.latest
         if name is None and latest is not None and not latest.metrics:
             name = latest.checkpoint.path.rpartition("/")[2]
-            self.manager.add_metrics(result)
+            self.manager.add_metrics({**result, "checkpoint_dir_name": name})
         if name is not None:
             result["checkpoint_dir_name"] = name
         self.run.last_result = result
@@ -219,13 +221,14 @@ class Recorder:
         self.storage.sync()
 
     def roll_back(self) -> None:
-        """Workers begin again from the last checkpoint: so does the count of iterations."""
+        """Workers begin again from the last checkpoint: so does the history."""
         latest = self.manager.latest
-        iteration = latest.metrics.get("training_iteration") if latest is not None else None
-        if iteration is not None:
-            self.clock.iteration = iteration
-        elif latest is None:
-            self.clock.iteration = 0
+        rows = self.storage.lines(RESULT_FILE) if latest is not None else []
+        if latest is not None:
+            rows = results_until(rows, latest.metrics.get("checkpoint_dir_name"))
+        keep_results(self.storage, rows)
+        self.run.last_result = rows[-1] if rows else {}
+        self.clock.iteration = self.run.last_result.get("training_iteration", len(rows))
         self.storage.delete_drafts()
         self.storage.delete(CHECKPOINT_NAME.format(self.next_checkpoint))  # not recorded
         self.clock.restart()

@@ -8,6 +8,7 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.records import RESULT_FILE, recorded_checkpoints
+from skate._run.reporting import Metrics
 from skate._run.session import current
 
 
@@ -42,4 +43,4 @@ def get_all_reported_checkpoints(
     there at once, so `timeout_s` never passes."""
     storage = current("get_all_reported_checkpoints()").whereabouts.storage
     found = recorded_checkpoints(storage, storage.lines(RESULT_FILE))
-    return [ReportedCheckpoint(kept.checkpoint, kept.metrics) for kept in found]
+    return [ReportedCheckpoint(kept.checkpoint, Metrics(kept.metrics)) for kept in found]

@@ -64,7 +64,8 @@ class View:
             self._next_word = seconds + AGAIN_AFTER
             self._say(
                 f"{_ranks(sorted(found))} reported {seconds:.0f} s ago and is waiting for "
-                f"{_ranks(missing)}; all workers must call report equally often"
+                f"{_ranks(missing)}; all workers must call report equally often, and all must "
+                "read their parts of a dataset if one does"
             )
 
     def restarting(self, number: int, failures: dict[int, BaseException]) -> None:

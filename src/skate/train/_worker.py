@@ -25,9 +25,10 @@ import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import Whereabouts
-from skate._run.reporting import Report
+from skate._run.reporting import DEFAULT_METRIC, Report
 from skate._run.session import Session, activated
 from skate._run.storage import Storage, write_into
+from skate.train._errors import LoopExitedError
 from skate.train._events import FINISHED, MEETING, Answer, Event, StoppedError
 from skate.train._handover import discard_original, hand_over
 
@@ -164,11 +165,22 @@ def takes_config(loop: Callable[..., Any]) -> bool:
 
 
 def call_loop(loop: Callable[..., Any], config: dict[str, Any]) -> Any:
-    return loop(config) if takes_config(loop) else loop()
+    """What the loop returns. `sys.exit` ends the loop, not the process."""
+    try:
+        return loop(config) if takes_config(loop) else loop()
+    except SystemExit as ended:
+        if ended.code in (None, 0):
+            return None
+        raise LoopExitedError(ended.code) from ended
 
 
 def check_metrics(metrics: dict[str, Any] | None) -> None:
-    """Tensors with more than one value are models, not metrics."""
+    """Tensors with more than one value are models, not metrics, and metrics have names."""
+    if metrics and DEFAULT_METRIC in metrics:
+        raise TypeError(
+            "train.report takes a dict of metrics, as in train.report({'loss': 0.1}), or metrics "
+            f"by name; got {metrics[DEFAULT_METRIC]!r}"
+        )
     for name, value in (metrics or {}).items():
         if type(value).__module__.partition(".")[0] == "torch" and getattr(value, "ndim", False):
             raise ValueError(

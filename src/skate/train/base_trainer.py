@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, TypedDict
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig, as_config
 from skate._run.result import Result
-from skate.train._data import checked_datasets, preprocessed
+from skate.train._data import DataConfig, checked_datasets
 from skate.train._errors import TrainingFailedError
 from skate.train._recorder import Recorder
 
 __all__ = ["BaseTrainer", "TrainingFailedError"]
+
+
+class TrainerSettings(TypedDict, total=False):
+    """What all trainers take besides a loop and the configuration of its framework."""
+
+    train_loop_config: dict[str, Any] | None
+    scaling_config: ScalingConfig | dict[str, Any] | None
+    run_config: RunConfig | dict[str, Any] | None
+    datasets: dict[str, Any] | None
+    dataset_config: Any
+    preprocessor: Any
+    resume_from_checkpoint: Checkpoint | None
+    metadata: dict[str, Any] | None
 
 
 class BaseTrainer:
@@ -51,7 +64,7 @@ class BaseTrainer:
 
     def preprocess_datasets(self) -> None:
         """Transform the datasets with the preprocessor."""
-        self.datasets = preprocessed(checked_datasets(self.datasets), self.preprocessor)
+        self.datasets = DataConfig().prepared(checked_datasets(self.datasets), self.preprocessor)
 
     def training_loop(self) -> None:
         """The training itself."""

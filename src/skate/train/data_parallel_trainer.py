@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -16,7 +16,8 @@ from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_con
 from skate._run.result import Result
 from skate._run.storage import Storage
 from skate.train._controller import Controller, Plan
-from skate.train._data import as_data_config, checked_datasets, preprocessed
+from skate.train._data import checked_datasets
+from skate.train._dataset_config import as_data_config
 from skate.train._group import WorkerGroup
 from skate.train._local import run_here
 from skate.train._recorder import TRAINER_FILE, Recorder, new_name
@@ -52,6 +53,11 @@ class DataParallelTrainer(BaseTrainer):
         metadata: dict[str, Any] | None = None,
     ) -> None:
         takes_config(train_loop_per_worker)
+        if train_loop_config is not None and not isinstance(train_loop_config, Mapping):
+            raise TypeError(
+                "train_loop_config is a dict, which train_loop_per_worker gets; "
+                f"got {type(train_loop_config).__name__}: {train_loop_config!r}"
+            )
         super().__init__(
             scaling_config=scaling_config,
             run_config=run_config,
@@ -73,7 +79,8 @@ class DataParallelTrainer(BaseTrainer):
         checkpoint."""
         check_run_config(self.run_config)
         name = self.run_config.name or new_name(type(self).__name__)
-        datasets = preprocessed(checked_datasets(self.datasets), self.preprocessor)
+        datasets = checked_datasets(self.datasets)
+        datasets = self.dataset_config.prepared(datasets, self.preprocessor)
         config = self.train_loop_config or {}
         recorder = self._recorder_class(name, self.run_config, config, self.preprocessor)
         with recorder, closing(View(self.run_config.verbose, name)) as view:

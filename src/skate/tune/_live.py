@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
 
+_MOST_ROWS = 20
+_OTHER_LINES = 8  # of the drawing: the headline, the best, the frame of the table
+
+
 class LiveReporter(TuneReporterBase):
     """Used by itself when the output is a terminal and rich is installed."""
 
@@ -37,12 +41,16 @@ class LiveReporter(TuneReporterBase):
         if self._live is None:
             self._live = Live(auto_refresh=False)
             self._live.start()
-        self._live.update(self._drawing(trials), refresh=True)
+        # what does not fit on the screen cannot be redrawn in its place; the last table stays
+        room = self._live.console.height - _OTHER_LINES
+        self._max_rows = _MOST_ROWS if done else max(min(room, _MOST_ROWS), 1)
+        self._live.update(self._drawing(trials, cut=not done), refresh=True)
         if done:
             self._live.stop()
             self._live = None
 
-    def _drawing(self, trials: list[Trial]) -> Any:
+    def _drawing(self, trials: list[Trial], cut: bool = True) -> Any:
+        """With long lines cut, or not."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -54,9 +62,15 @@ class LiveReporter(TuneReporterBase):
         for trial in self._chosen(trials):
             cells = (_cell(get(trial)) for _, _, get in columns)
             table.add_row(str(trial), trial.status, *cells)
-        best = self._best_line(trials)
         head = f"{headline(trials, self._total_samples)}{self._time_left(trials)}"
-        return Group(Text(head), table, *([Text(best)] if best else []))
+        more = len(trials) - self._max_rows
+        rest = f"... {more} more trials not shown" if more > 0 else ""
+        lines = [
+            Text(line, no_wrap=cut, overflow="ellipsis")
+            for line in (head, self._best_line(trials))
+            if line
+        ]
+        return Group(*lines, table, Text(rest))
 
     def _time_left(self, trials: list[Trial]) -> str:
         """From how long the finished trials took."""

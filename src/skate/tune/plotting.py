@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from skate._imports import is_installed, try_import
@@ -12,6 +13,9 @@ from skate.tune.utils.util import flatten_dict
 
 if TYPE_CHECKING:
     from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+    from skate.tune.experiment.trial import Trial
+
+_ORDERS = 100  # from here on, the largest by the smallest value, an axis is logarithmic
 
 
 def draw_grid(
@@ -24,7 +28,7 @@ def draw_grid(
     _curves(curves, analysis, metric)
     names, points, values = _table(analysis, metric)
     _importance(importance, names, points, values)
-    _parallel(parallel, names, points, values, metric)
+    _parallel(parallel, names, points, values, metric, mode)
     figure.tight_layout()
     return figure
 
@@ -41,13 +45,24 @@ def _table(
     analysis: ExperimentAnalysis, metric: str
 ) -> tuple[list[str], list[list[Any]], list[float]]:
     """The searched parameters of all trials that have a value, and these values."""
-    done = [trial for trial in analysis.trials if metric in trial.metric_analysis]
-    names = list(dict.fromkeys(name for trial in done for name in trial.evaluated_params))
+    last = {t: t.metric_analysis[metric]["last"] for t in analysis.trials if _has(t, metric)}
+    names = list(dict.fromkeys(name for trial in last for name in trial.evaluated_params))
     points = []
-    for trial in done:
+    for trial in last:
         flat = {**flatten_dict(trial.config), **trial.evaluated_params}
-        points.append([plain(flat.get(name)) for name in names])
-    return names, points, [trial.metric_analysis[metric]["last"] for trial in done]
+        points.append([_simple(flat.get(name)) for name in names])
+    return names, points, list(last.values())
+
+
+def _has(trial: Trial, metric: str) -> bool:
+    courses = trial.metric_analysis
+    return metric in courses and math.isfinite(courses[metric]["last"])
+
+
+def _simple(value: Any) -> Any:
+    """Numbers as such, everything else as a text."""
+    value = plain(value)
+    return value if isinstance(value, (int, float)) else str(value)
 
 
 def _importance(axes: Any, names: list[str], points: Any, values: list[float]) -> None:
@@ -74,6 +89,8 @@ def _importances(names: list[str], points: Any, values: list[float]) -> dict[str
 def _by_optuna(names: list[str], points: Any, values: list[float]) -> dict[str, float]:
     import optuna
 
+    from skate.tune.search.optuna.optuna_search import quiet
+
     columns = {name: [point[i] for point in points] for i, name in enumerate(names)}
     distributions: dict[str, Any] = {
         name: optuna.distributions.FloatDistribution(min(column), max(column))
@@ -81,7 +98,8 @@ def _by_optuna(names: list[str], points: Any, values: list[float]) -> dict[str, 
         else optuna.distributions.CategoricalDistribution(sorted(set(column), key=str))
         for name, column in columns.items()
     }
-    study = optuna.create_study()
+    with quiet():
+        study = optuna.create_study()
     for point, value in zip(points, values, strict=True):
         params = {
             name: float(v)
@@ -111,18 +129,32 @@ def _rank_correlation(xs: list[float], ys: list[float]) -> float:
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def _parallel(axes: Any, names: list[str], points: Any, values: list[float], metric: str) -> None:
-    """One line per trial through all parameters to the metric, each axis from 0 to 1."""
+def _parallel(
+    axes: Any, names: list[str], points: Any, values: list[float], metric: str, mode: str
+) -> None:
+    """One line per trial through all parameters to the metric; the better, the bluer."""
     columns = [[_number(p[i], points, i) for p in points] for i in range(len(names))]
     scaled = [_to_unit(column) for column in [*columns, list(values)]]
     for number in range(len(values)):
         heights = [column[number] for column in scaled]
-        shade = scaled[-1][number]
+        shade = scaled[-1][number] if mode == "min" else 1 - scaled[-1][number]
         axes.plot(range(len(scaled)), heights, color=(shade, 0.2, 1 - shade), alpha=0.5)
+    for place, column in enumerate([*zip(*points, strict=True), values] if points else []):
+        axes.axvline(place, color="0.8", linewidth=1, zorder=0)
+        for height, end in ((-0.02, min), (1.02, max)):
+            text = _label(end(column, key=lambda v: (isinstance(v, str), v)))
+            axes.text(place, height, text, ha="center", va="top" if height < 0 else "bottom")
     axes.set_xticks(range(len(scaled)), [*names, metric], rotation=20)
-    axes.set(title="Parallel coordinates", yticks=[])
+    axes.set(title="Parallel coordinates", yticks=[], ylim=(-0.1, 1.1))
+
+
+def _label(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _to_unit(column: list[float]) -> list[float]:
+    """From 0 to 1, by orders of magnitude where the values have several."""
     low, high = min(column, default=0.0), max(column, default=1.0)
+    if low > 0 and high / low > _ORDERS:
+        return _to_unit([math.log(value) for value in column])
     return [(value - low) / ((high - low) or 1.0) for value in column]

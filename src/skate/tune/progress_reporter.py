@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import is_installed, try_import
 from skate._run.reporting import AUTOMATIC
 from skate._run.values import lookup, plain
 from skate.tune._table import text_table
@@ -221,15 +220,19 @@ class TuneReporterBase(ProgressReporter):
         return text if len(text) <= limit else "..." + text[-(limit - 3) :]
 
     def _chosen(self, trials: list[Trial]) -> list[Trial]:
-        """The rows that are shown, the most interesting states first if there are too many."""
-        chosen = trials
-        if len(trials) > self._max_rows:
-            rank = {name: i for i, name in enumerate(("RUNNING", "TERMINATED", "PAUSED"))}
-            chosen = sorted(trials, key=lambda t: rank.get(t.status, 9))[: self._max_rows]
+        """The rows that are shown. If there are too many, those that run come first, and the best
+        of the others, or those that have ended."""
         if self._sort_by_metric and self._metric:
             sign = -1 if self._mode == "max" else 1
-            chosen = sorted(chosen, key=lambda t: _score(t, self._metric, sign))
-        return chosen
+            trials = sorted(trials, key=lambda t: _score(t, self._metric, sign))
+            by_interest = sorted(trials, key=lambda t: t.status != "RUNNING")
+        else:
+            rank = {name: i for i, name in enumerate(("RUNNING", "TERMINATED", "PAUSED"))}
+            by_interest = sorted(trials, key=lambda t: rank.get(t.status, 9))
+        if len(trials) <= self._max_rows:
+            return trials
+        chosen = set(by_interest[: self._max_rows])
+        return [t for t in trials if t in chosen]
 
     def _errors(self, failed: list[Trial]) -> str:
         rows = [[str(t), t.num_failures, t.error_file] for t in failed[: self._max_error_rows]]
@@ -260,21 +263,24 @@ class JupyterNotebookReporter(TuneReporterBase):
     def __init__(self, overwrite: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._overwrite = overwrite
-        self._output: Any = None
-
-    @property
-    def output_queue(self) -> Any:
-        """Where tables go: straight to the notebook."""
-        return None
 
     def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
         self.display(self._progress_str(trials, done, *(str(line) for line in sys_info)))
 
     def display(self, string: str) -> None:
         """Show a text; outside of notebooks it is printed."""
-        if self._overwrite and is_installed("IPython"):
-            try_import("IPython.display", "notebook").clear_output(wait=True)
+        if self._overwrite and _in_notebook():
+            from IPython.display import clear_output
+
+            clear_output(wait=True)
         print(string)
+
+
+def _in_notebook() -> bool:
+    """Whether this is a notebook's kernel, where what was shown can be replaced."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return hasattr(shell, "kernel")
 
 
 def headline(trials: Sequence[Trial], total: int | None) -> str:

@@ -8,14 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from skate._run.config import CheckpointConfig, default_storage_path
+from skate._run.config import (
+    CheckpointConfig,
+    FailureConfig,
+    RunConfig,
+    default_storage_path,
+)
 from skate._run.storage import Storage
+from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import Settings, execute, raise_if_failed
 from skate.tune.experiment._states import STATE_FILE
 from skate.tune.experiment.experiment import Experiment, as_experiments
-from skate.tune.tune_config import ResumeConfig
+from skate.tune.tune_config import ResumeConfig, TuneConfig
 
 _RESUME = {
     "LOCAL": ResumeConfig(),
@@ -83,59 +89,56 @@ def run(
     in `storage_path/name`, by default `~/skate_results`. `verbose=0` shows nothing. Names that
     begin with an underscore are for Ray's own use and change nothing.
     """
-    _check(mode, fail_fast, max_failures, num_samples)
-    checkpoints = _checkpoint_config(
-        checkpoint_config,
-        keep_checkpoints_num,
-        checkpoint_score_attr,
-        checkpoint_freq,
-        checkpoint_at_end,
-    )
-    if isinstance(run_or_experiment, (list, tuple)):
-        experiments = as_experiments(run_or_experiment)
-    elif isinstance(run_or_experiment, Experiment):
-        experiments = [run_or_experiment]
-    else:
-        place = storage_path or local_dir
-        resuming = resume_config or _resume(resume)
-        if resuming is not None and name is None:
-            name = _latest(run_or_experiment, place, storage_filesystem)
-        experiments = [
-            Experiment(
-                name,
-                run_or_experiment,
-                stop=stop,
-                time_budget_s=time_budget_s,
-                config=config,
-                resources_per_trial=resources_per_trial,
-                num_samples=num_samples if num_samples >= 0 else 2**31,
-                storage_path=place,
-                storage_filesystem=storage_filesystem,
-                sync_config=sync_config,
-                checkpoint_config=checkpoints,
-                trial_name_creator=trial_name_creator,
-                trial_dirname_creator=trial_dirname_creator,
-                log_to_file=log_to_file,
-                export_formats=list(export_formats) if export_formats else None,
-                max_failures=max_failures,
-                restore=restore,
-            )
-        ]
-    settings = Settings(
+    resuming = resume_config or _resume(resume)
+    tuning = TuneConfig(
         metric=metric,
         mode=mode,
         search_alg=search_alg,
         scheduler=scheduler,
+        num_samples=num_samples,
+        max_concurrent_trials=max_concurrent_trials,
+        time_budget_s=time_budget_s,
+        reuse_actors=reuse_actors,
+        trial_name_creator=trial_name_creator,
+        trial_dirname_creator=trial_dirname_creator,
+        chdir_to_trial_dir=chdir_to_trial_dir,
+    )
+    place = RunConfig(
+        name=name,
+        storage_path=storage_path or local_dir,
+        storage_filesystem=storage_filesystem,
+        sync_config=sync_config,
+        failure_config=FailureConfig(max_failures=max_failures, fail_fast=fail_fast),
+        checkpoint_config=_checkpoint_config(
+            checkpoint_config,
+            keep_checkpoints_num,
+            checkpoint_score_attr,
+            checkpoint_freq,
+            checkpoint_at_end,
+        ),
+        stop=stop,
         callbacks=list(callbacks or []),
         progress_reporter=progress_reporter,
         verbose=verbose,
-        max_concurrent=max_concurrent_trials or 0,
-        fail_fast=fail_fast,
-        reuse_actors=reuse_actors,
-        chdir=chdir_to_trial_dir,
+        log_to_file=log_to_file,
     )
-    wanted = resume_config or _resume(resume)
-    analysis = _one_after_the_other(experiments, settings, wanted, resume)
+    if isinstance(run_or_experiment, (list, tuple, Experiment)):
+        experiments = as_experiments(run_or_experiment)
+    else:
+        if resuming is not None and name is None:
+            place.name = _latest(run_or_experiment, place.storage_path, storage_filesystem)
+        experiment = make_experiment(
+            run_or_experiment,
+            config,
+            tuning,
+            place,
+            resources_per_trial=resources_per_trial,
+            export_formats=list(export_formats or []),
+            restore=restore,
+        )
+        experiments = [experiment]
+    settings = make_settings(tuning, place)
+    analysis = _one_after_the_other(experiments, settings, resuming, resume)
     if raise_on_failed_trial:
         raise_if_failed(analysis)
     return analysis
@@ -199,22 +202,11 @@ def _one_after_the_other(
     return joined
 
 
-def _check(mode: str | None, fail_fast: Any, max_failures: int, num_samples: int) -> None:
-    if mode not in (None, "min", "max"):
-        raise ValueError(f"mode takes 'min' or 'max'; got {mode!r}")
-    if fail_fast and max_failures != 0:
-        raise ValueError(
-            f"fail_fast ends at the first failure, so max_failures must be 0; got {max_failures}"
-        )
-    if num_samples < -1:
-        raise ValueError(f"num_samples takes a number, -1 is without end; got {num_samples}")
-
-
 def _checkpoint_config(
     config: Any, keep: int | None, score: str | None, freq: int, at_end: bool | None
 ) -> Any:
     """One configuration of what was given in the newer or the older way."""
-    if not (keep or score or freq or at_end is not None):
+    if not (keep is not None or score or freq or at_end is not None):
         return config
     if config is not None:
         raise ValueError(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from skate._run.config import check_whole
+
 
 @dataclass
 class TuneConfig:
@@ -33,10 +35,9 @@ class TuneConfig:
     def __post_init__(self) -> None:
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode takes 'min' or 'max'; got {self.mode!r}")
-        if not isinstance(self.num_samples, int) or self.num_samples < -1:
-            raise ValueError(
-                f"num_samples takes a number, -1 is without end; got {self.num_samples!r}"
-            )
+        check_whole("num_samples", self.num_samples, -1, ", -1 is without end")
+        if self.max_concurrent_trials is not None:
+            check_whole("max_concurrent_trials", self.max_concurrent_trials, 0, ", 0 is no limit")
 
 
 @dataclass

@@ -9,18 +9,19 @@ from typing import Any
 
 import cloudpickle
 
-from skate._run.config import FailureConfig, RunConfig, as_config
+from skate._run.config import RunConfig, ScalingConfig, as_config
 from skate._run.storage import Storage
+from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
-from skate.tune.execution.launch import Settings, execute
+from skate.tune.execution.launch import execute
 from skate.tune.experiment._states import STATE_FILE
-from skate.tune.experiment.experiment import Experiment
 from skate.tune.result_grid import ResultGrid
 from skate.tune.tune_config import ResumeConfig, TuneConfig
 
 logger = logging.getLogger(__name__)
 
 TUNER_FILE = "tuner.pkl"
+TRAINABLE_FILE = "trainable.pkl"
 
 
 class Tuner:
@@ -51,52 +52,24 @@ class Tuner:
         self._storage: Storage | None = None
         self._results: ResultGrid | None = None
 
+    @property
+    def _local_tuner(self) -> Tuner:
+        """Itself: programs for Ray look inside for its configurations."""
+        return self
+
     # -- running -----------------------------------------------------------------------------
 
     def fit(self) -> ResultGrid:
         """Run all trials; what they came to. A trial's failure is in its result."""
-        experiment = self._experiment()
+        experiment = make_experiment(
+            self._trainable, self._param_space, self._tune_config, self._run_config
+        )
         self._storage = experiment.storage
         if self._resume is None:
             self._save(experiment.storage)
-        config = self._tune_config
-        failures = as_config(FailureConfig, self._run_config.failure_config)
-        settings = Settings(
-            metric=config.metric,
-            mode=config.mode,
-            search_alg=config.search_alg,
-            scheduler=config.scheduler,
-            callbacks=list(self._run_config.callbacks or []),
-            progress_reporter=self._run_config.progress_reporter,
-            verbose=self._run_config.verbose,
-            max_concurrent=config.max_concurrent_trials or 0,
-            fail_fast=failures.fail_fast,
-            reuse_actors=config.reuse_actors,
-            chdir=config.chdir_to_trial_dir,
-            resume=self._resume,
-        )
+        settings = make_settings(self._tune_config, self._run_config, self._resume)
         self._results = ResultGrid(execute(experiment, settings))
         return self._results
-
-    def _experiment(self) -> Experiment:
-        config, run = self._tune_config, self._run_config
-        failures = as_config(FailureConfig, run.failure_config)
-        return Experiment(
-            run.name,
-            self._trainable,
-            stop=run.stop,
-            time_budget_s=config.time_budget_s,
-            config=self._param_space,
-            num_samples=config.num_samples if config.num_samples >= 0 else 2**31,
-            storage_path=run.storage_path,
-            storage_filesystem=run.storage_filesystem,
-            sync_config=run.sync_config,
-            checkpoint_config=run.checkpoint_config,
-            trial_name_creator=config.trial_name_creator,
-            trial_dirname_creator=config.trial_dirname_creator,
-            log_to_file=run.log_to_file,
-            max_failures=failures.max_failures,
-        )
 
     def get_results(self) -> ResultGrid:
         """What the trials came to, also of a tuner that was restored but not run."""
@@ -114,37 +87,39 @@ class Tuner:
     # -- taking up ---------------------------------------------------------------------------
 
     def _save(self, storage: Storage) -> None:
-        """What `restore` needs beside the trainable."""
+        """What `restore` needs."""
         content = {
             "param_space": self._param_space,
             "tune_config": self._tune_config,
             "run_config": self._run_config,
         }
-        try:
-            data = cloudpickle.dumps(content)
-        except Exception as error:
-            logger.warning("the tuner cannot be saved, so not restored: %r", error)
-            return
-        storage.write(TUNER_FILE, data)
+        for name, value in ((TUNER_FILE, content), (TRAINABLE_FILE, self._trainable)):
+            try:
+                storage.write(name, cloudpickle.dumps(value))
+            except Exception as error:
+                logger.info("%s is not written, so not restored: %r", name, error)
 
     @classmethod
     def restore(
         cls,
         path: Any,
-        trainable: Any,
+        trainable: Any = None,
         resume_unfinished: bool = True,
         resume_errored: bool = False,
         restart_errored: bool = False,
         param_space: dict[str, Any] | None = None,
         storage_filesystem: Any = None,
+        overwrite_trainable: Any = None,
         _resume_config: ResumeConfig | None = None,
     ) -> Tuner:
         """The tuner of an experiment's folder; `fit` goes on with it.
 
         Finished trials stay; unfinished ones go on from their checkpoint, or from the start if
         there is none. Failed ones stay as they are, go on (`resume_errored`) or begin anew
-        (`restart_errored`). The folder may have been moved.
+        (`restart_errored`). The folder may have been moved. Without a `trainable` the one that
+        was saved is used, as it was then. `overwrite_trainable` is an older name of it.
         """
+        trainable = trainable if trainable is not None else overwrite_trainable
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists(STATE_FILE) or not storage.exists(TUNER_FILE):
             raise ValueError(
@@ -153,7 +128,7 @@ class Tuner:
             )
         content = pickle.loads(storage.read(TUNER_FILE))
         tuner = cls(
-            trainable,
+            trainable if trainable is not None else _saved_trainable(storage),
             param_space=param_space if param_space is not None else content["param_space"],
             tune_config=content["tune_config"],
             run_config=content["run_config"],
@@ -175,6 +150,16 @@ class Tuner:
         return storage.exists(STATE_FILE) and storage.exists(TUNER_FILE)
 
 
+def _saved_trainable(storage: Storage) -> Any:
+    try:
+        return pickle.loads(storage.read(TRAINABLE_FILE))
+    except Exception as error:
+        raise ValueError(
+            f"the trainable was not saved, or can be read in its own program only ({error!r}): "
+            f"give it to Tuner.restore(path, trainable=…)"
+        ) from error
+
+
 def _resume_of(unfinished: bool, errored: bool, restart: bool) -> ResumeConfig:
     if errored and restart:
         raise ValueError("resume_errored and restart_errored exclude each other")
@@ -192,6 +177,9 @@ def _as_space(space: Any) -> dict[str, Any]:
         if to_dict is None:
             raise ValueError(f"param_space takes a dictionary; got {space!r}")
         return to_dict()
+    scaling = space.get("scaling_config")
+    if isinstance(scaling, ScalingConfig):  # its values may be domains
+        return {**space, "scaling_config": vars(scaling)}
     return space
 
 

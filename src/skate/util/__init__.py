@@ -41,7 +41,15 @@ __all__ = [
 ]
 
 _MODULES = frozenset(
-    {"collective", "joblib", "metrics", "multiprocessing", "queue", "scheduling_strategies"}
+    {
+        "collective",
+        "joblib",
+        "metrics",
+        "multiprocessing",
+        "queue",
+        "scheduling_strategies",
+        "state",
+    }
 )
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from skate.engine import current_engine, installed_engine
+from skate.engine.base import Engine
+
+_LOOPBACK = "127.0.0.1"
+_known: WeakKeyDictionary[Engine, str] = WeakKeyDictionary()  # a process does not move
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str, str]]:
@@ -26,12 +32,18 @@ def get_node_ip_address(address: str | None = None) -> str:
         return _address_towards(address)
     engine = installed_engine()
     if engine is None:
-        return "127.0.0.1"
+        return _LOOPBACK
+    if engine not in _known:
+        _known[engine] = _address_in(engine)
+    return _known[engine]
+
+
+def _address_in(engine: Engine) -> str:
     here = engine.context().node_id
     for node in engine.nodes():
         if node["NodeID"] == here:
             return str(node["NodeManagerAddress"])
-    return "127.0.0.1"
+    return _LOOPBACK
 
 
 def _address_towards(address: str) -> str:

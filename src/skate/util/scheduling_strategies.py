@@ -49,7 +49,7 @@ class NodeAffinitySchedulingStrategy:
 def _checked_node_id(node_id: Any) -> str:
     text = node_id if isinstance(node_id, str) else node_id.hex()
     try:
-        valid = any(bytes.fromhex(text))
+        valid = any(byte != 0xFF for byte in bytes.fromhex(text))  # all of them: no machine
     except ValueError:
         valid = False
     if not valid:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Sequence
 from typing import Any
 
+from skate._run.folders import LocalFolder
 from skate._run.loggers.files import FileLoggerCallback
 from skate._run.values import flatten, plain
 
@@ -14,38 +16,72 @@ PROGRESS_FILE = "progress.csv"
 
 
 class CSVLoggerCallback(FileLoggerCallback):
-    """One row per result. The columns are those of the first result."""
+    """One row per result. A metric that comes later gets a column of its own, empty before."""
 
     def __init__(self, flush_every_s: float = 0.0) -> None:
         super().__init__(flush_every_s)
-        self._tables: dict[str, tuple[str, list[str]]] = {}
+        self._tables: dict[str, tuple[str, dict[str, None]]] = {}  # file and columns by trial
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
-        row = {name: plain(value) for name, value in flatten(result)}
-        table = self._tables.get(trial.trial_id)
-        text = io.StringIO(newline="")
-        writer = csv.writer(text)
-        if table is None:
+        row = _row_of(result)
+        if trial.trial_id not in self._tables:
             place = os.path.join(trial.local_path, PROGRESS_FILE)
-            columns = _columns_of(place)
-            if columns is None:
-                columns = list(row)
-                writer.writerow(columns)
-            table = self._tables[trial.trial_id] = (place, columns)
-        place, columns = table
-        writer.writerow([row.get(name, "") for name in columns])
-        self.add(place, text.getvalue().encode())
+            self._tables[trial.trial_id] = place, dict.fromkeys(_columns_of(place))
+        place, columns = self._tables[trial.trial_id]
+        rows: list[list[Any]] = []
+        if not columns:
+            columns |= dict.fromkeys(row)
+            rows.append(list(columns))
+        elif any(name not in columns for name in row):
+            self._flush_trial(trial)
+            columns |= dict.fromkeys(row)
+            _widen(place, list(columns))
+        rows.append([row.get(name, "") for name in columns])
+        self.add(place, _written(rows))
 
     def place_of(self, trial: Any) -> str | None:
         table = self._tables.get(trial.trial_id)
         return table[0] if table else None
+
+    def on_trial_recover(
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+    ) -> None:
+        """What came after the last checkpoint will be taken out of the file."""
+        self._flush_trial(trial)
+        self._tables.pop(trial.trial_id, None)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         super().log_trial_end(trial, failed)
         self._tables.pop(trial.trial_id, None)
 
 
-def _columns_of(place: str) -> list[str] | None:
+def table_of(results: list[dict[str, Any]]) -> bytes:
+    """The content of the file after these results."""
+    rows = [_row_of(result) for result in results]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return _written([columns, *([row.get(name, "") for name in columns] for row in rows)])
+
+
+def _row_of(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: plain(value) for name, value in flatten(result)}
+
+
+def _written(rows: list[list[Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def _widen(place: str, columns: list[str]) -> None:
+    """Give the file these columns, of which it has the first ones; all or nothing."""
+    with open(place, newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    wide = [row + [""] * (len(columns) - len(row)) for row in rows]
+    folder, name = os.path.split(place)
+    LocalFolder(folder).write(name, _written([columns, *wide]))
+
+
+def _columns_of(place: str) -> list[str]:
     """Those of a run that goes on; what a crash cut off the last row is dropped."""
     try:
         with open(place, "rb+") as file:
@@ -53,6 +89,6 @@ def _columns_of(place: str) -> list[str] | None:
             end = data.rfind(b"\n") + 1
             file.truncate(end)
     except FileNotFoundError:
-        return None
+        return []
     lines = data[:end].decode().splitlines()
-    return next(csv.reader(lines[:1])) if lines else None
+    return next(csv.reader(lines[:1])) if lines else []

@@ -1,23 +1,84 @@
-"""`ray.cluster_utils`: importable, so that a program that mostly does without one can start."""
+"""`ray.cluster_utils`: several nodes, whose resources are added up on the one machine there is."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, NamedTuple
+
+import skate
+from skate._init import machine
 
 __all__ = ["AutoscalingCluster", "Cluster", "cluster_not_supported"]
 
-cluster_not_supported = True  # tests that need one say so with this
+cluster_not_supported = True  # tests that look at single nodes say so with this
+
+
+class _Node(NamedTuple):
+    unique_id: str
+    address: str
 
 
 class Cluster:
-    """Several nodes on one machine, which only Ray itself has."""
+    """Nodes that are told apart by nobody: what runs on any of them runs on this machine."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        initialize_head: bool = False,
+        connect: bool = False,
+        head_node_args: dict[str, Any] | None = None,
+        shutdown_at_exit: bool = True,
+    ) -> None:
+        self.address = "local"
+        self._nodes: list[_Node] = []
+        self._total: Counter[str] = Counter()
+        if initialize_head:
+            self.add_node(**(head_node_args or {}))
+            if connect:
+                self.connect()
+
+    def add_node(
+        self,
+        wait: bool = True,
+        num_cpus: float = 1,
+        num_gpus: float = 0,
+        resources: dict[str, float] | None = None,
+        **services: Any,
+    ) -> _Node:
+        """More resources, before `init`. What concerns the services of a node is not needed."""
+        if skate.is_initialized():
+            raise NotImplementedError(
+                "nodes cannot join a running skate: add them before init(), or use Ray itself"
+            )
+        self._total.update({"num_cpus": num_cpus, "num_gpus": num_gpus, **(resources or {})})
+        own = dict(self._total)
+        machine.update(num_cpus=own.pop("num_cpus"), num_gpus=own.pop("num_gpus"), resources=own)
+        self._nodes.append(_Node(f"{len(self._nodes):056x}", self.address))
+        return self._nodes[-1]
+
+    def connect(self, namespace: str | None = None) -> None:
+        skate.init(address=self.address, namespace=namespace)
+
+    def wait_for_nodes(self, timeout: float = 30) -> None:
+        """They are there at once."""
+
+    def list_all_nodes(self) -> list[_Node]:
+        return list(self._nodes)
+
+    @property
+    def head_node(self) -> _Node:
+        return self._nodes[0]
+
+    def remove_node(self, node: Any, allow_graceful: bool = True) -> None:
         raise NotImplementedError(
-            f"{type(self).__name__} simulates several nodes, and skate runs on one machine: use "
-            "Ray itself for this"
+            "there is one machine, and no node of it can be taken away: use Ray itself for this"
         )
 
+    def shutdown(self) -> None:
+        machine.clear()
 
-class AutoscalingCluster(Cluster):
+
+class AutoscalingCluster:
     """A cluster that grows and shrinks, which only Ray itself has."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError("one machine does not grow and shrink: use Ray itself for this")

@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from skate import available_resources, cluster_resources, nodes, timeline
+from skate.util import get_node_ip_address
+from skate.util.state import list_actors
 
 __all__ = [
+    "actors",
     "available_resources",
     "available_resources_per_node",
     "cluster_resources",
+    "current_node_id",
+    "node_ids",
     "nodes",
     "timeline",
     "total_resources_per_node",
 ]
+
+
+def actors(actor_id: str | None = None) -> dict[str, Any]:
+    """Id -> description in the words of Ray's tables; that of one actor, with `actor_id`."""
+    found = {row.actor_id: _in_tables_words(row) for row in list_actors(limit=10_000)}
+    return found if actor_id is None else found.get(actor_id, {})
+
+
+def _in_tables_words(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ActorID": row["actor_id"],
+        "ActorClassName": row["class_name"],
+        "IsDetached": row["is_detached"],
+        "Name": row["name"],
+        "JobID": row["job_id"],
+        "Address": {"NodeID": row["node_id"]},
+        "State": row["state"],
+        "NumRestarts": row["num_restarts"],
+        "Pid": row["pid"],
+    }
+
+
+def current_node_id() -> str:
+    """The name of the resource that only this machine has."""
+    return f"node:{get_node_ip_address()}"
+
+
+def node_ids() -> list[str]:
+    """`current_node_id` of all machines."""
+    return [f"node:{node['NodeManagerAddress']}" for node in nodes()]
 
 
 def total_resources_per_node() -> dict[str, dict[str, float]]:

@@ -1,26 +1,11 @@
-"""`ray.util.state`: what the state service of a cluster answers. There is none on one machine."""
+"""Of `ray.util.state`: what only the services of a cluster know."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import skate
-
-_NAMES = """
-    get_actor get_job get_node get_objects get_placement_group get_task get_worker
-    list_actors list_cluster_events list_jobs list_logs list_objects list_placement_groups
-    list_runtime_envs list_tasks list_workers get_log
-    summarize_actors summarize_objects summarize_tasks
-""".split()
-
-
-def list_nodes(*args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-    """The one node."""
-    return [
-        {"node_id": node["NodeID"], "state": "ALIVE", "resources_total": node["Resources"]}
-        for node in skate.nodes()
-    ]
+_NAMES = "get_job get_log list_cluster_events list_jobs list_logs list_runtime_envs".split()
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -30,9 +15,8 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"ray.util.state.{name}() asks the state service of a Ray cluster, which does not "
-            "exist on one machine: skate.nodes(), skate.available_resources() and "
-            "util.list_named_actors() say what there is"
+            f"ray.util.state.{name}() asks a service of a Ray cluster that does not exist on one "
+            "machine: the others of ray.util.state say what there is"
         )
 
     return refuse

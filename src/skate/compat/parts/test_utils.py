@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import skate
-from skate.util import placement_group_table
+from skate.util import placement_group_table, remove_placement_group
+from skate.util.state import list_actors
 
 _NOT_MET = "the condition was not met within {} seconds"
 
@@ -163,8 +167,90 @@ def dicts_equal(dict1: dict[Any, float], dict2: dict[Any, float], abs_tol: float
     return same_keys and all(abs(dict1[key] - dict2[key]) < abs_tol for key in dict1)
 
 
-def client_test_enabled() -> bool:
+def generate_system_config_map(**settings: Any) -> dict[str, Any]:
+    """Arguments of init that set what tunes Ray's services."""
+    return {"_system_config": settings}
+
+
+def same_elements(elems_a: Any, elems_b: Any) -> bool:
+    """Whether both hold the same things, in any order; they need not be hashable."""
+    rest = list(elems_b)
+    for one in elems_a:
+        if one not in rest:
+            return False
+        rest.remove(one)
+    return not rest
+
+
+def find_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+def get_other_nodes(cluster: Any, exclude_head: bool = False) -> list[Any]:
+    """All nodes but that of the driver, which is the first."""
+    return list(cluster.list_all_nodes()[1:])
+
+
+def convert_actor_state(state: Any) -> Any:
+    """States have their names here already."""
+    return state
+
+
+def wait_for_num_actors(num_actors: int, state: str | None = None, timeout: float = 10) -> None:
+    def enough() -> bool:
+        rows = list_actors(limit=num_actors)
+        fitting = [row for row in rows if state is None or row.state == state]
+        return len(fitting) >= num_actors
+
+    wait_for_condition(enough, timeout)
+
+
+def kill_actor_and_wait_for_failure(
+    actor: Any, timeout: float = 10, retry_interval_ms: float = 100
+) -> None:
+    skate.kill(actor)
+    wait_for_condition(
+        lambda: list_actors(filters=[("actor_id", "=", actor._actor_id.hex())])[0].state == "DEAD",
+        timeout,
+        retry_interval_ms,
+    )
+
+
+def placement_group_assert_no_leak(pgs_created: list[Any]) -> None:
+    """Removed, the groups give back all that they had."""
+    for group in pgs_created:
+        remove_placement_group(group)
+
+    def all_free() -> bool:
+        free = skate.available_resources()
+        return all(
+            free.get(name, 0) == amount
+            for name, amount in skate.cluster_resources().items()
+            if name != "object_store_memory"
+        )
+
+    wait_for_condition(all_free)
+
+
+@contextmanager
+def chdir(directory: str) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _no() -> bool:
+    """Services and variants of Ray that are tested elsewhere."""
     return False
+
+
+client_test_enabled = external_redis_test_enabled = enable_external_redis = _no
+persistent_gcs_test_enabled = rocksdb_gcs_test_enabled = sandbox_test_enabled = _no
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -4,12 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+import cloudpickle as pickle
+
 import skate
 from skate.engine import installed_engine
+from skate.util import get_node_ip_address
+
+__all__ = [
+    "LOCAL_MODE",
+    "SCRIPT_MODE",
+    "WORKER_MODE",
+    "Node",
+    "Worker",
+    "global_worker",
+    "pickle",
+]
 
 SCRIPT_MODE = 0
 WORKER_MODE = 1
 LOCAL_MODE = 2
+
+
+class Node:
+    """The machine that the process runs on."""
+
+    @property
+    def unique_id(self) -> str:
+        return skate.get_runtime_context().get_node_id()
+
+    @property
+    def node_ip_address(self) -> str:
+        return get_node_ip_address()
 
 
 class Worker:
@@ -34,6 +59,10 @@ class Worker:
     @property
     def current_node_id(self) -> Any:
         return skate.get_runtime_context().node_id
+
+    @property
+    def node(self) -> Node:
+        return Node()
 
     @property
     def worker_id(self) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.data._blocks import batch_of, block_of_batch, check_format
+from skate.data._blocks import check_format
 from skate.data.preprocessor import FitStatus, Preprocessor
+from skate.data.preprocessors.base import Builtin
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
-class Chain(Preprocessor):
+class Chain(Builtin):
     """One after the other: each learns from what those before it made of the dataset."""
 
     def __init__(self, *preprocessors: Preprocessor) -> None:
@@ -33,9 +34,11 @@ class Chain(Preprocessor):
 
     def _transform(self, batch: Any) -> Any:
         for preprocessor in self.preprocessors:
-            block = block_of_batch(batch)
-            batch = preprocessor._transform(batch_of(block, preprocessor.batch_format))
+            batch = preprocessor._transform(preprocessor._prepared(batch))
         return batch
+
+    def _determine_transform_to_use(self) -> Any:
+        return self.preprocessors[0]._determine_transform_to_use()
 
     def __repr__(self) -> str:
         return f"Chain({', '.join(map(repr, self.preprocessors))})"
@@ -53,8 +56,10 @@ class Chain(Preprocessor):
         return list(dict.fromkeys(names))
 
 
-class BatchMapper(Preprocessor):
+class BatchMapper(Builtin):
     """A function of batches as a preprocessor."""
+
+    _is_fittable = False
 
     def __init__(
         self,
@@ -66,8 +71,11 @@ class BatchMapper(Preprocessor):
         self.batch_format = check_format(batch_format)
         self.batch_size = batch_size
 
-    def transform(self, ds: Dataset, *, batch_size: int | None = None, **options: Any) -> Dataset:
-        return super().transform(ds, batch_size=batch_size or self.batch_size, **options)
+    def _determine_transform_to_use(self) -> Any:
+        return self.batch_format
+
+    def _get_transform_config(self) -> dict[str, Any]:
+        return {"batch_size": self.batch_size}
 
     def _transform(self, batch: Any) -> Any:
         return self.fn(batch)

@@ -11,7 +11,14 @@ import numpy as np
 from skate.data import aggregate as agg
 from skate.data._blocks import check_columns
 from skate.data._tensors import to_array
-from skate.data.preprocessor import ColumnPreprocessor, Preprocessor, known_values
+from skate.data.preprocessors.base import (
+    Builtin,
+    ColumnPreprocessor,
+    floats_of,
+    known_values,
+    numbers_of,
+    outputs_of,
+)
 from skate.data.preprocessors.counting import counts_of
 
 if TYPE_CHECKING:
@@ -38,10 +45,7 @@ class SimpleImputer(ColumnPreprocessor):
             raise ValueError('strategy "constant" needs a fill_value')
         self.strategy = strategy
         self.fill_value = fill_value
-
-    @property
-    def _learns(self) -> bool:
-        return self.strategy != "constant"
+        self._is_fittable = strategy != "constant"
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         known = known_values(ds, self.columns)
@@ -51,10 +55,26 @@ class SimpleImputer(ColumnPreprocessor):
         return {f"most_frequent({column})": _most_frequent(c) for column, c in counts.items()}
 
     def _column(self, name: str, values: Any) -> Any:
-        value = self.stats_[f"{self.strategy}({name})"] if self._learns else self.fill_value
+        constant = self.strategy == "constant"
+        value = self.fill_value if constant else self.stats_[f"{self.strategy}({name})"]
         if value is None:
-            raise ValueError(f"column {name!r} has no values to learn a filling from")
-        return values.fillna(value)
+            raise ValueError(f"column {name!r} has no fill value: all its values were missing")
+        return _filled(values, value)
+
+
+def _filled(values: Any, value: Any) -> Any:
+    if not values.isna().any():
+        return values
+    if hasattr(values, "cat"):
+        if value not in values.cat.categories:
+            values = values.cat.add_categories([value])
+    elif isinstance(value, float) and str(values.dtype).lower().startswith(("int", "uint")):
+        values = values.astype("double[pyarrow]" if _is_arrow(values) else "Float64")
+    return values.fillna(value).infer_objects()
+
+
+def _is_arrow(values: Any) -> bool:
+    return str(values.dtype).endswith("[pyarrow]")
 
 
 def _most_frequent(counts: Counter[Any]) -> Any:
@@ -63,8 +83,10 @@ def _most_frequent(counts: Counter[Any]) -> Any:
     return min(known, key=lambda value: (-counts[value], value), default=None)
 
 
-class Concatenator(Preprocessor):
+class Concatenator(Builtin):
     """Columns of numbers and vectors as one column of vectors."""
+
+    _is_fittable = False
 
     def __init__(
         self,
@@ -81,17 +103,19 @@ class Concatenator(Preprocessor):
         self.raise_if_missing = raise_if_missing
         self.flatten = flatten
 
-    def _transform(self, batch: Any) -> Any:
-        there = [name for name in self.columns if name in batch.columns]
+    def _transform_pandas(self, df: Any) -> Any:
+        there = [name for name in self.columns if name in df.columns]
         if self.raise_if_missing:
-            check_columns(self.columns, list(batch.columns))
-        parts = [self._part(batch[name]) for name in there]
+            check_columns(self.columns, list(df.columns))
+        parts = [self._part(df[name]) for name in there]
         joined = np.concatenate(parts, axis=1)
         if self.dtype is not None:
             joined = joined.astype(self.dtype)
-        return batch.drop(columns=there).assign(**{self.output_column_name: list(joined)})
+        return df.drop(columns=there).assign(**{self.output_column_name: list(joined)})
 
     def _part(self, values: Any) -> Any:
+        if values.isna().any():
+            return floats_of(numbers_of(values))[:, None]
         if values.dtype != object:
             return values.to_numpy()[:, None]
         stacked = np.stack([np.asarray(value) for value in values])
@@ -103,10 +127,10 @@ class Concatenator(Preprocessor):
         return stacked.reshape(len(stacked), -1)
 
 
-class TorchVisionPreprocessor(Preprocessor):
+class TorchVisionPreprocessor(Builtin):
     """A transform of torchvision on columns of images."""
 
-    batch_format = "numpy"
+    _is_fittable = False
 
     def __init__(
         self,
@@ -116,14 +140,14 @@ class TorchVisionPreprocessor(Preprocessor):
         batched: bool = False,
     ) -> None:
         self.columns = list(columns)
-        self.output_columns = list(output_columns or columns)
+        self.output_columns = outputs_of(self.columns, output_columns)
         self.torchvision_transform = transform
         self.batched = batched
 
-    def _transform(self, batch: dict[str, Any]) -> dict[str, Any]:
-        check_columns(self.columns, list(batch))
+    def _transform_numpy(self, np_data: dict[str, Any]) -> dict[str, Any]:
+        check_columns(self.columns, list(np_data))
         pairs = zip(self.columns, self.output_columns, strict=True)
-        return {**batch, **{out: self._images(batch[name]) for name, out in pairs}}
+        return {**np_data, **{out: self._images(np_data[name]) for name, out in pairs}}
 
     def _images(self, images: Any) -> Any:
         if self.batched:

@@ -9,7 +9,8 @@ import numpy as np
 
 from skate._imports import try_import
 from skate.data import aggregate as agg
-from skate.data.preprocessor import ColumnPreprocessor, known_values
+from skate.data._blocks import check_columns
+from skate.data.preprocessors.base import ColumnPreprocessor, known_values, numbers_of
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -34,28 +35,32 @@ class _Discretizer(ColumnPreprocessor):
         self.right = right
         self.include_lowest = include_lowest
         self.duplicates = duplicates
-        self.dtypes = dict(dtypes or {})
+        self.dtypes = dtypes
+        if isinstance(bins, Mapping):
+            check_columns(self.columns, list(bins))
 
     def _edges(self, name: str) -> Any:
         raise TypeError(f"{type(self).__name__} must override _edges")
 
     def _column(self, name: str, values: Any) -> Any:
         pandas = try_import("pandas", "data")
-        dtype = self.dtypes.get(name)
-        found = pandas.cut(
-            values,
+        dtype: Any = (self.dtypes or {}).get(name)
+        named = isinstance(dtype, pandas.CategoricalDtype)
+        return pandas.cut(
+            numbers_of(values),
             self._edges(name),
             right=self.right,
-            labels=False if dtype is None else dtype.categories,
-            ordered=True if dtype is None else bool(dtype.ordered),
+            labels=dtype.categories if named else False,
+            ordered=bool(dtype.ordered) if named else True,
             include_lowest=self.include_lowest,
             duplicates=self.duplicates,
         )
-        return found if dtype is None else found.astype(str)
 
 
 class CustomKBinsDiscretizer(_Discretizer):
     """Bins with the edges that are given: a list for all columns, or one per column."""
+
+    _is_fittable = False
 
     def _edges(self, name: str) -> Any:
         return self.bins[name] if isinstance(self.bins, Mapping) else self.bins
@@ -74,8 +79,14 @@ class UniformKBinsDiscretizer(_Discretizer):
             for column in self.columns
         }
 
-    def _spread(self, column: str, low: float, high: float) -> Any:
+    def _spread(self, column: str, low: float | None, high: float | None) -> Any:
+        if low is None or high is None:
+            raise ValueError(f"column {column!r} has no values to bin: all are missing")
         count = self.bins[column] if isinstance(self.bins, Mapping) else self.bins
+        if not isinstance(count, int):
+            raise TypeError(f"`bins` must be an integer, or one per column; got {self.bins!r}")
+        if count < 1:
+            raise ValueError(f"bins must be a positive integer; got {count}")
         edges = np.linspace(low, high, count + 1)
         # The smallest (largest) value must lie inside the first (last) bin, which is open there.
         width = 0.001 * (high - low)

@@ -10,7 +10,12 @@ import numpy as np
 
 from skate._imports import try_import
 from skate.data._blocks import check_columns
-from skate.data.preprocessor import ColumnPreprocessor, Preprocessor, known_values
+from skate.data.preprocessors.base import (
+    Builtin,
+    ColumnPreprocessor,
+    known_values,
+    outputs_of,
+)
 from skate.data.preprocessors.counting import LISTS, counts_of, places_of
 
 if TYPE_CHECKING:
@@ -38,9 +43,7 @@ def check_present(name: str, values: Any) -> None:
 
 
 def _missing(column: str) -> ValueError:
-    return ValueError(
-        f"column {column!r} has missing values; fill them with a SimpleImputer first"
-    )
+    return ValueError(f"column {column!r} has null values; fill them with a SimpleImputer first")
 
 
 def _numbers(values: Any, known: Mapping[Any, int]) -> Any:
@@ -150,7 +153,7 @@ class LabelEncoder(ColumnPreprocessor):
         return ds.map_batches(decode, batch_format="pandas")
 
 
-class Categorizer(Preprocessor):
+class Categorizer(Builtin):
     """Columns as pandas categories."""
 
     def __init__(
@@ -160,7 +163,7 @@ class Categorizer(Preprocessor):
         output_columns: Sequence[str] | None = None,
     ) -> None:
         self.columns = list(columns)
-        self.output_columns = list(output_columns or columns)
+        self.output_columns = outputs_of(self.columns, output_columns)
         self.dtypes = dict(dtypes or {})
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
@@ -173,7 +176,7 @@ class Categorizer(Preprocessor):
         }
         return {**self.dtypes, **made}
 
-    def _transform(self, batch: Any) -> Any:
-        check_columns(self.columns, list(batch.columns))
+    def _transform_pandas(self, df: Any) -> Any:
+        check_columns(self.columns, list(df.columns))
         pairs = zip(self.columns, self.output_columns, strict=True)
-        return batch.assign(**{out: batch[name].astype(self.stats_[name]) for name, out in pairs})
+        return df.assign(**{out: df[name].astype(self.stats_[name]) for name, out in pairs})

@@ -9,7 +9,12 @@ import numpy as np
 
 from skate.data import aggregate as agg
 from skate.data._blocks import check_columns
-from skate.data.preprocessor import ColumnPreprocessor, known_values
+from skate.data.preprocessors.base import (
+    ColumnPreprocessor,
+    floats_of,
+    known_values,
+    numbers_of,
+)
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -17,9 +22,16 @@ if TYPE_CHECKING:
 _TINY = 1e-8
 
 
-def _divisor(value: float | None) -> float:
-    """What to divide by: a column that does not vary stays as it is."""
-    return 1.0 if value is None or abs(value) < _TINY else value
+def _scaled(values: Any, zero: float | None, width: float | None) -> Any:
+    """So that `zero` becomes 0 and `zero + width` becomes 1. A column that does not vary is moved
+    only; where nothing is known, everything is missing."""
+    if zero is None or width is None:
+        return numbers_of(values) * float("nan")
+    return (numbers_of(values) - zero) / (1.0 if abs(width) < _TINY else width)
+
+
+def _distance(low: float | None, high: float | None) -> float | None:
+    return None if low is None or high is None else high - low
 
 
 class StandardScaler(ColumnPreprocessor):
@@ -32,7 +44,7 @@ class StandardScaler(ColumnPreprocessor):
 
     def _column(self, name: str, values: Any) -> Any:
         mean, deviation = self.stats_[f"mean({name})"], self.stats_[f"std({name})"]
-        return (values - mean) / _divisor(deviation)
+        return _scaled(values, mean, deviation)
 
 
 class MinMaxScaler(ColumnPreprocessor):
@@ -45,7 +57,7 @@ class MinMaxScaler(ColumnPreprocessor):
 
     def _column(self, name: str, values: Any) -> Any:
         low, high = self.stats_[f"min({name})"], self.stats_[f"max({name})"]
-        return (values - low) / _divisor(high - low)
+        return _scaled(values, low, _distance(low, high))
 
 
 class MaxAbsScaler(ColumnPreprocessor):
@@ -56,7 +68,7 @@ class MaxAbsScaler(ColumnPreprocessor):
         return known_values(ds, self.columns).aggregate(*largest)
 
     def _column(self, name: str, values: Any) -> Any:
-        return values / _divisor(self.stats_[f"abs_max({name})"])
+        return _scaled(values, 0, self.stats_[f"abs_max({name})"])
 
 
 class RobustScaler(ColumnPreprocessor):
@@ -91,11 +103,13 @@ class RobustScaler(ColumnPreprocessor):
 
     def _column(self, name: str, values: Any) -> Any:
         low, high = (self.stats_[f"{part}_quantile({name})"] for part in ("low", "high"))
-        return (values - self.stats_[f"median({name})"]) / _divisor(high - low)
+        return _scaled(values, self.stats_[f"median({name})"], _distance(low, high))
 
 
 class PowerTransformer(ColumnPreprocessor):
     """More like a normal distribution: Yeo-Johnson, or Box-Cox for positive numbers."""
+
+    _is_fittable = False
 
     def __init__(
         self,
@@ -112,7 +126,7 @@ class PowerTransformer(ColumnPreprocessor):
         self.method = method
 
     def _column(self, name: str, values: Any) -> Any:
-        x = values.to_numpy(dtype=np.float64)
+        x = floats_of(values)
         if self.method == "box-cox":
             return _powered(x - 1, self.power)
         result = np.empty_like(x)
@@ -129,6 +143,8 @@ def _powered(x: Any, power: float) -> Any:
 class Normalizer(ColumnPreprocessor):
     """Each row, taken over the columns, has length 1."""
 
+    _is_fittable = False
+
     def __init__(
         self,
         columns: Sequence[str],
@@ -141,12 +157,12 @@ class Normalizer(ColumnPreprocessor):
             raise ValueError(f'norm takes "l1", "l2" or "max"; got {norm!r}')
         self.norm = norm
 
-    def _transform(self, batch: Any) -> Any:
-        check_columns(self.columns, list(batch.columns))
-        values = batch[self.columns].to_numpy(dtype=np.float64)
+    def _transform_pandas(self, df: Any) -> Any:
+        check_columns(self.columns, list(df.columns))
+        values = floats_of(df[self.columns])
         order: Any = {"l1": 1, "l2": 2, "max": np.inf}[self.norm]
         known = np.nan_to_num(values)  # missing numbers stay missing, and do not count
         lengths = np.linalg.norm(known, order, axis=1, keepdims=True)
         scaled = values / np.where(lengths < _TINY, 1, lengths)
         new = {name: scaled[:, number] for number, name in enumerate(self.output_columns)}
-        return batch.assign(**new)
+        return df.assign(**new)

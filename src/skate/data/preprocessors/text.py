@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skate.data._blocks import check_columns
-from skate.data.preprocessor import ColumnPreprocessor, Preprocessor
+from skate.data.preprocessors.base import Builtin, ColumnPreprocessor, floats_of, numbers_of
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -30,6 +30,8 @@ def _bucket(word: str, count: int) -> int:
 class Tokenizer(ColumnPreprocessor):
     """Text as lists of words; split at spaces unless a function is given."""
 
+    _is_fittable = False
+
     def __init__(
         self,
         columns: Sequence[str],
@@ -40,7 +42,9 @@ class Tokenizer(ColumnPreprocessor):
         self.tokenization_fn = tokenization_fn or _at_spaces
 
     def _column(self, name: str, values: Any) -> Any:
-        return [list(self.tokenization_fn(value)) for value in values]
+        present = values.notna()
+        words = map(self.tokenization_fn, values[present])
+        return _placed([list(each) for each in words], present)
 
 
 class CountVectorizer(ColumnPreprocessor):
@@ -62,7 +66,7 @@ class CountVectorizer(ColumnPreprocessor):
         counts: dict[str, Counter[str]] = {column: Counter() for column in self.columns}
         for block in ds.select_columns(list(self.columns))._blocks():
             for column in self.columns:
-                for text in block[column].to_pylist():
+                for text in block[column].drop_null().to_pylist():
                     counts[column].update(self.tokenization_fn(text))
         return {
             f"token_counts({column})": Counter(dict(c.most_common(self.max_features)))
@@ -71,16 +75,19 @@ class CountVectorizer(ColumnPreprocessor):
 
     def _column(self, name: str, values: Any) -> Any:
         places = {word: n for n, word in enumerate(self.stats_[f"token_counts({name})"])}
-        vectors = np.zeros((len(values), len(places)), np.int64)
-        for row, text in enumerate(values):
+        present = values.notna()
+        vectors = np.zeros((int(present.sum()), len(places)), np.int64)
+        for row, text in enumerate(values[present]):
             for word in self.tokenization_fn(text):
                 if word in places:
                     vectors[row, places[word]] += 1
-        return list(vectors)
+        return _placed(list(vectors), present)
 
 
 class HashingVectorizer(ColumnPreprocessor):
     """Text as a vector that counts words by their hash: needs no fitting."""
+
+    _is_fittable = False
 
     def __init__(
         self,
@@ -95,15 +102,24 @@ class HashingVectorizer(ColumnPreprocessor):
         self.tokenization_fn = tokenization_fn or _at_spaces
 
     def _column(self, name: str, values: Any) -> Any:
-        vectors = np.zeros((len(values), self.num_features), np.int64)
-        for row, text in enumerate(values):
+        present = values.notna()
+        vectors = np.zeros((int(present.sum()), self.num_features), np.int64)
+        for row, text in enumerate(values[present]):
             for word in self.tokenization_fn(text):
                 vectors[row, _bucket(word, self.num_features)] += 1
-        return list(vectors)
+        return _placed(list(vectors), present)
 
 
-class FeatureHasher(Preprocessor):
+def _placed(results: list[Any], present: Any) -> list[Any]:
+    """A result for each text, and None where there is none."""
+    following = iter(results)
+    return [next(following) if there else None for there in present]
+
+
+class FeatureHasher(Builtin):
     """Columns of counts as one vector, by the hash of their names."""
+
+    _is_fittable = False
 
     def __init__(self, columns: Sequence[str], num_features: int, output_column: str) -> None:
         self.columns = list(columns)
@@ -111,9 +127,9 @@ class FeatureHasher(Preprocessor):
         self.output_column = output_column
         self.output_columns = [output_column]
 
-    def _transform(self, batch: Any) -> Any:
-        check_columns(self.columns, list(batch.columns))
-        vectors = np.zeros((len(batch), self.num_features))
+    def _transform_pandas(self, df: Any) -> Any:
+        check_columns(self.columns, list(df.columns))
+        vectors = np.zeros((len(df), self.num_features))
         for name in self.columns:
-            vectors[:, _bucket(name, self.num_features)] += batch[name].to_numpy()
-        return batch.assign(**{self.output_column: list(vectors)})
+            vectors[:, _bucket(name, self.num_features)] += floats_of(numbers_of(df[name]))
+        return df.assign(**{self.output_column: list(vectors)})

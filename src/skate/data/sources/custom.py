@@ -30,6 +30,9 @@ class CustomSource(Source):
     def size_bytes(self) -> int | None:
         return self._reader().estimate_inmemory_data_size()  # type: ignore[no-any-return]
 
+    def files(self) -> list[str]:
+        return list(getattr(self.datasource, "_paths", list)())
+
     def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
         tasks = self._reader().get_read_tasks(parallelism or 4 * driver_threads())
         size = (self.size_bytes() or 0) // max(1, len(tasks))

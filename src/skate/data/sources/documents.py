@@ -95,7 +95,11 @@ class ImageSource(FileSource):
 
     def decode(self, path: str) -> Any:
         images = try_import("PIL.Image", "data")
-        with images.open(io.BytesIO(self.bytes_of(path))) as image:
+        try:
+            opened = images.open(io.BytesIO(self.bytes_of(path)))
+        except images.UnidentifiedImageError:
+            raise ValueError(f"{path} is no image that Pillow knows") from None
+        with opened as image:
             if self.size is not None:
                 height, width = self.size
                 image = image.resize((width, height), resample=images.Resampling.BILINEAR)

@@ -15,9 +15,9 @@ import pyarrow as pa
 from skate.data._blocks import Block
 from skate.data._context import DataContext, driver_threads
 from skate.data._notes import add_note
+from skate.data._partitioning import Partitioning, PathPartitionFilter
 from skate.data._paths import File, Place, find
 from skate.data._transforms import ReadTask
-from skate.data.datasource import Partitioning, PathPartitionFilter
 from skate.data.sources.base import Source
 
 ON_BAD_FILES = ("raise", "warn", "skip")
@@ -36,6 +36,7 @@ class FileOptions:
     partition_filter: PathPartitionFilter | None = None
     shuffle: Any = None
     on_bad_files: str = "raise"
+    arrow_open_stream_args: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.on_bad_files not in ON_BAD_FILES:
@@ -191,10 +192,12 @@ class FileSource(Source):
 
     def open(self, path: str) -> Any:
         """The file as a stream; decompressed if its name ends in .gz or the like."""
-        return self.place.filesystem.open_input_stream(path)
+        given = self.options.arrow_open_stream_args or {}
+        return self.place.filesystem.open_input_stream(path, **given)
 
     def bytes_of(self, path: str) -> bytes:
-        with self.place.filesystem.open_input_stream(path, compression=None) as stream:
+        given = {"compression": None, **(self.options.arrow_open_stream_args or {})}
+        with self.place.filesystem.open_input_stream(path, **given) as stream:
             return bytes(stream.read())
 
     def _with(self, **changes: Any) -> Any:

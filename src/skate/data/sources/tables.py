@@ -108,13 +108,18 @@ class JSONSource(FileSource):
         import json
 
         try:
-            return block_of_rows(_by_line(data))
+            return block_of_rows(list(map(_row, _by_line(data))))
         except ValueError:
             if self.lines:
                 raise
             with suppress(json.JSONDecodeError):
                 return block_of_rows([json.loads(data)])
             raise
+
+
+def _row(value: Any) -> Any:
+    """A line that is a list has columns called 0, 1 …"""
+    return {str(n): v for n, v in enumerate(value)} if isinstance(value, list) else value
 
 
 def _by_line(data: bytes) -> list[Any]:

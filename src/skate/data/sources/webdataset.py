@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from typing import Any
 
 import numpy as np
@@ -23,50 +24,91 @@ IMAGES = {"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm", "webp"}
 class WebDatasetSource(FileSource):
     """A row per sample: `__key__`, and a column per extension."""
 
-    decoder: bool | str | Callable[[dict[str, Any]], dict[str, Any]] | None = True
-    suffixes: tuple[str, ...] | None = None
+    decoder: Any = True
+    fileselect: Any = None
+    filerename: Any = None
+    suffixes: Any = None
+    verbose_open: bool = False
+    expand_json: bool = False
     name = "WebDataset"
     runs_python = True
 
     def read_file(self, path: str) -> Iterator[Block]:
         rows = []
         with self.place.filesystem.open_input_stream(path, compression="detect") as stream:
-            for sample in samples_in(stream, self.suffixes):
-                rows.append(self._decoded(sample))
+            if self.verbose_open:
+                print(f"opening {path}")
+            for sample in self._samples(stream):
+                rows.append(self._finished({**sample, "__url__": path}))
                 if len(rows) == ROWS_PER_BLOCK:
                     yield block_of_rows(rows)
                     rows = []
         if rows:
             yield block_of_rows(rows)
 
-    def _decoded(self, sample: dict[str, Any]) -> dict[str, Any]:
-        if callable(self.decoder):
-            return self.decoder(sample)
-        if not self.decoder:
-            return sample
-        keep_images = self.decoder == "pil"
-        return {name: decoded(name, value, keep_images) for name, value in sample.items()}
-
-
-def samples_in(stream: Any, suffixes: tuple[str, ...] | None) -> Iterator[dict[str, Any]]:
-    sample: dict[str, Any] = {}
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        for member in archive:
-            if not member.isfile():
-                continue
-            folder, _, file = member.name.rpartition("/")
+    def _samples(self, stream: Any) -> Iterator[dict[str, Any]]:
+        sample: dict[str, Any] = {}
+        for name, content in _files_in(stream):
+            name = _renamed(name, self.filerename)
+            folder, _, file = name.rpartition("/")
             stem, _, extension = file.partition(".")
             key = f"{folder}/{stem}" if folder else stem
+            if not _chosen(name, self.fileselect):
+                continue
             if sample and sample["__key__"] != key:
                 yield sample
                 sample = {}
             sample.setdefault("__key__", key)
-            if suffixes is None or extension in suffixes:
-                content = archive.extractfile(member)
-                assert content is not None
+            if _chosen(extension, self.suffixes):
                 sample[extension] = content.read()
-    if sample:
-        yield sample
+        if sample:
+            yield sample
+
+    def _finished(self, sample: dict[str, Any]) -> dict[str, Any]:
+        steps = self.decoder if isinstance(self.decoder, tuple) else (self.decoder,)
+        for step in steps:
+            sample = _decoded_by(step, sample)
+        if self.expand_json:
+            inside = sample.get("json") or {}
+            sample = {**sample, **(json.loads(inside) if isinstance(inside, bytes) else inside)}
+        return sample
+
+
+def freeze(value: Any) -> Any:
+    """Lists as tuples, so that a source can be compared."""
+    if isinstance(value, Mapping):
+        return tuple(value.items())
+    return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _files_in(stream: Any) -> Iterator[tuple[str, Any]]:
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            if member.isfile():
+                yield member.name, archive.extractfile(member)
+
+
+def _renamed(name: str, rule: Any) -> str:
+    """By a function, or by the first pair (pattern, name) that fits."""
+    if callable(rule):
+        return str(rule(name))
+    return next((new for pattern, new in rule or () if fnmatch(name, pattern)), name)
+
+
+def _chosen(name: str, rule: Any) -> bool:
+    """By a function, or by names and patterns; "*.txt" fits "txt" as well."""
+    if rule is None or callable(rule):
+        return rule is None or bool(rule(name))
+    return any(fnmatch(name, rule) or fnmatch(f".{name}", rule) for rule in rule)
+
+
+def _decoded_by(step: Any, sample: dict[str, Any]) -> dict[str, Any]:
+    if callable(step):
+        return step(sample)  # type: ignore[no-any-return]
+    if not step:
+        return sample
+    keep_images = isinstance(step, str) and step.lower() == "pil"
+    return {name: decoded(name, value, keep_images) for name, value in sample.items()}
 
 
 def decoded(name: str, value: Any, keep_images: bool = False) -> Any:

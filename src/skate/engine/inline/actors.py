@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
 from skate._errors import unknown_concurrency_group
 from skate._futures import asyncio_future
-from skate.engine.base import ActorOptions, ClassSpec
+from skate.engine.base import ActorOptions, ClassSpec, Context
 from skate.engine.inline.calls import ActorExit, Arguments, Call, KnownError
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.loops import LoopThread
@@ -81,6 +82,25 @@ class Actor:
         for stream in self.streams:
             stream.drain()
         self.streams.clear()
+
+    def row(self, driver: Context) -> dict[str, Any]:
+        """What there is to say of it, with the keys of Ray's state API."""
+        state = "PENDING_CREATION" if self.instance is None else "ALIVE"
+        cause = {"actor_died_error_context": {"error_message": str(self.death)}}
+        return {
+            "actor_id": self.actor_id,
+            "class_name": self.cls.meta.class_name,
+            "state": "DEAD" if self.death else state,
+            "job_id": driver.job_id,
+            "name": self.options.name or "",
+            "node_id": driver.node_id,
+            "pid": os.getpid(),
+            "ray_namespace": self.options.namespace or driver.namespace,
+            "required_resources": dict(self.holding.amounts),
+            "death_cause": cause if self.death else None,
+            "is_detached": self.options.detached,
+            "num_restarts": self.restarts,
+        }
 
     def repr(self) -> str:
         """What the user made `repr` say, for errors."""

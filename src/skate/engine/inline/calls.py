@@ -9,6 +9,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from skate._errors import argument_error, task_error
@@ -93,10 +95,17 @@ class Results:
 
     def succeed(self, value: Any) -> None:
         """Store the value. Raises for one that does not fit or cannot be serialised."""
-        packed = [dumps(item, "result") for item in self._split(value)]
-        for ref, serialized in zip(self.refs, packed, strict=True):
+        self.give(self._split(value))
+
+    def give(self, values: list[Any], error: SkateError | None = None) -> None:
+        """Store values; what comes after them is the error."""
+        packed = [dumps(item, "result") for item in values]
+        for ref, serialized in zip(self.refs, packed, strict=error is None):
             if not ref._entry.done:
                 self._objects.store(ref, serialized)
+        if error is not None:
+            for ref in self.refs[len(values) :]:
+                self._objects.fail(ref, error)
 
     def _split(self, value: Any) -> list[Any]:
         if not isinstance(self.num_returns, int) or self.num_returns == 1:
@@ -108,9 +117,7 @@ class Results:
             raise TypeError(f"num_returns={self.num_returns}, but the task returned one {kind}")
         values = list(value)
         if len(values) != self.num_returns:
-            raise ValueError(
-                f"num_returns={self.num_returns}, but the task returned {len(values)} values"
-            )
+            raise _wrong_count(self.num_returns, len(values))
         return values
 
     def fail(self, error: SkateError) -> None:
@@ -119,6 +126,10 @@ class Results:
             return
         for ref in self.refs:
             self._objects.fail(ref, error)
+
+
+def _wrong_count(wanted: int, given: int) -> ValueError:
+    return ValueError(f"num_returns={wanted}, but the task returned {given} values")
 
 
 def _count(num_returns: int | str) -> int:
@@ -176,9 +187,12 @@ class Call:
         return self.function(*args, **kwargs)
 
     def finish(self, value: Any) -> None:
-        if self.results.num_returns == "dynamic":
+        wanted = self.results.num_returns
+        if wanted == "dynamic":
             value = DynamicObjectRefGenerator(self._collect(value))
-        if self.results.stream is None:
+        if isinstance(value, GeneratorType) and isinstance(wanted, int) and wanted:
+            self._take(value, wanted)
+        elif self.results.stream is None:
             self.step(lambda: self.results.succeed(value))
         elif not hasattr(value, "__next__"):
             raise TypeError(
@@ -188,16 +202,47 @@ class Call:
         else:
             self.results.stream.pull_from(value, self.step, self.failed)
 
+    def _take(self, items: Iterator[Any], count: int) -> None:
+        """The first items of a generator are the values; after an error, that is."""
+        values: list[Any] = []
+
+        def take() -> None:
+            for item in islice(items, count):
+                values.append(item)
+            if len(values) < count:
+                raise _wrong_count(count, len(values))
+
+        try:
+            self.step(take)
+        except Exception as error:
+            if self._would_be_retried(error):
+                raise
+            self.results.give(values, self.failed(error))
+        else:
+            self.results.give(values)
+
     def _collect(self, generator: Any) -> list[ObjectRef[Any]]:
         """A reference for each item; an error is the last of them."""
         stream = Stream(self.objects, self.objects.new())
-        stream.pull_from(iter(generator), self.step, self.failed)
-        return stream.drained()
+        failure: list[BaseException] = []
 
-    def _is_retried(self, error: BaseException) -> bool:
+        def failed(error: BaseException) -> SkateError:
+            failure.append(error)
+            return self.failed(error)
+
+        stream.pull_from(iter(generator), self.step, failed)
+        refs = stream.drained()
+        if failure and self._would_be_retried(failure[0]):
+            raise failure[0]
+        return refs
+
+    def _would_be_retried(self, error: BaseException) -> bool:
         wanted = self.retry_exceptions
         retried = isinstance(error, wanted) if isinstance(wanted, tuple) else wanted
-        if not retried or not isinstance(error, Exception) or self.retries == 0:
+        return bool(retried) and isinstance(error, Exception) and self.retries != 0
+
+    def _is_retried(self, error: BaseException) -> bool:
+        if not self._would_be_retried(error):
             return False
         self.retries -= 1
         return True

@@ -218,7 +218,7 @@ class InlineEngine(Engine):
             placement_group=group,
             capture_child_tasks=capture,
             resources=holding.amounts,
-            gpu_ids=holding.gpus,
+            gpu_ids=self._resources.gpu_ids(holding),
             runtime_env=runtime_env,
             **fields,
         )
@@ -427,6 +427,12 @@ class InlineEngine(Engine):
 
     def context(self) -> Context:
         return current.get() or self._driver
+
+    def state(self, kind: str) -> list[dict[str, Any]]:
+        """Calls run while they are made, so that only actors are there to be listed."""
+        if kind != "actors":
+            return []
+        return [actor.row(self._driver) for actor in list(self._actors)]
 
     def timeline(self) -> list[dict[str, Any]]:
         return list(self._events)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._machine import gpu_ids, visible_gpus
 from skate.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Resources:
             "node:127.0.0.1": 1.0,
             **(custom or {}),
         }
+        self._visible_gpus = visible_gpus()
         # Changed from destructors, so by single dictionary operations instead of under a lock.
         self._held: dict[int, Holding] = {}
 
@@ -92,7 +94,10 @@ class Resources:
         wanted = max(1, int(amount)) if amount else 0
         return tuple(sorted(sorted(users, key=lambda gpu: (users[gpu], gpu))[:wanted]))
 
-    def visible_gpus(self, gpus: Sequence[int]) -> dict[str, str]:
+    def gpu_ids(self, holding: Holding) -> tuple[int | str, ...]:
+        return gpu_ids(holding.gpus, self._visible_gpus)
+
+    def visible_gpus(self, gpus: Sequence[int | str]) -> dict[str, str]:
         if not self.total["GPU"]:
             return {}
         return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}

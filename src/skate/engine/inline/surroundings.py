@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skate.runtime_env import check_possible_here
+
 
 def merged(outer: Mapping[str, Any], inner: Mapping[str, Any] | None) -> dict[str, Any]:
     """The runtime environment of something started inside `outer`."""
     if not inner:
         return dict(outer)
+    check_possible_here(inner)
     env_vars = {**outer.get("env_vars", {}), **inner.get("env_vars", {})}
     return {**outer, **inner, **({"env_vars": env_vars} if env_vars else {})}
 

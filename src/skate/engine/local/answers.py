@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Generator, Iterator
+from itertools import islice
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from skate import _serialization, exceptions
@@ -44,7 +46,9 @@ class Answers:
                 return
             if "dynamic" in extra:
                 value = self._collect(work, value)
-        if count == 1:
+        if isinstance(value, GeneratorType) and count:
+            self._send_values(work, self._items(work, value, count), start)
+        elif count == 1:
             packed = self.pack(value)
             self._send(work, (m.RESULT, id, *packed, _micros(start)))
         elif count == 0:
@@ -52,8 +56,28 @@ class Answers:
         else:
             # Nothing is kept before all are known to be serialisable.
             prepared = [_prepared(item) for item in _exactly(value, count)]
-            values = [self._keep(item) for item in prepared]
+            self._send_values(work, [self._keep(item) for item in prepared], start)
+
+    def _send_values(self, work: Work, values: list[Value], start: float) -> None:
+        id = work[0][1]
+        if len(values) == 1:
+            self._send(work, (m.RESULT, id, *values[0], _micros(start)))
+        else:
             self._send(work, (m.RESULTS, id, values, _micros(start)))
+
+    def _items(self, work: Work, items: Iterator[Any], count: int) -> list[Value]:
+        """The first items of a generator, stored as they come; after an error, the error."""
+        values: list[Value] = []
+        try:
+            for item in islice(items, count):
+                values.append(self.pack(item))
+            if len(values) < count:
+                raise _wrong_count(count, len(values))
+        except Exception as error:
+            if self._may_retry(work[0][-1], error):
+                raise
+            values += [(FAILED, self._packed_error(work, error), ())] * (count - len(values))
+        return values
 
     def _collect(self, work: Work, items: Any) -> DynamicObjectRefGenerator:
         """All items as references; an error on the way is the last one."""
@@ -62,10 +86,14 @@ class Answers:
             for item in _iterate(items):
                 refs.append(self._engine.put(item))
         except Exception as error:
-            execution = self._engine.execution
-            packed = execution.remote_error(error, execution.name_of(work[0]))
-            refs.append(self._engine.put_error(packed))
+            if self._may_retry(work[0][-1], error):
+                raise
+            refs.append(self._engine.put_error(self._packed_error(work, error)))
         return DynamicObjectRefGenerator(refs)
+
+    def _packed_error(self, work: Work, error: Exception) -> Any:
+        execution = self._engine.execution
+        return execution.remote_error(error, execution.name_of(work[0]))
 
     def pack(self, value: Any) -> Value:
         return self._keep(_prepared(value))
@@ -233,8 +261,12 @@ def _exactly(value: Any, count: int) -> list[Any]:
             f"it returned {type(value).__name__}"
         ) from None
     if len(items) != count:
-        raise ValueError(f"the function has num_returns={count} and returned {len(items)} values")
+        raise _wrong_count(count, len(items))
     return items
+
+
+def _wrong_count(wanted: int, given: int) -> ValueError:
+    return ValueError(f"the function has num_returns={wanted} and returned {given} values")
 
 
 def _iterate(items: Any) -> Iterator[Any]:

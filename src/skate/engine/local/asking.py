@@ -52,6 +52,9 @@ class Asking(Engine):
     def nodes(self) -> list[dict[str, Any]]:
         return list(self.ask("nodes"))
 
+    def state(self, kind: str) -> list[dict[str, Any]]:
+        return list(self.ask("state", kind))
+
     def timeline(self) -> list[dict[str, Any]]:
         return list(self.ask("timeline"))
 

@@ -79,6 +79,7 @@ class LocalEngine(Objects, Asking):
         self.job_id = "01000000"
         self.node_id = os.urandom(28).hex()
         self.runtime_env = dict(runtime_env or {})
+        self.visible_gpus = machine.visible_gpus()
         self.session = session
         self.reactor = Reactor()
         self.reactor.on_turn = self._tidy

@@ -25,6 +25,7 @@ import sys
 import time
 from typing import Any
 
+from skate._imports import without_collections
 from skate._tensorflow_mode import tensorflow_runs
 from skate.engine.local.session import remove_tree
 
@@ -63,16 +64,26 @@ def main(fd: int, session_dirs: list[str], preload: list[str], later: list[str])
 
 def _preload(names: list[str]) -> list[str]:
     failed = []
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except Exception:  # a worker that needs it will show the user why
-            failed.append(name)
-        if tensorflow_runs():
-            raise _Unforkable(name)
-    gc.collect()
-    gc.freeze()  # later collections must not touch, and so copy, the shared pages
+    with without_collections():
+        for name in names:
+            try:
+                importlib.import_module(name)
+            except Exception:  # a worker that needs it will show the user why
+                failed.append(name)
+            if tensorflow_runs():
+                raise _Unforkable(name)
+        gc.freeze()  # later collections must not touch, and so copy, the shared pages
     return failed
+
+
+def _machine_is_busy() -> bool:
+    """Whether all processors have work, this process aside."""
+    try:
+        with open("/proc/loadavg") as file:
+            running = int(file.read().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return False
+    return running > (os.cpu_count() or 1)
 
 
 class _Unforkable(Exception):  # noqa: N818  # it is caught right here
@@ -101,7 +112,7 @@ class _Server:
         poller.register(self._child_signal, select.POLLIN)
         while True:
             ready = poller.poll(_IDLE_MILLISECONDS if self._later else None)
-            if not ready:
+            if not ready and not _machine_is_busy():
                 self._import([self._later.pop(0)])
             for fd, _ in ready:
                 if fd == self._child_signal:

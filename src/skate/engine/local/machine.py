@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from skate._machine import memory
+from skate._machine import memory, visible_gpus
 
-__all__ = ["cpus", "gpus", "memory", "store_capacity"]
+__all__ = ["cpus", "gpus", "memory", "store_capacity", "visible_gpus"]
 
 _STORE_SHARE = 0.3
 
@@ -17,9 +17,9 @@ def cpus() -> int:
 
 def gpus() -> int:
     """NVIDIA GPUs that this process may use."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = visible_gpus()
     if visible is not None:
-        return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
+        return len(visible)
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))
     except OSError:

@@ -74,7 +74,7 @@ def _reseed() -> None:
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
 
 
-def set_gpus(gpu_ids: tuple[int, ...]) -> None:
+def set_gpus(gpu_ids: tuple[int | str, ...]) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpu_ids))
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from skate._refs import ObjectRef
-from skate._serialization import Serialized, dumps, is_plain, loads
+from skate._serialization import PLAIN, Serialized, dumps, is_plain, loads
 from skate.engine import changing, install_engine, installed_engine
 
 if TYPE_CHECKING:
@@ -43,7 +43,29 @@ class Carried:
 
 def carried(value: Any, name: str) -> Any:
     """What to give to Ray for a value. Raises TypeError for what cannot be serialised."""
-    return value if is_plain((value,)) else Carried(dumps(value, name))
+    return value if is_plain((value,)) or _is_simple(value) else Carried(dumps(value, name))
+
+
+def _is_simple(value: Any) -> bool:
+    """Whether it is a list or dictionary of plain values, or of such lists: Ray's pickler makes
+    the same of those, in one step. None of them twice, as Ray would make two of it."""
+    if not _is_container(value):
+        return False
+    kinds = set(map(type, _items(value))) - PLAIN
+    if not kinds <= {list, dict}:
+        return False
+    inner = () if not kinds else [item for item in _items(value) if type(item) not in PLAIN]
+    return len(set(map(id, inner))) == len(inner) and all(
+        _is_container(item) and set(map(type, _items(item))) <= PLAIN for item in inner
+    )
+
+
+def _is_container(value: Any) -> bool:
+    return type(value) is list or (type(value) is dict and set(map(type, value)) <= {str})
+
+
+def _items(value: Any) -> Any:
+    return value.values() if type(value) is dict else value
 
 
 def arrived_reference(carrier: Any) -> ObjectRef[Any]:

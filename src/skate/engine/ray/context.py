@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from skate._machine import gpu_id
 from skate.engine.base import Context
 from skate.engine.ray.hosts import hosted_meta, is_cancelled
 
@@ -33,7 +34,7 @@ def build_context(references: References) -> Context:
         placement_group=_group(references) if in_task else None,
         capture_child_tasks=bool(in_task and place.should_capture_child_tasks_in_placement_group),
         resources=place.get_assigned_resources() if in_task else {},
-        gpu_ids=tuple(int(gpu) for gpu in place.get_accelerator_ids().get("GPU", ())),
+        gpu_ids=tuple(map(gpu_id, place.get_accelerator_ids().get("GPU", ()))),
         runtime_env=dict(place.runtime_env),
         cancelled=in_task and is_cancelled(),
         session_name=place.get_session_name() if hasattr(place, "get_session_name") else "",

@@ -8,7 +8,6 @@ actors (`hosts`), and the translation of options and errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import ray
@@ -74,12 +73,18 @@ class RayEngine(Engine):
         arrived = None if copy else self._arrived(refs)
         if arrived is not None:
             return arrived
+        if not copy:
+            return self._get(refs, timeout)
+        with copying():
+            return self._get(refs, timeout)
+
+    def _get(self, refs: Sequence[ObjectRef[Any]], timeout: float | None) -> list[Any]:
         wanted = [self.references.ray_ref(ref) for ref in refs]
-        with copying() if copy else nullcontext():
-            try:
-                return list(ray.get(wanted, timeout=_limited(timeout)))
-            except ray.exceptions.RayError as error:
-                raise_translated(error)
+        try:
+            found: list[Any] = ray.get(wanted, timeout=_limited(timeout))
+        except ray.exceptions.RayError as error:
+            raise_translated(error)
+        return found
 
     def _arrived(self, refs: Sequence[ObjectRef[Any]]) -> list[Any] | None:
         """The value that a callback has just brought: asking Ray again would block a loop."""
@@ -274,6 +279,12 @@ class RayEngine(Engine):
 
     def context(self) -> Context:
         return build_context(self.references)
+
+    def state(self, kind: str) -> list[dict[str, Any]]:
+        from ray.util import state
+
+        rows = getattr(state, f"list_{kind}")(detail=True, limit=10_000)
+        return [row if isinstance(row, dict) else row.asdict() for row in rows]
 
     def timeline(self) -> list[dict[str, Any]]:
         return list(ray.timeline() or ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import GeneratorType
 from typing import Any
 
 import ray
@@ -13,6 +14,8 @@ from skate.engine.base import FunctionSpec, TaskOptions
 from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent
 from skate.engine.ray.options import task_options
+
+Retried = bool | tuple[type[BaseException], ...]
 
 _REMEMBERED = 64  # options per function whose translation is kept
 
@@ -48,9 +51,9 @@ class _Exports:
         return translated
 
     def _form(self, options: TaskOptions) -> Any:
-        key = (options.num_returns, options.max_calls)
+        key = (options.num_returns, options.max_calls, options.retry_exceptions)
         if key not in self._forms:
-            task = _form(options.num_returns)(self._function, self._spec.name)
+            task = _form(options)(self._function, self._spec.name)
             _name_like(task, self._spec.function, self._spec.name)
             given = {} if options.max_calls is None else {"max_calls": options.max_calls}
             self._forms[key] = ray.remote(**given)(task) if given else ray.remote(task)
@@ -68,17 +71,18 @@ def _name_like(task: Any, function: Any, name: str) -> None:
 # These closures travel by value, with the user's function in the place of its `Carried`.
 
 
-def _form(num_returns: int | str) -> Callable[[Any, str], Callable[..., Any]]:
-    if isinstance(num_returns, str):
-        return _streaming if num_returns == "streaming" else _dynamic
-    return _single if num_returns == 1 else _several(num_returns)
+def _form(options: TaskOptions) -> Callable[[Any, str], Callable[..., Any]]:
+    num_returns = options.num_returns
+    if isinstance(num_returns, int):
+        return _single if num_returns == 1 else _several(num_returns)
+    return _streaming if num_returns == "streaming" else _dynamic(options.retry_exceptions)
 
 
 def _single(function: Any, name: str) -> Callable[..., Any]:
     def task(*args: Any, **kwargs: Any) -> Any:
         attached()
         try:
-            return carried(function(*args, **kwargs), "result")
+            return answer(function(*args, **kwargs), 1, name)
         except Exception as error:
             raise sent(error, name) from None
 
@@ -90,7 +94,7 @@ def _several(count: int) -> Callable[[Any, str], Callable[..., Any]]:
         def task(*args: Any, **kwargs: Any) -> Any:
             attached()
             try:
-                return split(function(*args, **kwargs), count)
+                return answer(function(*args, **kwargs), count, name)
             except Exception as error:
                 raise sent(error, name) from None
 
@@ -111,19 +115,23 @@ def _streaming(function: Any, name: str) -> Callable[..., Any]:
     return task
 
 
-def _dynamic(function: Any, name: str) -> Callable[..., Any]:
-    def task(*args: Any, **kwargs: Any) -> Any:
-        attached()
-        try:
-            return collected(function(*args, **kwargs), name)
-        except Exception as error:
-            raise sent(error, name) from None
+def _dynamic(retried: Retried) -> Callable[[Any, str], Callable[..., Any]]:
+    def form(function: Any, name: str) -> Callable[..., Any]:
+        def task(*args: Any, **kwargs: Any) -> Any:
+            attached()
+            try:
+                return collected(function(*args, **kwargs), name, retried)
+            except Exception as error:
+                raise sent(error, name) from None
 
-    return task
+        return task
+
+    return form
 
 
-def collected(value: Any, name: str) -> Carried:
-    """References to all items, as one value; an error on the way is the last of them.
+def collected(value: Any, name: str, retried: Retried = False) -> Carried:
+    """References to all items, as one value; an error on the way is the last of them, unless
+    the call is to be made again.
 
     Ray's own num_returns="dynamic" is on its way out.
     """
@@ -132,8 +140,25 @@ def collected(value: Any, name: str) -> Carried:
         for item in items(value, name):
             refs.append(engine.put(item))
     except Exception as error:
+        if retried is True or (retried and isinstance(error, retried)):
+            raise
         refs.append(engine.put_error(sent(error, name), name))
     return Carried(dumps(DynamicObjectRefGenerator(refs), "result"))
+
+
+def answer(value: Any, count: int, name: str) -> Any:
+    """What a call with a fixed number of values gives to Ray, which knows what of a generator."""
+    if isinstance(value, GeneratorType):
+        return _carried_items(value, name)
+    return carried(value, "result") if count == 1 else split(value, count)
+
+
+def _carried_items(generator: Iterator[Any], name: str) -> Iterator[Any]:
+    try:
+        for item in generator:
+            yield carried(item, "result")
+    except Exception as error:
+        raise sent(error, name) from None
 
 
 def split(value: Any, count: int) -> list[Any] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
+from time import perf_counter
 from typing import Any
 
 import ray
@@ -21,10 +22,11 @@ from skate._serialization import dumps, loads
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, ClassSpec
 from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent
-from skate.engine.ray.functions import collected, items, split
+from skate.engine.ray.functions import answer, collected, items, split
 from skate.engine.ray.options import call_options
 
 _hosted: ActorMeta | None = None  # of the actor in this process: each has one of its own
+_ASKED_EVERY = 0.02  # seconds between looks for a cancellation of a stream
 _PLAIN_CALL = CallOptions()
 _PLAIN_REPR: Any = object.__repr__
 
@@ -92,13 +94,13 @@ class Host(_Host):
 
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         try:
-            return carried(self._invoke(method, args, kwargs), "result")
+            return answer(self._invoke(method, args, kwargs), 1, method)
         except Exception as error:
             raise self._sent(error, method) from None
 
     def several(self, method: str, count: int, /, *args: Any, **kwargs: Any) -> Any:
         try:
-            return split(self._invoke(method, args, kwargs), count)
+            return answer(self._invoke(method, args, kwargs), count, method)
         except Exception as error:
             raise self._sent(error, method) from None
 
@@ -110,10 +112,15 @@ class Host(_Host):
 
     def stream(self, method: str, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
         try:
+            asked = perf_counter()
             for item in items(self._invoke(method, args, kwargs), method):
                 yield carried(item, "item")
-                if is_cancelled():  # Ray interrupts tasks, but not the methods of actors
-                    return
+                # Ray interrupts tasks, but not the methods of actors. Asking takes as long as an
+                # item does.
+                if perf_counter() - asked > _ASKED_EVERY:
+                    if is_cancelled():
+                        return
+                    asked = perf_counter()
         except Exception as error:
             raise self._sent(error, method) from None
 

@@ -26,7 +26,7 @@ def take(
         return None
     if item.is_nil():
         raise GetTimeoutError(f"item {index} is not there after {timeout} s")
-    return references.of_carrier(item)
+    return references.new(item)
 
 
 def is_ready(stream: Stream) -> bool:

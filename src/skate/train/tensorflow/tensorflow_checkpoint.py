@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skate._imports import try_import
-from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoint import MODEL_KEY, Checkpoint
 
-MODEL_KEY = "model"
 MODEL_FILE = "model.keras"
 KERAS_KEY = "_keras"  # in the metadata: the package that wrote the model
 

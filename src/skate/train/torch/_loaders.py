@@ -30,20 +30,30 @@ def prepare_data_loader(
     """The loader of this worker's part of the data, which brings batches to its device.
 
     With several workers a DistributedSampler takes the place of the sampler, shuffling if that
-    did; each `iter()` is a new epoch of it, unless the loop calls `set_epoch` itself. On a GPU,
-    `auto_transfer` copies the next batch while this one is used.
+    did; of a sampler of another kind, each worker takes every n-th index. What does not divide
+    evenly is filled up by repeating rows, or left out with `drop_last`. Each `iter()` is a new
+    epoch, unless the loop calls `set_epoch` itself. An IterableDataset has no sampler, and cannot
+    be split. On a GPU, `auto_transfer` copies the next batch while this one is used.
     """
     session = current("train.torch.prepare_data_loader()")
     size, rank = session.whereabouts.world_size, session.whereabouts.world_rank
-    if add_dist_sampler and size > 1 and _can_be_split(data_loader):
+    if add_dist_sampler and size > 1 and _can_be_split(data_loader, rank):
         data_loader = _split(data_loader, size, rank)
     device = get_device() if move_to_device else torch.device("cpu")  # where batches are made
     return PreparedDataLoader(data_loader, device, auto_transfer)
 
 
-def _can_be_split(loader: DataLoader[Any]) -> bool:
-    own = isinstance(loader.sampler, DistributedSampler)
-    return not own and not isinstance(loader.dataset, IterableDataset)
+def _can_be_split(loader: DataLoader[Any], rank: int) -> bool:
+    if not isinstance(loader.dataset, IterableDataset):
+        return not isinstance(loader.sampler, DistributedSampler)
+    if rank == 0:
+        warnings.warn(
+            f"every worker reads all of {type(loader.dataset).__name__}, an IterableDataset, "
+            "unless that takes its own part by the worker's rank; if it does, say so with "
+            "prepare_data_loader(…, add_dist_sampler=False)",
+            stacklevel=3,
+        )
+    return False
 
 
 def _split(loader: DataLoader[Any], size: int, rank: int) -> DataLoader[Any]:
@@ -56,20 +66,16 @@ def _split(loader: DataLoader[Any], size: int, rank: int) -> DataLoader[Any]:
             f"({type(loader.batch_sampler).__name__}), which cannot be split between workers; "
             "give prepare_data_loader add_dist_sampler=False and split it yourself"
         )
-    if not isinstance(loader.sampler, (SequentialSampler, RandomSampler)) and rank == 0:
-        warnings.warn(
-            f"a DistributedSampler takes the place of {type(loader.sampler).__name__}; "
-            "add_dist_sampler=False keeps yours",
-            stacklevel=3,
-        )
     seed = acceleration("prepare_data_loader").seed
-    sampler: Any = DistributedSampler(
-        loader.dataset,
-        num_replicas=size,
-        rank=rank,
-        shuffle=not isinstance(loader.sampler, SequentialSampler),
-        seed=seed or 0,
-    )
+    share: dict[str, Any] = {
+        "num_replicas": size, "rank": rank, "drop_last": loader.drop_last, "seed": seed or 0,
+    }  # fmt: skip
+    sampler: Any
+    if _is_plain(loader):
+        shuffle = not isinstance(loader.sampler, SequentialSampler)
+        sampler = DistributedSampler(loader.dataset, shuffle=shuffle, **share)
+    else:
+        sampler = ShareOfSampler(loader.sampler, **share)
     options: dict[str, Any] = {
         name: getattr(loader, name)
         for name in ("batch_size", "num_workers", "collate_fn", "pin_memory", "drop_last",
@@ -80,6 +86,57 @@ def _split(loader: DataLoader[Any], size: int, rank: int) -> DataLoader[Any]:
         options["worker_init_fn"] = SeededWorker(loader.worker_init_fn)
         options["generator"] = torch.Generator().manual_seed(seed)
     return DataLoader(loader.dataset, sampler=sampler, **options)
+
+
+def _is_plain(loader: DataLoader[Any]) -> bool:
+    """Whether it takes every row once, in order or shuffled."""
+    sampler = loader.sampler
+    if type(sampler) is RandomSampler:
+        return not sampler.replacement and sampler.num_samples == len(loader.dataset)  # type: ignore[arg-type]
+    return type(sampler) is SequentialSampler
+
+
+class ShareOfSampler(DistributedSampler[Any]):
+    """Every n-th index of another sampler, which draws the same ones on all workers because it
+    draws them with the same seed in each epoch."""
+
+    def __init__(self, sampler: Any, **share: Any) -> None:
+        if not hasattr(sampler, "__len__"):
+            raise ValueError(
+                f"a {type(sampler).__name__} without a length cannot be split between workers; "
+                "give it a __len__, or give prepare_data_loader add_dist_sampler=False and split "
+                "it yourself"
+            )
+        super().__init__(sampler, **share)
+        self.sampler = sampler
+
+    def set_epoch(self, epoch: int) -> None:
+        super().set_epoch(epoch)
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[Any]:
+        indices = _drawn(self.sampler, self.seed + self.epoch)
+        if not self.drop_last:
+            times = -(-self.total_size // max(len(indices), 1))
+            indices = indices * times
+        return iter(indices[: self.total_size][self.rank :: self.num_replicas])
+
+
+def _drawn(sampler: Any, seed: int) -> list[Any]:
+    """All indices of a sampler, by this seed; random numbers elsewhere stay what they are."""
+    import numpy as np
+
+    others = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)
+            return list(sampler)
+    finally:
+        random.setstate(others[0])
+        np.random.set_state(others[1])
 
 
 class SeededWorker:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from skate._imports import without_collections
 from skate._run.session import current
 from skate.train.torch._devices import get_device
 
@@ -41,7 +42,9 @@ def prepare_model(
     ddp_kwargs: dict[str, Any] | None = None,
 ) -> torch.nn.Module:
     """The model on this worker's device, with its gradients averaged over all workers ("ddp") or
-    its parameters spread over them ("fsdp"). `wrap_ddp` and `ddp_kwargs` are older spellings."""
+    its parameters spread over them ("fsdp"). A single worker needs no wrapper, and gets the model
+    itself; `.module` is the model without what is around it in any case. `wrap_ddp` and
+    `ddp_kwargs` are older spellings."""
     session = current("train.torch.prepare_model()")
     if parallel_strategy not in STRATEGIES:
         raise ValueError(f"parallel_strategy is one of {STRATEGIES}; got {parallel_strategy!r}")
@@ -53,8 +56,10 @@ def prepare_model(
     if acceleration("prepare_model").amp:
         model = _in_mixed_precision(model, device)
     options = {**(ddp_kwargs or {}), **(parallel_strategy_kwargs or {})}
-    if session.whereabouts.world_size == 1 or parallel_strategy is None or not wrap_ddp:
+    if parallel_strategy is None or not wrap_ddp:
         return model
+    if session.whereabouts.world_size == 1:
+        return _with_module(model)
     if parallel_strategy == "fsdp":
         from torch.distributed.fsdp import FullyShardedDataParallel
 
@@ -63,26 +68,45 @@ def prepare_model(
         return FullyShardedDataParallel(model, **options)
     if device.type == "cuda":
         options = {"device_ids": [device], "output_device": device, **options}
-    return torch.nn.parallel.DistributedDataParallel(model, **options)
+    with without_collections():  # the first one in a process imports torch._dynamo
+        return torch.nn.parallel.DistributedDataParallel(model, **options)
 
 
 def _in_mixed_precision(model: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-    """Its forward runs under autocast; a copy, as in a checkpoint, is what it was before."""
+    """Its forward runs under autocast."""
+    original: Any = type(model)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device.type):
+            return original.forward(self, *args, **kwargs)
+
+    return _given(model, {"forward": forward})
+
+
+def _with_module(model: torch.nn.Module) -> torch.nn.Module:
+    """`.module` is the model as it was, as if it were wrapped: the two have all in common, so that
+    names of weights stay what they are. What goes down from `.module` to `.module` ends there."""
+    if hasattr(model, "module") or isinstance(model, torch.jit.ScriptModule):
+        return model
     original = type(model)
+    return _given(model, {"module": property(lambda self: _twin(self, original))})
 
-    class InMixedPrecision(original):  # type: ignore[misc, valid-type]
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            with torch.autocast(device.type):
-                return super().forward(*args, **kwargs)
 
-        def __reduce_ex__(self, protocol: Any) -> Any:
-            twin = original.__new__(original)
-            twin.__dict__ = self.__dict__
-            return _itself, (twin,)
-
-    InMixedPrecision.__name__, InMixedPrecision.__qualname__ = original.__name__, original.__name__
-    model.__class__ = InMixedPrecision
+def _given(model: torch.nn.Module, names: dict[str, Any]) -> torch.nn.Module:
+    """The same model, which has these names besides those of its class. A copy of it, as in a
+    checkpoint, is what it was before."""
+    original = type(model)
+    pickled = {"__reduce_ex__": lambda self, protocol: (_itself, (_twin(self, original),))}
+    about = {"__module__": original.__module__, "__qualname__": original.__qualname__}
+    model.__class__ = type(original.__name__, (original,), {**about, **pickled, **names})
     return model
+
+
+def _twin(model: torch.nn.Module, original: type[torch.nn.Module]) -> torch.nn.Module:
+    """The model as an instance of its former class."""
+    twin = original.__new__(original)
+    twin.__dict__ = model.__dict__
+    return twin
 
 
 def _itself(value: Any) -> Any:

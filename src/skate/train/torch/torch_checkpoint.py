@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from skate._run.checkpoint import Checkpoint
+from skate._run.checkpoint import MODEL_KEY, Checkpoint, check_checkpoint
 
-MODEL_KEY = "model"
 MODEL_FILE = "model.pt"
 
 AnyTorchCheckpoint = TypeVar("AnyTorchCheckpoint", bound="TorchCheckpoint")
@@ -17,6 +16,8 @@ AnyTorchCheckpoint = TypeVar("AnyTorchCheckpoint", bound="TorchCheckpoint")
 
 class TorchCheckpoint(Checkpoint):
     """A checkpoint with a model, or a model's weights."""
+
+    MODEL_FILENAME = MODEL_FILE
 
     @classmethod
     def from_state_dict(
@@ -79,6 +80,7 @@ def load_checkpoint(
     checkpoint: Checkpoint, model: torch.nn.Module | None = None
 ) -> tuple[torch.nn.Module, Any]:
     """The model with the weights of a checkpoint, and its preprocessor or None."""
+    check_checkpoint(checkpoint, "train.torch.load_checkpoint")
     return model_in(checkpoint, model), checkpoint.get_preprocessor()
 
 

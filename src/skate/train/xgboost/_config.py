@@ -11,6 +11,7 @@ from typing import Any
 from skate.train._group import WorkerGroup
 from skate.train._threads import own_threads
 from skate.train.backend import Backend, BackendConfig
+from skate.util import get_node_ip_address
 
 COMMUNICATORS = ("rabit",)
 
@@ -60,7 +61,7 @@ def _start_tracker(size: int) -> dict[str, Any]:
     """In the process of rank 0, so that the tracker ends with the group."""
     from xgboost.tracker import RabitTracker
 
-    tracker = RabitTracker(n_workers=size, host_ip="127.0.0.1", sortby="task")
+    tracker = RabitTracker(n_workers=size, host_ip=get_node_ip_address(), sortby="task")
     tracker.start()
     Thread(target=tracker.wait_for, name="skate-xgboost-tracker", daemon=True).start()
     _trackers.append(tracker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate._imports import try_import
@@ -21,7 +22,8 @@ SCOPES = ("all", "last", "avg", "last-5-avg", "last-10-avg")
 
 
 class ExperimentAnalysis:
-    """`experiment_checkpoint_path` is the experiment's folder, also of one that still runs.
+    """`experiment_checkpoint_path` is the experiment's folder, also of one that still runs, or
+    the folder of several.
 
     `default_metric` and `default_mode` are used where none are given.
     """
@@ -44,12 +46,7 @@ class ExperimentAnalysis:
         self.default_metric = default_metric
         self.default_mode = default_mode
         self._storage = _storage_at(experiment_checkpoint_path, storage_filesystem)
-        if trials is None and not self._storage.exists(STATE_FILE):
-            raise ValueError(
-                f"there is no experiment at {self._storage.path!r}: its folder, "
-                f"storage_path/name, has a file {STATE_FILE}"
-            )
-        self.trials = trials_of(self._storage, stub=True) if trials is None else trials
+        self.trials = _stored_trials(self._storage) if trials is None else trials
         self.interrupted = False
         self._dataframes: dict[str, Any] | None = None
 
@@ -106,18 +103,36 @@ class ExperimentAnalysis:
         return trial.path if trial else None
 
     def get_best_checkpoint(
-        self, trial: Trial, metric: str | None = None, mode: str | None = None
+        self, trial: Trial | str, metric: str | None = None, mode: str | None = None
     ) -> Checkpoint | None:
-        """The checkpoint of a trial with the best value of a metric; None if there is none."""
-        metric = metric or self.default_metric or TRAINING_ITERATION
+        """The checkpoint of a trial, or of the trial in a folder, with the best value of a
+        metric; None if there is none."""
         mode = self._mode(mode)
-        scored = [
-            (value, checkpoint)
-            for checkpoint, metrics in trial.get_best_checkpoints()
-            if (value := lookup(metrics, metric)) is not None and not math.isnan(value)
-        ]
+        scored = [pair for pair in self._scored(trial, metric) if not math.isnan(pair[1])]
         choose = max if mode == "max" else min
-        return choose(scored, key=lambda pair: pair[0])[1] if scored else None
+        return choose(scored, key=lambda pair: pair[1])[0] if scored else None
+
+    def get_trial_checkpoints_paths(
+        self, trial: Trial | str, metric: str | None = None
+    ) -> list[tuple[str, Any]]:
+        """The folders of a trial's checkpoints, each with its value of the metric."""
+        return [(checkpoint.path, value) for checkpoint, value in self._scored(trial, metric)]
+
+    def _scored(self, trial: Trial | str, metric: str | None) -> list[tuple[Checkpoint, Any]]:
+        metric = metric or self.default_metric or TRAINING_ITERATION
+        if isinstance(trial, str):
+            trial = self._trial_in(trial)
+        return [
+            (checkpoint, value)
+            for checkpoint, metrics in trial.get_best_checkpoints()
+            if (value := lookup(metrics, metric)) is not None
+        ]
+
+    def _trial_in(self, folder: str) -> Trial:
+        for trial in self.trials:
+            if folder.rstrip("/") in (trial.path, trial.trial_id):
+                return trial
+        raise ValueError(f"{folder!r} is not the folder of a trial of {self.experiment_path!r}")
 
     def get_last_checkpoint(
         self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
@@ -188,8 +203,12 @@ class ExperimentAnalysis:
     @property
     def trial_dataframes(self) -> dict[str, Any]:
         """All results of each trial as a table, by its id."""
-        if self._dataframes is None:
-            self._dataframes = {trial.trial_id: self._frame(trial) for trial in self.trials}
+        return self._dataframes if self._dataframes is not None else self.fetch_trial_dataframes()
+
+    def fetch_trial_dataframes(self) -> dict[str, Any]:
+        """As `trial_dataframes`, read once more."""
+        frames = {trial.trial_id: self._frame(trial) for trial in self.trials}
+        self._dataframes = _ByTrial(frames, self._trial_in)
         return self._dataframes
 
     def _frame(self, trial: Trial) -> Any:
@@ -198,10 +217,11 @@ class ExperimentAnalysis:
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
         """The configuration of each trial, by its id; with `prefix` flat, as "config/lr"."""
-        return {
+        configs = {
             trial.trial_id: flatten_dict({CONFIG_PREFIX: trial.config}) if prefix else trial.config
             for trial in self.trials
         }
+        return _ByTrial(configs, self._trial_in)
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
         """One row per trial: its last result, or the one with the best value of a metric, and
@@ -259,6 +279,20 @@ class ExperimentAnalysis:
 Analysis = ExperimentAnalysis  # its name until Ray 2.0
 
 
+class _ByTrial(dict[str, Any]):
+    """Values by the ids of trials; asked for one by its folder, as was usual once, it is found."""
+
+    def __init__(self, values: dict[str, Any], find: Callable[[str], Trial]) -> None:
+        super().__init__(values)
+        self._find = find
+
+    def __missing__(self, folder: str) -> Any:
+        try:
+            return self[self._find(folder).trial_id]
+        except ValueError:
+            raise KeyError(folder) from None
+
+
 def _storage_at(path: Any, filesystem: Any) -> Storage:
     if isinstance(path, Storage):
         return path
@@ -266,6 +300,28 @@ def _storage_at(path: Any, filesystem: Any) -> Storage:
     if text.endswith(STATE_FILE):
         text = text[: -len(STATE_FILE)].rstrip("/")
     return Storage.at(text, filesystem)
+
+
+def _experiments_in(storage: Storage) -> list[Storage]:
+    """The folder of an experiment, or those of all experiments in a folder."""
+    if storage.exists(STATE_FILE):
+        return [storage]
+    inside = [name for name in storage.names() if storage.exists(f"{name}/{STATE_FILE}")]
+    if not inside:
+        raise ValueError(
+            f"there is no experiment at {storage.path!r}: its folder, storage_path/name, has a "
+            f"file {STATE_FILE}"
+        )
+    return [storage.sub(name) for name in inside]
+
+
+def _stored_trials(storage: Storage) -> list[Trial]:
+    """The trials of a folder; those that run, or were killed, as far as their files say."""
+    trials = [trial for one in _experiments_in(storage) for trial in trials_of(one, stub=True)]
+    for trial in trials:
+        if not trial.is_finished() and (history := _history(trial)):
+            trial.take_history(history)
+    return trials
 
 
 def _history(trial: Trial) -> list[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 The runner tells the controller what happened (`on_began`, `on_result`, `on_saved`, `on_released`,
 `on_failure`) and asks what to do (`next_trial_to_start`, the verdicts that `on_result` returns,
-`trials_to_halt`). Nothing here starts a process or waits, except through `Port`, by which a
-scheduler can have a checkpoint made of a trial that waits for its verdict.
+`trials_to_halt`). Nothing here starts a process or waits. Where a scheduler needs a checkpoint,
+the verdict is to save: the decision is made when `on_saved` brings it.
 
     PENDING ─► RUNNING ─► TERMINATED          every state can also end in TERMINATED, from outside
        ▲          │ └───► ERROR
@@ -13,18 +13,20 @@ scheduler can have a checkpoint made of a trial that waits for its verdict.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from skate._run.callbacks import Callback, CallbackList
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoints import CHECKPOINT_NAME, Kept
 from skate._run.values import flatten
 from skate.tune.error import MissingMetricError, TuneError
-from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE
+from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, SAVE
 from skate.tune.experiment.trial import Trial
+from skate.tune.result import DEFAULT_METRIC
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
 from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.stopper.stopper import Stopper
@@ -33,15 +35,9 @@ if TYPE_CHECKING:
     from skate.tune.execution.state import StateLog
     from skate.tune.search.search_algorithm import SearchAlgorithm
 
+logger = logging.getLogger(__name__)
+
 _FEWEST_PENDING = 16
-
-
-class Port(Protocol):
-    """What the controller can ask of the world while a trial waits for its verdict."""
-
-    def save(self, trial: Trial) -> str | None:
-        """Have the trial save; the place of the checkpoint in its folder."""
-        ...
 
 
 class TuneController:
@@ -63,23 +59,25 @@ class TuneController:
     ) -> None:
         self.search_alg = search_alg
         self.scheduler = scheduler
-        self.port: Port | None = None
         self.iteration = 0
         self._stopper = stopper
         self._callbacks = CallbackList(callbacks)
-        self._steppers = [c for c in callbacks if type(c).on_step_end is not Callback.on_step_end]
+        self._steppers = [c for c in callbacks if _follows_steps(c)]
         self._log = log
         self._total = dict(total_resources)
         self._max_concurrent = max_concurrent
         self._fail_fast = fail_fast
         self._saves_on_demand = saves_on_demand
-        self._metric = metric
+        self._required = _required(metric, scheduler.metric, search_alg.metric)
         self._trials: dict[str, Trial] = {}
         self._in_order: list[Trial] = []
         self._live: dict[str, Trial] = {}
         self._held: set[str] = set()  # those that have a process, also on their way out of it
         self._pending = 0
         self._to_halt: list[Trial] = []
+        self._undecided: dict[str, dict[str, Any]] = {}  # results that wait for a checkpoint
+        self._to_save: set[str] = set()
+        self._saved: set[str] = set()  # those whose last result has its checkpoint
         self._stopping = False
         cpus = self._total.get("CPU", 1)
         late = isinstance(search_alg, SearchGenerator)  # it learns until the last moment
@@ -170,29 +168,33 @@ class TuneController:
 
     def on_result(self, trial: Trial, result: dict[str, Any], checkpoint: str | None) -> str:
         """A running trial has reported: what is it told?"""
-        self.iteration += 1
         result.setdefault("trial_id", trial.trial_id)
         flat = _flat(result)
-        if self._metric and self._metric not in flat and not flat.get("done"):
-            raise MissingMetricError(self._metric, trial, flat)
+        self._check_metrics(trial, flat)
         trial.update_last_result(result)
+        self._saved.discard(trial.trial_id)
         if checkpoint is not None:
             self._note_checkpoint(trial, checkpoint, result)
-        decision = self._decide(trial, result, flat)
-        self._tell("on_trial_result", trial, result=result)
-        if decision == TrialScheduler.STOP:
-            self._complete(trial, flat)
-            at_end = self._saves_on_demand and trial.checkpoint_at_end and checkpoint is None
-            return HALT_AND_SAVE if at_end else HALT
-        if decision == TrialScheduler.PAUSE:
-            self.pause_trial(trial)
-        return GO_ON if trial.status == Trial.RUNNING else HALT
+        if self._ends(trial, result, flat):
+            return self._conclude(trial, result, flat, TrialScheduler.STOP)
+        if self._can_save(trial) and self.scheduler.needs_checkpoint(self, trial, flat):
+            self._undecided[trial.trial_id] = result
+            return SAVE
+        return self._conclude(trial, result, flat, self._decide(trial, result, flat))
 
-    def _decide(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any]) -> str:
+    def _check_metrics(self, trial: Trial, flat: dict[str, Any]) -> None:
+        missing = [metric for metric in self._required if metric not in flat]
+        if missing and not flat.get("done"):
+            raise MissingMetricError(missing[0], trial, flat)
+
+    def _ends(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any]) -> bool:
         stop = self._stopper is not None and self._stopper(trial.trial_id, flat)
         if stop or trial.should_stop(flat):
             result["done"] = flat["done"] = True
-            return TrialScheduler.STOP
+            return True
+        return False
+
+    def _decide(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any]) -> str:
         decision = self.scheduler.on_trial_result(self, trial, flat)
         if decision == TrialScheduler.STOP:
             result["done"] = flat["done"] = True
@@ -202,19 +204,49 @@ class TuneController:
             result["hyperband_info"] = flat["hyperband_info"]
         return decision
 
+    def _conclude(
+        self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: str
+    ) -> str:
+        """Carry the decision out; what the trial is told."""
+        self._tell("on_trial_result", trial, result=result)
+        if decision == TrialScheduler.STOP:
+            self._complete(trial, flat)
+            saves = trial.checkpoint_at_end and self._can_save(trial)
+            return HALT_AND_SAVE if saves else HALT
+        if decision == TrialScheduler.PAUSE:
+            self.pause_trial(trial)
+        saves = trial.trial_id in self._to_save
+        self._to_save.discard(trial.trial_id)
+        if trial.status == Trial.RUNNING:
+            return SAVE if saves else GO_ON
+        trial.is_saving = saves
+        return HALT_AND_SAVE if saves else HALT
+
+    def _can_save(self, trial: Trial) -> bool:
+        """Whether the trial can be asked for a checkpoint, and its last result has none."""
+        return self._saves_on_demand and trial.trial_id not in self._saved
+
     def _complete(self, trial: Trial, flat: dict[str, Any]) -> None:
         """A running trial has come to its end."""
         self._set_status(trial, Trial.TERMINATED)
         self.search_alg.on_trial_complete(trial.trial_id, result=flat)
         self.scheduler.on_trial_complete(self, trial, flat)
 
-    def on_saved(self, trial: Trial, checkpoint: str | None) -> None:
-        """A checkpoint came without a result."""
+    def on_saved(self, trial: Trial, checkpoint: str | None) -> str:
+        """A checkpoint came without a result: what is the trial told?"""
         if checkpoint is not None:
             self._note_checkpoint(trial, checkpoint, trial.last_result)
+        result = self._undecided.pop(trial.trial_id, None)
+        if trial.status != Trial.RUNNING:
+            return HALT
+        if result is None:
+            return GO_ON
+        flat = _flat(result)
+        return self._conclude(trial, result, flat, self._decide(trial, result, flat))
 
     def _note_checkpoint(self, trial: Trial, name: str, metrics: Mapping[str, Any]) -> None:
         place = trial.storage.checkpoint(name)
+        self._saved.add(trial.trial_id)
         if trial.checkpoint == place:
             return
         trial.next_checkpoint = int(name.partition("/")[0].rpartition("_")[2]) + 1
@@ -229,6 +261,7 @@ class TuneController:
     def on_released(self, trial: Trial) -> None:
         """Its process is free: it has returned, or was halted."""
         self._held.discard(trial.trial_id)
+        trial.is_saving = False
         if trial.status == Trial.RUNNING:
             trial.last_result["done"] = True
             self._complete(trial, _flat(trial.last_result))
@@ -243,9 +276,15 @@ class TuneController:
     def on_failure(self, trial: Trial, error: BaseException) -> None:
         """It raised, or its process died."""
         self._held.discard(trial.trial_id)
-        if trial.status != Trial.RUNNING:  # on its way out
+        result = self._undecided.pop(trial.trial_id, None)
+        if result is not None and trial.status == Trial.RUNNING:
+            self._tell("on_trial_result", trial, result=result)
+        if trial.status != Trial.RUNNING and not trial.is_saving:  # on its way out
+            if trial.checkpoint_at_end:
+                logger.warning("the end of %s was not clean: %r", trial, error)
             self.on_released(trial)
             return
+        trial.is_saving = False
         trial.handle_error(error)
         if self._fail_fast and str(self._fail_fast).lower() == "raise":
             self._set_status(trial, Trial.ERROR)
@@ -265,11 +304,10 @@ class TuneController:
     # -- what schedulers ask for -------------------------------------------------------------
 
     def save_trial(self, trial: Trial) -> Checkpoint | None:
-        """A checkpoint of a trial that waits for its verdict; a function's last one."""
-        if self._saves_on_demand and self.port is not None and trial.status == Trial.RUNNING:
-            name = self.port.save(trial)
-            if name is not None:
-                self._note_checkpoint(trial, name, trial.last_result)
+        """Have a trial that waits for its verdict save, with the verdict; its checkpoint so far.
+        What has to be there at once is asked for by `needs_checkpoint`."""
+        if trial.status == Trial.RUNNING and self._can_save(trial):
+            self._to_save.add(trial.trial_id)
         return trial.checkpoint
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
@@ -289,7 +327,8 @@ class TuneController:
         self._set_status(trial, Trial.TERMINATED)
         self.search_alg.on_trial_complete(trial.trial_id, result=_flat(trial.last_result) or None)
         self.scheduler.on_trial_remove(self, trial)
-        self._end(trial, "on_trial_complete")
+        if trial.trial_id not in self._held:
+            self._end(trial, "on_trial_complete")
 
     def adopt_checkpoint(
         self, trial: Trial, checkpoint: Checkpoint, metrics: Mapping[str, Any]
@@ -320,10 +359,11 @@ class TuneController:
         found, self._to_halt = self._to_halt, []
         return found
 
-    def on_step(self) -> None:
-        """The runner has done one round."""
+    def on_step(self, hook: str) -> None:
+        """The runner begins a round, or has done one."""
         for callback in self._steppers:
-            callback.on_step_end(iteration=self.iteration, trials=self._in_order)
+            getattr(callback, hook)(iteration=self.iteration, trials=self._in_order)
+        self.iteration += hook == "on_step_end"
 
     def end_experiment(self) -> None:
         """All is over."""
@@ -336,11 +376,17 @@ class TuneController:
         trial.set_status(status)
         if trial.is_finished():
             self._live.pop(trial.trial_id, None)
+            self._saved.discard(trial.trial_id)
 
     def _tell(self, hook: str, trial: Trial, **info: Any) -> None:
         # the list itself, not a copy: there are many results, and there may be many trials
         trials = self._in_order
         self._callbacks.call(hook, iteration=self.iteration, trials=trials, trial=trial, **info)
+
+
+def _follows_steps(callback: Any) -> bool:
+    kind = type(callback)
+    return (kind.on_step_begin, kind.on_step_end) != (Callback.on_step_begin, Callback.on_step_end)
 
 
 _SIMPLE = (int, float, str, bool, type(None))  # asked of every metric of every result
@@ -355,3 +401,11 @@ def _flat(result: Mapping[str, Any]) -> dict[str, Any]:
         if name != "config" and isinstance(value, Mapping) and value:
             flat.update(flatten(value, f"{name}/"))
     return flat
+
+
+def _required(*metrics: Any) -> tuple[str, ...]:
+    """The metrics that every result must have for those who decide by them."""
+    if os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":  # as with Ray
+        return ()
+    names = [name for one in metrics for name in (one if isinstance(one, list) else [one])]
+    return tuple(dict.fromkeys(name for name in names if name not in (None, DEFAULT_METRIC)))

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import skate
+from skate._run.callbacks import Callback
 from skate._run.loggers import default_loggers
 from skate._run.loggers.base import LoggerCallback
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
+from skate.tune.execution.callback_states import restore_callbacks
 from skate.tune.execution.controller import TuneController
 from skate.tune.execution.pool import Pool
 from skate.tune.execution.programs import is_class
@@ -19,6 +21,7 @@ from skate.tune.execution.resume import take_up
 from skate.tune.execution.runner import Runner
 from skate.tune.execution.snapshots import Snapshots
 from skate.tune.execution.state import StateLog
+from skate.tune.execution.uploads import Uploads
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
@@ -35,6 +38,7 @@ from skate.tune.tune_config import ResumeConfig
 
 logger = logging.getLogger(__name__)
 
+WITHOUT_END = 2**31  # that many samples are never made
 _FLUSH_EVERY = 0.5  # seconds between writes of results, where they come fast
 
 
@@ -80,17 +84,19 @@ def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
     search_alg.add_configurations(experiment)
     if settings.resume is not None:
         take_up(experiment, controller, search_alg, settings.resume, log)
+        restore_callbacks(experiment.storage, callbacks)
     log.run(fresh=settings.resume is None, trainable=experiment.run_identifier, **_aim(settings))
     _setup(callbacks, experiment, search_alg)
     reporting = _Reporting(settings, controller, search_alg)
-    snapshots = Snapshots(experiment.storage, search_alg)
+    snapshots = Snapshots(experiment.storage, search_alg, callbacks)
+    uploads = Uploads(experiment.storage, controller)
     runner = Runner(
         controller,
         Pool(experiment.trainable, skate.cluster_resources(), settings.reuse_actors is not False),
         waits_always=not _nobody_decides(scheduler, experiment.stopper),
         reuse_instances=bool(settings.reuse_actors) and is_class(experiment.trainable),
         chdir=settings.chdir,
-        on_tick=[snapshots.save_if_due, reporting.tick],
+        on_tick=[snapshots.save_if_due, log.flush_if_due, uploads.send_if_due, reporting.tick],
     )
     interrupted = False
     try:
@@ -204,6 +210,8 @@ def _callbacks(settings: Settings) -> list[Any]:
     for callback in given:
         if isinstance(callback, type):
             raise ValueError(f"callbacks takes instances, not classes; got {callback!r}")
+        if not isinstance(callback, Callback):
+            raise TypeError(f"callbacks takes instances of tune.Callback; got {callback!r}")
     kinds = [type(callback) for callback in given]
     missing = [one for one in default_loggers(_FLUSH_EVERY) if type(one) not in kinds]
     # loggers first, so that what they wrote is there for the others
@@ -234,7 +242,7 @@ class _Reporting:
         if self._reporter is not None:
             self._reporter.setup(
                 start_time=time.time(),
-                total_samples=search_alg.total_samples,
+                total_samples=total if (total := search_alg.total_samples) < WITHOUT_END else None,
                 metric=settings.metric,
                 mode=settings.mode,
             )
@@ -248,7 +256,8 @@ class _Reporting:
     def _report(self, done: bool) -> None:
         reporter = self._reporter
         if reporter is not None and reporter.should_report(self._controller._in_order, done=done):
-            reporter.report(self._controller.get_trials(), done)
+            about = self._controller.scheduler.debug_string()
+            reporter.report(self._controller.get_trials(), done, about)
 
 
 def _reporter(settings: Settings) -> Any:

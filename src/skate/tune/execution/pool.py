@@ -76,10 +76,6 @@ class Pool:
             options["scheduling_strategy"] = _in_group(group, resources)
         return Worker(new_worker(self._trainable_ref, options), resources, group)
 
-    def worker_of(self, trial: Trial) -> Worker | None:
-        """Who runs the trial."""
-        return next((worker for worker in self._busy if worker.trial is trial), None)
-
     def give_back(self, worker: Worker) -> None:
         """Its trial is over; the worker may be used again."""
         worker.trial = None

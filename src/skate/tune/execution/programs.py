@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
+import tempfile
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
@@ -12,7 +14,7 @@ from skate.tune.execution.channel import HALT, HALT_AND_SAVE, SAVE, Channel, Hal
 from skate.tune.execution.criteria import reached
 from skate.tune.execution.session import Outbox, Task, TrialSession
 from skate.tune.result import DONE, SHOULD_CHECKPOINT, TRIAL_INFO
-from skate.tune.trainable._calls import arguments_for, metrics_of
+from skate.tune.trainable._calls import StatusReporter, arguments_for, metrics_of
 from skate.tune.trainable.trainable import Trainable
 
 
@@ -24,8 +26,9 @@ def is_class(trainable: Any) -> bool:
 def run_function(function: Any, task: Task, channel: Channel) -> None:
     """Call it; what it returns or yields is reported too."""
     session = TrialSession(task, channel)
-    args, kwargs = arguments_for(function, copy_of(task.config), task.checkpoint, report)
-    with activated(session):
+    reporter = StatusReporter(task.whereabouts)
+    args, kwargs = arguments_for(function, copy_of(task.config), task.checkpoint, reporter)
+    with activated(session), contextlib.closing(session):
         returned = function(*args, **kwargs)
         if inspect.isgenerator(returned):
             for item in returned:
@@ -79,7 +82,8 @@ class ClassProgram:
             self.instance.save(storage.draft(name).path)
             storage.finish(name)
         else:
-            storage.persist(Checkpoint(self.instance.save()), name)
+            with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+                storage.persist(Checkpoint(self.instance.save(folder)), name)
         return name
 
     def _obey(self, verdict: str, saved: str | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.tune.experiment._states import trials_of
 from skate.tune.experiment.trial import Trial
+from skate.tune.result import EXPR_RESULT_FILE
 from skate.tune.search._files import write_atomically
 from skate.tune.search.basic_variant import BasicVariantGenerator
 from skate.tune.search.search_generator import SearchGenerator
@@ -60,7 +61,9 @@ def _prepare(trial: Trial, resume: ResumeConfig, log: StateLog) -> None:
     }.get(trial.status, resume.unfinished)
     if wanted is _Type.SKIP:
         if not trial.is_finished():
+            trial.take_history(trial.storage.lines(EXPR_RESULT_FILE))
             trial.status = Trial.TERMINATED
+            log.progress(trial)
         return
     if wanted is _Type.RESTART:
         trial.begin_anew()

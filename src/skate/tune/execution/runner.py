@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._run.context import Whereabouts
-from skate.tune.execution.channel import GO_ON, HALT, SAVE
+from skate.tune.execution.channel import GO_ON, HALT
 from skate.tune.execution.session import Task
 from skate.tune.execution.worker import ENDED, STUCK
 
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0  # seconds between looks at the clock while nothing comes
 _NOTHING_TO_DO = 0.01
-
-
-class _SaveError(Exception):
-    """A checkpoint that a scheduler asked for failed, and with it the trial."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(error)
-        self.error = error
 
 
 class Runner:
@@ -51,7 +43,6 @@ class Runner:
         self._on_tick = on_tick
         self._calls: dict[Any, Worker] = {}
         self._halting: set[str] = set()
-        controller.port = self
 
     def run(self) -> None:
         """Until the experiment is finished."""
@@ -62,6 +53,7 @@ class Runner:
             self._pool.close()
 
     def _step(self) -> None:
+        self._controller.on_step("on_step_begin")
         self._controller.check_stopper()
         for trial in self._controller.trials_to_halt():
             self._halting.add(trial.trial_id)
@@ -73,7 +65,7 @@ class Runner:
         elif not started and not self._controller.is_finished:
             time.sleep(_NOTHING_TO_DO)  # a searcher has nothing to suggest right now
         self._pool.retire_idle(_PATIENCE)
-        self._controller.on_step()
+        self._controller.on_step("on_step_end")
         for call in self._on_tick:
             call()
 
@@ -138,16 +130,12 @@ class Runner:
             self._on_error(worker, trial, error)
             return
         verdict = GO_ON
-        try:
-            for item in items:
-                if item[0] in (ENDED, STUCK):
-                    self._release(worker, trial, usable=item[0] == ENDED)
-                    return
-                if verdict == GO_ON:
-                    verdict = self._on_item(worker, trial, item)
-        except _SaveError as failure:
-            self._on_error(worker, trial, failure.error)
-            return
+        for item in items:
+            if item[0] in (ENDED, STUCK):
+                self._release(worker, trial, usable=item[0] == ENDED)
+                return
+            if verdict == GO_ON:
+                verdict = self._on_item(worker, trial, item)
         if verdict == GO_ON and trial.trial_id in self._halting:
             verdict = HALT
         self._call(worker, worker.actor.exchange.remote(verdict))
@@ -158,7 +146,7 @@ class Runner:
             worker.used = False
             self._controller.on_began(trial, item[1])
         elif kind == "saved":
-            self._controller.on_saved(trial, item[1])
+            return self._controller.on_saved(trial, item[1])
         elif not trial.is_finished():
             return self._controller.on_result(trial, item[1], item[2])
         return GO_ON
@@ -179,22 +167,3 @@ class Runner:
             return
         self._halting.discard(trial.trial_id)
         self._controller.on_failure(trial, error)
-
-    # -- what schedulers ask for -------------------------------------------------------------
-
-    def save(self, trial: Trial) -> str | None:
-        """Have a trial that waits for its verdict save; it goes on waiting."""
-        worker = self._pool.worker_of(trial)
-        if worker is None:
-            return None
-        while True:
-            try:
-                items = skate.get(worker.actor.exchange.remote(SAVE))
-            except Exception as error:
-                raise _SaveError(error) from error
-            for item in items:
-                if item[0] == "saved":
-                    name: str | None = item[1]
-                    return name
-                if item[0] == ENDED:
-                    return None

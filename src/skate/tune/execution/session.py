@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -115,6 +116,12 @@ class TrialSession(Session):
         if name is not None:
             self.outbox.saved(name, wait=True)
 
+    def close(self) -> None:
+        """Drop a folder that was made for a checkpoint that never came."""
+        if self._draft is not None and self._saved is None:
+            shutil.rmtree(self._draft[1], ignore_errors=True)
+            self._draft = None
+
     def _obey(self, verdict: str) -> None:
         while verdict == "save":  # a function has saved what it has saved
             verdict = self.outbox.saved(None, wait=True)
@@ -125,6 +132,7 @@ class TrialSession(Session):
 
     def make_checkpoint_dir(self) -> str:
         """A new folder, for files that the next report brings along."""
+        self.close()
         name = self.outbox.new_name()
         storage = self.outbox.task.storage
         if storage.is_local:
@@ -154,6 +162,7 @@ class TrialSession(Session):
             storage.finish(name)
         else:
             storage.persist(Checkpoint(folder), name)
+            shutil.rmtree(folder, ignore_errors=True)
         inner = os.path.relpath(saved, folder)
         return name if inner == "." else f"{name}/{inner}"
 

@@ -1,11 +1,14 @@
-"""What searchers have learned, written now and then."""
+"""What searchers have learned and callbacks remember, written now and then."""
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from skate._run.callbacks import Callback
+from skate.tune.execution.callback_states import save_callbacks
 from skate.tune.search.search_generator import SearchGenerator
 
 if TYPE_CHECKING:
@@ -19,30 +22,46 @@ _SHARE = 20  # at most one part in this many of the time
 
 
 class Snapshots:
-    """Saves a searcher's state, at most once a second and never for long. Grids and random draws
-    need none: the trials themselves say how far they are."""
+    """Saves states, at most once a second and never for long. Grids and random draws need none:
+    the trials themselves say how far they are."""
 
-    def __init__(self, storage: Storage, search_alg: SearchAlgorithm) -> None:
+    def __init__(
+        self, storage: Storage, search_alg: SearchAlgorithm, callbacks: Sequence[Any] = ()
+    ) -> None:
         self._storage = storage
         self._search_alg = search_alg
+        self._callbacks = callbacks
         self._due = time.monotonic() + _AT_LEAST
-        self._works = isinstance(search_alg, SearchGenerator)
+        self._savers: list[Callable[[], None]] = []
+        if isinstance(search_alg, SearchGenerator):
+            self._savers.append(self._save_search)
+        if any(_has_state(callback) for callback in callbacks):
+            self._savers.append(self._save_callbacks)
 
     def save_if_due(self) -> None:
         """Save if it is time."""
-        if self._works and time.monotonic() >= self._due:
+        if self._savers and time.monotonic() >= self._due:
             self.save()
 
     def save(self) -> None:
         """Save now."""
-        if not self._works:
-            return
         start = time.monotonic()
-        try:
-            self._search_alg.save_to_dir(self._storage.local_path)
-            self._storage.sync()
-        except Exception as error:  # a searcher that cannot be pickled still searches
-            self._works = False
-            logger.warning("the state of %r cannot be saved: %r", self._search_alg, error)
+        for saver in list(self._savers):
+            try:
+                saver()
+            except Exception as error:  # what cannot be pickled still works
+                self._savers.remove(saver)
+                logger.warning("%s: states cannot be saved: %r", self._storage.path, error)
         took = time.monotonic() - start
         self._due = time.monotonic() + max(_AT_LEAST, took * _SHARE)
+
+    def _save_search(self) -> None:
+        self._search_alg.save_to_dir(self._storage.local_path)
+        self._storage.sync()
+
+    def _save_callbacks(self) -> None:
+        save_callbacks(self._storage, self._callbacks)
+
+
+def _has_state(callback: Any) -> bool:
+    return getattr(type(callback), "get_state", None) not in (None, Callback.get_state)

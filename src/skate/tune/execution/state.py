@@ -22,7 +22,7 @@ class StateLog:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._all: bytes | None = None
+        self._all: bytearray | None = None
         self._uploaded = 0.0
         self._changed = False
 
@@ -63,15 +63,22 @@ class StateLog:
         if self._all is None:
             exists = self._storage.exists(STATE_FILE)
             data = self._storage.read(STATE_FILE) if exists else b""
-            self._all = data[: data.rfind(b"\n") + 1]
+            self._all = bytearray(data[: data.rfind(b"\n") + 1])
         self._all += f"{to_json(line)}\n".encode()
         self._changed = True
-        if kind == "checkpoint" or time.monotonic() - self._uploaded > _UPLOAD_EVERY:
+        if kind == "checkpoint":
+            self.flush()
+        else:
+            self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        """Upload what has not been, if it is time."""
+        if time.monotonic() - self._uploaded > _UPLOAD_EVERY:
             self.flush()
 
     def flush(self) -> None:
         """Upload what has not been."""
         if self._changed and self._all is not None:
-            self._storage.write(STATE_FILE, self._all)
+            self._storage.write(STATE_FILE, bytes(self._all))
             self._uploaded = time.monotonic()
             self._changed = False

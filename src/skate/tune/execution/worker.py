@@ -51,9 +51,11 @@ class TrialWorker:
                 return [(ENDED,)]
             thread.start()
         self._channel.answer(verdict)
-        return self._until_it_ends() if halts else self._take(_LONGEST_CALL)
+        if not halts:
+            return self._take(_LONGEST_CALL)
+        return self._until_it_ends(saves=verdict == HALT_AND_SAVE)
 
-    def _until_it_ends(self) -> list[Any]:
+    def _until_it_ends(self, saves: bool) -> list[Any]:
         """A halted trial's last checkpoint. One that leaves may take its time to save and to
         clean up; one that does not is stuck."""
         items: list[Any] = []
@@ -64,9 +66,12 @@ class TrialWorker:
             if time.monotonic() > deadline and not (self._channel.leaving or self._over):
                 return [(STUCK,)]
             self._channel.answer(HALT)
-        self._error = None  # what it raises on its way out is nobody's concern
         rest = self._channel.take(0, lambda: True)
-        return [*items, *(item for item in rest if item[0] == "saved"), (ENDED,)]
+        items += [item for item in rest if item[0] == "saved"]
+        error, self._error = self._error, None
+        if error is not None and saves and not items:
+            raise error
+        return [*items, (ENDED,)]  # what else it raises on its way out is nobody's concern
 
     def close(self) -> None:
         """The last instance of a class ends."""
@@ -131,12 +136,14 @@ class TrialWorker:
 @contextlib.contextmanager
 def _surroundings(task: Task) -> Iterator[None]:
     """The working directory and the log files that were asked for."""
+    os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())  # programs for Ray look for it
     with contextlib.ExitStack() as stack:
         if task.working_directory is not None:
             os.makedirs(task.working_directory, exist_ok=True)
             stack.callback(os.chdir, os.getcwd())
             os.chdir(task.working_directory)
         if task.log_files is not None:
+            stack.callback(task.storage.close)  # elsewhere, this is a copy to upload
             folder = task.storage.local_path
             paths = [os.path.join(folder, name) for name in task.log_files]
             out, err = (stack.enter_context(open(path, "a")) for path in paths)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate._run.values import flatten, plain
+from skate.tune.result import DEBUG_METRICS
 
 _LONGEST = 10
-_SKIPPED = frozenset(("config", "trial_id", "date", "hostname", "node_ip", "done"))
+_SKIPPED = frozenset((*DEBUG_METRICS, "done"))
 
 
 class Course:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import itertools
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -10,13 +12,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, SyncConfig, as_config, default_storage_path
 from skate._run.storage import Storage
 from skate.tune.error import TuneError
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
+from skate.tune.experiment.export_format import ExportFormat
 from skate.tune.experiment.trial import Trial
 from skate.tune.registry import get_trainable_cls, is_registered, register_trainable
-from skate.tune.stopper._criteria import DictStopper, as_stopper
+from skate.tune.stopper._criteria import as_stopper
 from skate.tune.stopper.stopper import Stopper
 
 
@@ -52,18 +56,21 @@ class Experiment:
     ) -> None:
         self.run_identifier = self.register_if_needed(run)
         self.trainable = get_trainable_cls(self.run_identifier)
-        self.name = name or f"{self.run_identifier}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
         if config is not None and not isinstance(config, Mapping):
             raise TypeError(f"the search space is a dictionary; got {config!r}")
         place = storage_path or local_dir or (sync_config and sync_config.upload_dir)
-        self.storage = Storage(place or default_storage_path(), self.name, storage_filesystem)
+        place = place or default_storage_path()
+        self.name = name or _free_name(self.run_identifier, place, storage_filesystem)
+        self.storage = Storage(place, self.name, storage_filesystem)
         self.checkpoint_config = as_config(CheckpointConfig, checkpoint_config)
-        self._check_checkpoint_config()
+        self._check_what_classes_have(export_formats)
+        _check_restore(restore)
         self._criteria = dict(stop) if isinstance(stop, Mapping) else {}
         self._stopper = as_stopper(stop, time_budget_s)
         self._resources = resources_per_trial
         self._creators = (trial_name_creator, trial_dirname_creator)
         self._log_to_file = _log_files(log_to_file)
+        ExportFormat.validate(export_formats or ())
         self._export_formats = export_formats
         self._max_failures = max_failures
         self._restore = restore
@@ -79,14 +86,20 @@ class Experiment:
             "checkpoint_config": self.checkpoint_config,
         }
 
-    def _check_checkpoint_config(self) -> None:
+    def _check_what_classes_have(self, export_formats: Any) -> None:
         from skate.tune.trainable.trainable import Trainable
 
-        is_class = inspect.isclass(self.trainable) and issubclass(self.trainable, Trainable)
-        if self.checkpoint_config.checkpoint_frequency and not is_class:
+        if inspect.isclass(self.trainable) and issubclass(self.trainable, Trainable):
+            return
+        if self.checkpoint_config.checkpoint_frequency:
             raise ValueError(
                 "checkpoint_frequency is for class Trainables: a function saves when it reports "
                 "a checkpoint, tune.report(metrics, checkpoint=...)"
+            )
+        if export_formats:
+            raise ValueError(
+                f"export_formats={export_formats!r} is for class Trainables, whose export_model "
+                f"is called: a function writes its files by itself"
             )
 
     # -- trials ------------------------------------------------------------------------------
@@ -153,11 +166,6 @@ class Experiment:
         return self._stopper
 
     @property
-    def decides_in_trials(self) -> bool:
-        """Whether trials can decide on their end by themselves."""
-        return self._stopper is None or isinstance(self._stopper, DictStopper)
-
-    @property
     def path(self) -> str:
         """The experiment's folder."""
         return self.storage.path
@@ -203,7 +211,9 @@ class Experiment:
             options["checkpoint_config"] = CheckpointConfig(
                 num_to_keep=keep, checkpoint_frequency=freq, checkpoint_at_end=at_end
             )
-        options["stop"] = options.get("stop")
+        known = inspect.signature(cls).parameters
+        if unknown := [option for option in options if option not in known]:
+            raise TuneError(f"an experiment has no {unknown}; it has {sorted(known)}")
         return cls(name, run, **options)
 
     @classmethod
@@ -230,13 +240,30 @@ class Experiment:
         name = cls.get_trainable_name(run_object)
         if not isinstance(run_object, str):
             is_trainer = hasattr(run_object, "as_trainable") and not inspect.isclass(run_object)
-            try:
-                register_trainable(name, run_object.as_trainable() if is_trainer else run_object)
-            except TypeError as error:
-                raise TuneError(str(error)) from error
+            register_trainable(name, run_object.as_trainable() if is_trainer else run_object)
         elif not is_registered(run_object):
             get_trainable_cls(run_object)
         return name
+
+
+def _free_name(identifier: str, place: Any, filesystem: Any) -> str:
+    """A name that no other experiment has, also of those that begin at this moment."""
+    root = Storage(place, "", filesystem)
+    stamp = f"{identifier}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
+    for number in itertools.count():
+        name = f"{stamp}_{number}" if number else stamp
+        if root.is_local:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(os.path.join(root.local_path, name))
+                return name
+        elif not root.exists(name):
+            return name
+    raise AssertionError("there is always another number")
+
+
+def _check_restore(path: Any) -> None:
+    if path is not None and not Checkpoint(path)._place().exists():
+        raise FileNotFoundError(f"restore takes the place of a checkpoint; got {path!r}")
 
 
 def _own_request(trainable: Any, config: dict[str, Any]) -> Any:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-
-import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoints import CheckpointManager, Kept
 from skate._run.config import CheckpointConfig
 from skate._run.storage import Storage
 from skate._run.values import to_json
-from skate.tune.error import TuneError, TuneTrialError
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
+from skate.tune.experiment._failures import Failures
 from skate.tune.experiment._metrics import Courses
 from skate.tune.experiment._states import packed, unpacked
-from skate.tune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE, TRAINING_ITERATION
-
-_LONGEST_NAME = 130
+from skate.tune.result import TRAINING_ITERATION
 
 
-class Trial:
+class Trial(Failures):
     """A configuration and its run. Made by search algorithms; read by callbacks and reporters."""
 
     PENDING = "PENDING"
@@ -35,8 +29,7 @@ class Trial:
     TERMINATED = "TERMINATED"
     ERROR = "ERROR"
 
-    num_failures: int
-    num_failures_after_restore: int
+    is_saving = False  # paused, and its checkpoint is still to come
 
     def __init__(
         self,
@@ -84,123 +77,12 @@ class Trial:
         self._resources = placement_group_factory
         if placement_group_factory is None and _setup_default_resource:
             self._resources = as_resources(None)
-        self.custom_trial_name = trial_name_creator(self) if trial_name_creator else None
-        self.custom_dirname = _checked_dirname(trial_dirname_creator, self)
-        self._experiment_storage = storage
-        self._dirname: str | None = None
-        self._storage: Storage | None = None
-        self._local_path: str | None = None
+        self._place(storage, trial_name_creator, trial_dirname_creator)
 
     @staticmethod
     def generate_id() -> str:
         """A new id."""
         return uuid.uuid4().hex[:8]
-
-    # -- names and places --------------------------------------------------------------------
-
-    def __str__(self) -> str:
-        return self.custom_trial_name or f"{self.trainable_name}_{self.trial_id}"
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    @property
-    def dirname(self) -> str:
-        """The name of the trial's folder in that of the experiment."""
-        if self._dirname is None:
-            self._dirname = self.custom_dirname or self._generated_dirname()
-        return self._dirname
-
-    def _generated_dirname(self) -> str:
-        name = f"{self}_{self.experiment_tag}"[:_LONGEST_NAME].replace("/", "_")
-        return f"{name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
-
-    @property
-    def experiment_storage(self) -> Storage:
-        """The experiment's folder."""
-        if self._experiment_storage is None:
-            self._experiment_storage = Storage()
-        return self._experiment_storage
-
-    @property
-    def storage(self) -> Storage:
-        """The trial's folder."""
-        if self._storage is None:
-            self._storage = self.experiment_storage.sub(self.dirname)
-        return self._storage
-
-    def set_storage(self, new_storage: Storage) -> None:
-        """Move to the folder of another experiment."""
-        self._experiment_storage = new_storage
-        self._storage = None
-        self._local_path = None
-
-    @property
-    def local_path(self) -> str:
-        """Where loggers write."""
-        if self._local_path is None:
-            self._local_path = self.storage.local_path
-        return self._local_path
-
-    def close_storage(self) -> None:
-        """Nothing more will be written for now."""
-        self.storage.close()
-        self._local_path = None
-
-    @property
-    def path(self) -> str:
-        """The trial's folder, on the storage's file system."""
-        return self.storage.path
-
-    @property
-    def logdir(self) -> str:
-        """An older name of `local_path`."""
-        return self.local_path
-
-    @property
-    def local_experiment_path(self) -> str:
-        """Where the experiment's files are written."""
-        return self.experiment_storage.local_path
-
-    @property
-    def remote_experiment_path(self) -> str:
-        """The experiment's folder, on the storage's file system."""
-        return self.experiment_storage.path
-
-    @property
-    def local_dir(self) -> str:
-        """An older name of `local_experiment_path`."""
-        return self.local_experiment_path
-
-    @property
-    def experiment_dir_name(self) -> str:
-        """The name of the experiment's folder."""
-        return self.experiment_storage.name
-
-    def init_local_path(self) -> None:
-        """Make the folder."""
-        os.makedirs(self.local_path, exist_ok=True)
-
-    def init_logdir(self) -> None:
-        """An older name of `init_local_path`."""
-        self.init_local_path()
-
-    @property
-    def node_ip(self) -> str:
-        """Where it runs."""
-        return "127.0.0.1" if self.location else ""
-
-    def get_ray_actor_ip(self) -> str | None:
-        """Where it runs."""
-        return self.node_ip or None
-
-    def set_location(self, location: Any) -> None:
-        """Note where it runs, as "pid=123"."""
-        self.location = str(location)
-
-    def set_ray_actor(self, ray_actor: Any) -> None:
-        """Note the process that runs it; None when it stands still."""
-        self.set_location("" if ray_actor is None else f"{platform.node()}")
 
     # -- resources ---------------------------------------------------------------------------
 
@@ -221,11 +103,6 @@ class Trial:
             raise ValueError(f"the resources of {self} cannot change while it is running")
         self._resources = as_resources(resources)
 
-    def create_placement_group_factory(self) -> None:
-        """Work out the resources of the trainable, if none were given."""
-        if self._resources is None:
-            self._resources = as_resources(None)
-
     # -- status ------------------------------------------------------------------------------
 
     def set_status(self, status: str) -> None:
@@ -240,16 +117,6 @@ class Trial:
         """Whether it has ended, well or not."""
         return self.status in (Trial.TERMINATED, Trial.ERROR)
 
-    @property
-    def is_restoring(self) -> bool:
-        """Whether it will go on from a checkpoint."""
-        return self.status == Trial.PENDING and self.has_checkpoint()
-
-    @property
-    def is_saving(self) -> bool:
-        """Saving is waited for, so never."""
-        return False
-
     def set_config(self, config: dict[str, Any]) -> None:
         """Another configuration, from its next start on."""
         self.config = config
@@ -257,9 +124,6 @@ class Trial:
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Another tag."""
         self.experiment_tag = experiment_tag
-
-    def resolve_config_placeholders(self, placeholder_resolvers: Any) -> None:
-        """Configurations hold their values themselves, so there is nothing to look up."""
 
     def reset(self) -> Trial:
         """A trial with the same configuration that has not begun."""
@@ -312,6 +176,13 @@ class Trial:
             result.setdefault("experiment_tag", self.experiment_tag)
         self._last_result = result
         self._courses.add(result)
+
+    def take_history(self, results: Iterable[dict[str, Any]]) -> None:
+        """All results of a trial that was killed, from its file."""
+        self._courses = Courses()
+        for result in results:
+            self.update_last_result(result)
+            self.status = Trial.RUNNING if self.status == Trial.PENDING else self.status
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Whether the result ends the trial by its own criteria."""
@@ -372,57 +243,6 @@ class Trial:
         """All that were kept, the best last."""
         return self.checkpoints.best_checkpoints
 
-    # -- errors ------------------------------------------------------------------------------
-
-    def handle_error(self, exc: BaseException) -> None:
-        """Note that it failed, and write down why."""
-        self.error = exc
-        self.num_failures += 1
-        self.num_failures_after_restore += 1
-        folder = self.local_path
-        with open(os.path.join(folder, EXPR_ERROR_FILE), "a") as file:
-            stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
-            file.write(f"Failure # {self.num_failures} (occurred at {stamp})\n{_text(exc)}\n")
-        with open(os.path.join(folder, EXPR_ERROR_PICKLE_FILE), "wb") as binary:
-            binary.write(_pickled(exc))
-
-    def should_recover(self) -> bool:
-        """Whether it may be tried again."""
-        return self.max_failures < 0 or self.num_failures_after_restore <= self.max_failures
-
-    @property
-    def error_file(self) -> str | None:
-        """Where its errors are written; None if there were none."""
-        if not self.num_failures:
-            return None
-        return os.path.join(self.local_path, EXPR_ERROR_FILE)
-
-    @property
-    def pickled_error_file(self) -> str | None:
-        """Where its last error is written; None if there was none."""
-        if not self.num_failures:
-            return None
-        return os.path.join(self.local_path, EXPR_ERROR_PICKLE_FILE)
-
-    def get_pickled_error(self) -> BaseException | None:
-        """Its last error."""
-        if self.error is not None:
-            return self.error
-        if not self.num_failures or not self.storage.exists(EXPR_ERROR_PICKLE_FILE):
-            return None
-        try:
-            found: BaseException = cloudpickle.loads(self.storage.read(EXPR_ERROR_PICKLE_FILE))
-        except Exception as problem:
-            return TuneTrialError(f"the error of {self} cannot be read: {problem!r}")
-        return found
-
-    def get_error(self) -> BaseException | None:
-        """Its last error, or the text of it."""
-        error = self.get_pickled_error()
-        if error is None and self.status == Trial.ERROR:
-            return TuneError(f"trial {self} failed")
-        return error
-
     # -- state -------------------------------------------------------------------------------
 
     def get_json_state(self) -> tuple[str, str]:
@@ -458,10 +278,6 @@ class Trial:
         self._last_result = unpacked(state["last_result"])
         self._courses = Courses.of(state["courses"])
 
-    def restore_run_metadata(self, run_metadata: str) -> None:
-        """As the second part of `get_json_state` says."""
-        self.take_progress(json.loads(run_metadata))
-
     @classmethod
     def from_record(
         cls, record: Mapping[str, Any], storage: Storage | None = None, **kwargs: Any
@@ -481,11 +297,6 @@ class Trial:
         return trial
 
     @classmethod
-    def from_json_state(cls, json_state: str, stub: bool = False) -> Trial:
-        """The trial of the first part of `get_json_state`."""
-        return cls.from_record(json.loads(json_state), stub=stub)
-
-    @classmethod
     def from_directory(cls, path: str, stub: bool = False) -> Trial:
         """The trial whose folder this is."""
         from skate.tune.experiment._states import trials_of
@@ -497,35 +308,8 @@ class Trial:
                 return trial
         raise ValueError(f"{path!r} is not the folder of a trial")
 
-    def invalidate_json_state(self) -> None:
-        """The state is worked out when it is asked for."""
-
     def get_trainable_cls(self) -> Any:
         """What the trial runs; None for one that was only read from a file."""
         from skate.tune.registry import get_trainable_cls
 
         return None if self.stub else get_trainable_cls(self.trainable_name)
-
-
-def _checked_dirname(creator: Any, trial: Trial) -> str | None:
-    if creator is None:
-        return None
-    name: str = creator(trial)
-    if not name or os.path.sep in name:
-        raise ValueError(f"trial_dirname_creator must return a folder's name; got {name!r}")
-    return name
-
-
-def _text(error: BaseException) -> str:
-    import traceback
-
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
-
-
-def _pickled(error: BaseException) -> bytes:
-    try:
-        data: bytes = cloudpickle.dumps(error)
-        cloudpickle.loads(data)
-    except Exception:
-        data = cloudpickle.dumps(TuneTrialError(_text(error)))
-    return data

@@ -12,17 +12,33 @@ from skate._run.loggers import (
     TBXLoggerCallback,
 )
 from skate._run.values import to_json
+from skate.tune.logger._legacy import (
+    CSVLogger,
+    JsonLogger,
+    LegacyLoggerCallback,
+    Logger,
+    NoopLogger,
+    TBXLogger,
+    UnifiedLogger,
+)
 
 __all__ = [
     "DEFAULT_LOGGERS",
+    "CSVLogger",
     "CSVLoggerCallback",
+    "JsonLogger",
     "JsonLoggerCallback",
+    "LegacyLoggerCallback",
+    "Logger",
     "LoggerCallback",
+    "NoopLogger",
+    "TBXLogger",
     "TBXLoggerCallback",
+    "UnifiedLogger",
     "pretty_print",
 ]
 
-DEFAULT_LOGGERS = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
+DEFAULT_LOGGERS = (JsonLogger, CSVLogger, TBXLogger)
 
 
 def pretty_print(result: Mapping[str, Any], exclude: Any = None) -> str:

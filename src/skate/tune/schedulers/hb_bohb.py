@@ -18,6 +18,11 @@ class HyperBandForBOHB(HyperBandScheduler):
     def _next_s(self, position: int) -> int:
         return self._brackets_per_band - position - 1
 
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        if self._current is not None and self._current.is_closed():
+            self._current = None  # who came later would be compared with those that were chosen
+        super().on_trial_add(tune_controller, trial)
+
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         bracket = self._bracket_of[trial.trial_id]
         result["hyperband_info"] = {}
@@ -26,7 +31,7 @@ class HyperBandForBOHB(HyperBandScheduler):
             return TrialScheduler.CONTINUE
         result["hyperband_info"]["budget"] = bracket._until
         others = [other for other in bracket.trials() if other is not trial]
-        if not bracket.filled() or any(other.status != PAUSED for other in others):
+        if not bracket.is_closed() or any(other.status != PAUSED for other in others):
             action = TrialScheduler.PAUSE
         else:
             action = self._process(tune_controller, bracket, trial)
@@ -35,7 +40,7 @@ class HyperBandForBOHB(HyperBandScheduler):
         return action
 
     def _is_complete(self, bracket: Bracket) -> bool:
-        return bracket.filled()
+        return bracket.is_closed()
 
     def _on_unpause(self, tune_controller: Any, trial: Trial) -> None:
         _tell(tune_controller, "on_unpause", trial)
@@ -43,6 +48,7 @@ class HyperBandForBOHB(HyperBandScheduler):
     def choose_trial_to_run(
         self, tune_controller: Any, allow_recurse: bool = True
     ) -> Trial | None:
+        self._forget_empty_brackets()
         found = self._first_that_may_run()
         if found is not None or not allow_recurse:
             return found

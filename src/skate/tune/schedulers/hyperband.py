@@ -33,7 +33,6 @@ class HyperBandScheduler(FIFOScheduler):
     """
 
     _needs_mode = True
-    _supports_buffered_results = False
 
     def __init__(
         self,
@@ -55,7 +54,8 @@ class HyperBandScheduler(FIFOScheduler):
         self._eta = reduction_factor
         self._stop_last_trials = stop_last_trials
         self._brackets_per_band = round(math.log(max_t) / math.log(reduction_factor)) + 1
-        self._bands: list[list[Bracket | None]] = [[]]
+        self._bands: list[list[Bracket]] = []  # those that are not over
+        self._num_brackets = 0
         self._current: Bracket | None = None
         self._bracket_of: dict[str, Bracket] = {}
         self._num_stopped = 0
@@ -71,12 +71,16 @@ class HyperBandScheduler(FIFOScheduler):
 
     def _next_bracket(self) -> Bracket | None:
         """The next one of the band, None if its first round would be empty."""
-        if len(self._bands[-1]) == self._brackets_per_band:
+        position = self._num_brackets % self._brackets_per_band
+        self._num_brackets += 1
+        if position == 0:
             self._bands.append([])
-        s = self._next_s(len(self._bands[-1]))
+        s = self._next_s(position)
         rounds = int(self._max_t * self._eta**-s)
         size = math.ceil(self._brackets_per_band / (s + 1) * self._eta**s)
-        bracket = Bracket(self, size, rounds, s) if rounds else None
+        if not rounds:
+            return None
+        bracket = Bracket(self, size, rounds, s)
         self._bands[-1].append(bracket)
         return bracket
 
@@ -84,7 +88,13 @@ class HyperBandScheduler(FIFOScheduler):
         return position
 
     def _all_brackets(self) -> list[Bracket]:
-        return [bracket for band in self._bands for bracket in band if bracket is not None]
+        return [bracket for band in self._bands for bracket in band]
+
+    def _forget_empty_brackets(self) -> None:
+        *earlier, last = self._bands or [[]]
+        kept = [[bracket for bracket in band if bracket.trials()] for band in earlier]
+        last = [bracket for bracket in last if bracket.trials() or bracket is self._current]
+        self._bands = [*filter(None, kept), last]
 
     # -- trials ------------------------------------------------------------------------------
 
@@ -161,26 +171,26 @@ class HyperBandScheduler(FIFOScheduler):
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """The bracket that is least far gets the resources."""
+        self._forget_empty_brackets()
         for band in self._bands:
-            brackets = [bracket for bracket in band if bracket is not None]
-            for bracket in sorted(brackets, key=lambda b: b.share_done()):
+            for bracket in sorted(band, key=lambda b: b.share_done()):
                 for trial in bracket.trials():
                     if bracket.may_run(trial):
                         return trial
         return None
 
     def debug_string(self) -> str:
-        count = sum(len(band) for band in self._bands)
-        lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={count}"]
+        lines = [
+            f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={self._num_brackets}"
+        ]
         for number, band in enumerate(self._bands):
             lines.append(f"Round #{number}:")
-            lines += [f"  {bracket}" for bracket in band if bracket is not None]
+            lines += [f"  {bracket}" for bracket in band]
         return "\n".join(lines)
 
     def state(self) -> dict[str, int]:
         """How many brackets there are, and how many trials were stopped."""
-        count = sum(len(band) for band in self._bands)
-        return {"num_brackets": count, "num_stopped": self._num_stopped}
+        return {"num_brackets": self._num_brackets, "num_stopped": self._num_stopped}
 
 
 class Bracket:
@@ -198,6 +208,7 @@ class Bracket:
         self._work = _total_work(size, first_round, s, owner._eta, owner._max_t)
         self.ready: set[str] = set()
         self.being_processed = False
+        self._planned = size
 
     def add_trial(self, trial: Trial) -> None:
         self._live[trial.trial_id] = trial
@@ -213,6 +224,10 @@ class Bracket:
 
     def filled(self) -> bool:
         return len(self._live) >= self._size
+
+    def is_closed(self) -> bool:
+        """Whether all of its trials have come, or it was halved without the others."""
+        return len(self._all) >= self._planned
 
     def update(self, trial: Trial, result: dict[str, Any]) -> None:
         self._work_done += result[self._owner._time_attr] - self._time(trial.trial_id)
@@ -239,7 +254,9 @@ class Bracket:
         """Whether a trial waits for resources, and not for the others of its bracket."""
         if trial.status == PENDING:
             return True
-        return trial.status == PAUSED and (trial.trial_id in self.ready or self.goes_on(trial))
+        if trial.status != PAUSED or trial.is_saving:
+            return False
+        return trial.trial_id in self.ready or self.goes_on(trial)
 
     def halve(self) -> tuple[list[Trial], list[Trial]]:
         """The next round: (those that stay in, the others)."""
@@ -248,6 +265,7 @@ class Bracket:
         )
         if self._halvings == 0:
             return ranked, []
+        self._planned = 0
         self._halvings -= 1
         self._size = math.ceil(self._size / self._owner._eta)
         self._until = int(min(self._until * self._owner._eta, self._owner._max_t))

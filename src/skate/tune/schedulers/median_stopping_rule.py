@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
 import math
-import statistics
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, FIFOScheduler, TrialScheduler
@@ -42,6 +42,8 @@ class MedianStoppingRule(FIFOScheduler):
         self._stopped_trials: set[str] = set()
         self._histories: dict[str, _History] = {}
         self._last_pause: dict[str, float] = {}
+        self._last_times: list[float] = []  # of all trials, in order
+        self._means_at: dict[float, list[float]] = {}  # by whole times, in order
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         self._check_metric()
@@ -58,7 +60,7 @@ class MedianStoppingRule(FIFOScheduler):
         means = self._means_of_others(trial, time)
         if len(means) < self._min_samples_required:
             return self._too_few(tune_controller, trial, time)
-        if history.best >= statistics.median(means):
+        if history.best >= _median(means):
             return TrialScheduler.CONTINUE
         self._stopped_trials.add(trial.trial_id)
         return TrialScheduler.STOP if self._hard_stop else TrialScheduler.PAUSE
@@ -71,13 +73,28 @@ class MedianStoppingRule(FIFOScheduler):
 
     def _note(self, trial: Trial, result: dict[str, Any]) -> _History:
         history = self._histories.setdefault(trial.trial_id, _History())
-        history.add(result[self._time_attr], self._score(result), self._grace_period)
+        time = result[self._time_attr]
+        if time <= history.last_time:  # its end, or a trial that repeats what a failure undid
+            return history
+        _move(self._last_times, history.last_time, time)
+        history.add(time, self._score(result), self._grace_period)
+        mean = history.mean_until(time)
+        if isinstance(time, int) and math.isfinite(mean):
+            bisect.insort(self._means_at.setdefault(time, []), mean)
         return history
 
     def _means_of_others(self, trial: Trial, time: float) -> list[float]:
+        """In order. Where times are steps, all of them are known from the reports at that step;
+        else each history is asked."""
+        own = self._histories[trial.trial_id].mean_until(time)
+        known = self._means_at.get(time, [])
+        there = len(self._last_times) - bisect.bisect_left(self._last_times, time)
+        if len(known) == there and math.isfinite(own):
+            place = bisect.bisect_left(known, own)
+            return known[:place] + known[place + 1 :]
         others = (h for name, h in self._histories.items() if name != trial.trial_id)
         means = (other.mean_until(time) for other in others if other.last_time >= time)
-        return [mean for mean in means if math.isfinite(mean)]
+        return sorted(mean for mean in means if math.isfinite(mean))
 
     def _too_few(self, tune_controller: Any, trial: Trial, time: float) -> str:
         since = time - self._last_pause.get(trial.trial_id, float("-inf"))
@@ -91,6 +108,21 @@ class MedianStoppingRule(FIFOScheduler):
 
     def debug_string(self) -> str:
         return f"Using MedianStoppingRule: num_stopped={len(self._stopped_trials)}."
+
+
+def _move(ordered: list[float], old: float, new: float) -> None:
+    """Replace a value of a list that is in order."""
+    place = bisect.bisect_left(ordered, old)
+    if place < len(ordered) and ordered[place] == old:
+        del ordered[place]
+    bisect.insort(ordered, new)
+
+
+def _median(ordered: list[float]) -> float:
+    middle = len(ordered) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
 
 
 class _History:
@@ -113,7 +145,5 @@ class _History:
 
     def mean_until(self, time: float) -> float:
         """The mean of the results after the grace period up to `time`."""
-        from bisect import bisect_right
-
-        count = bisect_right(self._times, time)
+        count = bisect.bisect_right(self._times, time)
         return self._sums[count - 1] / count if count else math.nan

@@ -35,7 +35,6 @@ class PopulationBasedTraining(FIFOScheduler):
     """
 
     _needs_mode = True
-    _supports_buffered_results = False
 
     def __init__(
         self,
@@ -92,22 +91,39 @@ class PopulationBasedTraining(FIFOScheduler):
 
     # -- results -----------------------------------------------------------------------------
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
+        """Others may go on from it at once, or it is paused."""
+        if not self._is_due(trial, result):
+            return False
+        return self._synch or _others_wait(tune_controller) or self._is_good(trial, result)
+
+    def _is_due(self, trial: Trial, result: dict[str, Any]) -> bool:
         if not self._has_attributes(result):
+            return False
+        time = result[self._time_attr]
+        since = time - self._states[trial.trial_id].last_perturbation_time
+        return bool(time >= self._burn_in_period and since >= self._perturbation_interval)
+
+    def _is_good(self, trial: Trial, result: dict[str, Any]) -> bool:
+        """Whether this result makes it one of the best."""
+        state = self._states[trial.trial_id]
+        before, state.last_score = state.last_score, self._score(result)
+        try:
+            return trial in self._quantiles()[1]
+        finally:
+            state.last_score = before
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if not self._is_due(trial, result):
             return TrialScheduler.CONTINUE
         time = result[self._time_attr]
         state = self._states[trial.trial_id]
-        since = time - state.last_perturbation_time
-        if time < self._burn_in_period or since < self._perturbation_interval:
-            return TrialScheduler.CONTINUE
         self._note(state, time, result, trial)
         if self._synch:
             return self._when_all_are_here(tune_controller, trial, time)
         state.last_perturbation_time = time
         lower, upper = self._quantiles()
-        others_wait = any(
-            other.status in (PENDING, PAUSED) for other in tune_controller.get_live_trials()
-        )
+        others_wait = _others_wait(tune_controller)
         self._checkpoint_or_exploit(trial, tune_controller, upper, lower)
         if trial.status == PAUSED:
             return TrialScheduler.NOOP
@@ -243,7 +259,8 @@ class PopulationBasedTraining(FIFOScheduler):
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Whoever is least far, so that all come along."""
-        waiting = [t for t in tune_controller.get_live_trials() if t.status in (PENDING, PAUSED)]
+        live = tune_controller.get_live_trials()
+        waiting = [t for t in live if t.status in (PENDING, PAUSED) and not t.is_saving]
         if self._synch:
             waiting = [t for t in waiting if self._time_of(t) < self._next_perturbation_sync]
         return min(waiting, key=self._time_of, default=None)
@@ -275,6 +292,10 @@ class _State:
         self.last_perturbation_time = 0.0
         self.last_train_time = 0.0
         self.last_result: dict[str, Any] = {}
+
+
+def _others_wait(tune_controller: Any) -> bool:
+    return any(t.status in (PENDING, PAUSED) for t in tune_controller.get_live_trials())
 
 
 def _check_mutations(mutations: dict[str, Any], custom: Any) -> None:

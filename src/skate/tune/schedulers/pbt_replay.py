@@ -21,8 +21,6 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
     `policy_file` is the pbt_policy_<trial>.txt of that run.
     """
 
-    _supports_buffered_results = False
-
     def __init__(self, policy_file: str) -> None:
         super().__init__()
         path = Path(policy_file).expanduser()
@@ -47,13 +45,16 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         else:
             raise ValueError(f"the policy in {self.policy_file} is empty, and there is no config")
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
         if TRAINING_ITERATION not in result or self._position >= len(self._policy):
+            return False
+        return bool(result[TRAINING_ITERATION] >= self._policy[self._position][0])
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        self._current_step = result.get(TRAINING_ITERATION, self._current_step)
+        if not self.needs_checkpoint(tune_controller, trial, result):
             return TrialScheduler.CONTINUE
-        self._current_step = result[TRAINING_ITERATION]
-        change_at, config = self._policy[self._position]
-        if self._current_step < change_at:
-            return TrialScheduler.CONTINUE
+        config = self._policy[self._position][1]
         self._position += 1
         self.current_config = config
         checkpoint = tune_controller.save_trial(trial)

@@ -138,8 +138,6 @@ class ResourceChangingScheduler(TrialScheduler):
     with them from its checkpoint, so trials must save checkpoints.
     """
 
-    _supports_buffered_results = False
-
     def __init__(
         self,
         base_scheduler: TrialScheduler | None = None,
@@ -183,6 +181,9 @@ class ResourceChangingScheduler(TrialScheduler):
 
     def on_trial_error(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
         self._base.on_trial_error(tune_controller, trial, **kwargs)
+
+    def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
+        return self._base.needs_checkpoint(tune_controller, trial, result)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         decision = self._base.on_trial_result(tune_controller, trial, result)

@@ -32,17 +32,11 @@ class TrialScheduler:
     _metric: str | None = None
     _mode: str | None = None
     _needs_mode = False
-    _supports_buffered_results = True
 
     @property
     def metric(self) -> str | None:
         """The name of what is compared."""
         return self._metric
-
-    @property
-    def supports_buffered_results(self) -> bool:
-        """Whether several results may be looked at together."""
-        return self._supports_buffered_results
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Take metric and mode from the tuner; False if they are set already."""
@@ -61,6 +55,10 @@ class TrialScheduler:
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """A running trial failed."""
         raise NotImplementedError
+
+    def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
+        """Whether the trial is to save before `on_trial_result` is asked about this result."""
+        return False
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """A running trial has reported: what now?"""
@@ -82,7 +80,7 @@ class TrialScheduler:
 
     def debug_string(self) -> str:
         """One or a few lines for people."""
-        raise NotImplementedError
+        return f"Using {type(self).__name__}."
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file."""
@@ -141,7 +139,7 @@ class FIFOScheduler(TrialScheduler):
             if trial.status == PENDING:
                 found: Trial = trial
                 return found
-            if trial.status == PAUSED and paused is None:
+            if trial.status == PAUSED and paused is None and not trial.is_saving:
                 paused = trial
         return paused
 

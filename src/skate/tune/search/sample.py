@@ -33,11 +33,6 @@ class Rng:
         """`source` itself if it is one already."""
         return source if isinstance(source, Rng) else cls(source)
 
-    @property
-    def seeded(self) -> bool:
-        """Whether the draws come from a generator of our own."""
-        return self._source is not None
-
     def uniform(self, lower: float, upper: float, size: int) -> Any:
         return (self._source or np.random).uniform(lower, upper, size=size)
 
@@ -216,11 +211,25 @@ class Domain:
         return new
 
 
+def _check_step(q: float) -> None:
+    if not q > 0:
+        raise ValueError(f"q takes a number above 0; got {q!r}")
+
+
 class _Range(Domain):
     """What floats and integers share."""
 
     lower: Any
     upper: Any
+
+    def _check_order(self) -> None:
+        if self.lower > self.upper:
+            raise ValueError(f"the lower bound comes first; got {self.domain_str}")
+
+    def _quantized(self: _D, q: float) -> _D:
+        new = copy(self)
+        new.set_sampler(Quantized(new.get_sampler(), q), allow_override=True)
+        return new
 
     def loguniform(self: Any, base: Any = _UNSET) -> Any:
         """Draw orders of magnitude alike; both bounds are above 0."""
@@ -246,6 +255,7 @@ class Float(_Range):
     def __init__(self, lower: float | None, upper: float | None) -> None:
         self.lower = float("-inf") if lower is None else lower
         self.upper = float("inf") if upper is None else upper
+        self._check_order()
 
     def cast(self, value: Any) -> float:
         return float(value)
@@ -262,12 +272,11 @@ class Float(_Range):
 
     def quantized(self, q: float) -> Float:
         """Round to multiples of `q`, of which the bounds must be."""
+        _check_step(q)
         for bound in (self.lower, self.upper):
             if math.isfinite(bound) and not math.isclose(bound / q, round(bound / q)):
                 raise ValueError(f"the bound {bound} is not a multiple of q={q}")
-        new = copy(self)
-        new.set_sampler(Quantized(new.get_sampler(), q), allow_override=True)
-        return new
+        return self._quantized(q)
 
 
 class Integer(_Range):
@@ -276,6 +285,7 @@ class Integer(_Range):
     def __init__(self, lower: int, upper: int) -> None:
         self.lower = lower
         self.upper = upper
+        self._check_order()
 
     def cast(self, value: Any) -> int:
         return int(value)
@@ -286,15 +296,16 @@ class Integer(_Range):
 
     def quantized(self, q: int) -> Integer:
         """Round to multiples of `q`; the upper bound is included then."""
-        new = copy(self)
-        new.set_sampler(Quantized(new.get_sampler(), q), allow_override=True)
-        return new
+        _check_step(q)
+        return self._quantized(q)
 
 
 class Categorical(Domain):
     """A list of values."""
 
     def __init__(self, categories: Iterable[Any]) -> None:
+        if not isinstance(categories, Iterable):
+            raise ValueError(f"choice takes a list of values; got {categories!r}")
         self.categories = list(categories)
 
     def uniform(self) -> Categorical:

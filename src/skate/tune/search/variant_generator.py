@@ -39,10 +39,7 @@ class Guard(dict[str, Any]):
     """A config as functions see it: values by key or attribute; an open one raises."""
 
     def __getitem__(self, key: Any) -> Any:
-        value = super().__getitem__(key)
-        if as_domain(value) is not None:
-            raise RecursiveDependencyError(f"{key!r} is not known yet: it is {value}")
-        return guarded(value)
+        return _known(key, super().__getitem__(key))
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -67,9 +64,31 @@ def view(spec: Mapping[str, Any]) -> Guard:
     return Guard({**spec, **config, "config": config})
 
 
+class GuardedList(list[Any]):
+    """A list of a config as functions see it; an open value raises."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return GuardedList(super().__getitem__(index))
+        return _known(index, super().__getitem__(index))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+
+def _known(key: Any, value: Any) -> Any:
+    if as_domain(value) is not None:
+        raise RecursiveDependencyError(f"`{key}` recursively depends on {value}, still open")
+    return guarded(value)
+
+
 def guarded(value: Any) -> Any:
-    """Dictionaries as Guards, all else as it is."""
-    return Guard(value) if isinstance(value, dict) and not isinstance(value, Guard) else value
+    """Dictionaries and lists as those that raise where a value is open, all else as it is."""
+    if isinstance(value, dict) and not isinstance(value, Guard):
+        return Guard(value)
+    if type(value) is list and has_unresolved_values(value):
+        return GuardedList(value)
+    return value
 
 
 def as_domain(value: Any) -> Domain | None:
@@ -88,7 +107,10 @@ def as_domain(value: Any) -> Domain | None:
 def _grid(values: Any) -> Categorical:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ValueError(f"grid_search takes a list of values; got {values!r}")
-    return Categorical(values).grid()
+    domain = Categorical(values)
+    if not domain.categories:
+        raise ValueError("grid_search takes at least one value; with none, there are no trials")
+    return domain.grid()
 
 
 def walk(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -122,7 +144,7 @@ def parse_spec_vars(
     return fixed, domains, grids
 
 
-def has_unresolved_values(spec: Mapping[str, Any]) -> bool:
+def has_unresolved_values(spec: Any) -> bool:
     """Whether domains or grids are among the values."""
     return any(isinstance(value, Domain) for _, value in walk(spec))
 
@@ -227,17 +249,22 @@ def preset_variants(
     random_state: Any = None,
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
     """As `generate_variants`, with some values given."""
-    spec = copy_space(spec)
-    for path, value in walk(config):
+    return generate_variants(_with_point(spec, config), constant_grid_search, random_state)
+
+
+def _with_point(spec: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with the values of a point, which may have more than the space."""
+    made: dict[str, Any] = copy_space(spec)
+    for path, value in walk(point):
         try:
-            get_value(spec["config"], path[:-1])
+            get_value(made["config"], path[:-1])
         except (KeyError, IndexError, TypeError):
             raise ValueError(
                 f"the given point sets {'/'.join(map(str, path))!r}, which is not in the "
-                f"search space {list(spec['config'])}"
+                f"search space {list(made['config'])}"
             ) from None
-        assign_value(spec["config"], path, value)
-    return generate_variants(spec, constant_grid_search, random_state)
+        assign_value(made["config"], path, value)
+    return made
 
 
 def count_spec_samples(spec: Mapping[str, Any], num_samples: int = 1) -> int:
@@ -253,10 +280,7 @@ def count_variants(spec: Mapping[str, Any], presets: list[dict[str, Any]]) -> in
     """As `count_spec_samples`, where each given point replaces one sample."""
     total, left = 0, spec.get("num_samples", 1)
     for preset in presets:
-        with_preset = copy_space(spec)
-        for path, value in walk(preset):
-            assign_value(with_preset["config"], path, value)
-        total += count_spec_samples(with_preset)
+        total += count_spec_samples(_with_point(spec, preset))
         left -= 1
     return total + (count_spec_samples(spec, left) if left > 0 else 0)
 

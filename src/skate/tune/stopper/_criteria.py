@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
+from skate._run.values import lookup
 from skate.tune.execution.criteria import reached
 from skate.tune.stopper.function_stopper import FunctionStopper
 from skate.tune.stopper.stopper import CombinedStopper, Stopper
 from skate.tune.stopper.timeout import TimeoutStopper
+
+logger = logging.getLogger(__name__)
 
 
 class DictStopper(Stopper):
@@ -17,9 +21,21 @@ class DictStopper(Stopper):
 
     def __init__(self, criteria: Mapping[str, Any]) -> None:
         self.criteria = dict(criteria)
+        self._looked_for = False
 
     def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
+        if not self._looked_for:
+            self._looked_for = True
+            self._warn_of_missing(result)
         return reached(self.criteria, result)
+
+    def _warn_of_missing(self, result: Mapping[str, Any]) -> None:
+        missing = [name for name in self.criteria if lookup(result, name) is None]
+        if missing:
+            logger.warning(
+                "stop names %s, which the first result does not have: a trial that never reports "
+                "it is not stopped by it. The result has %s", missing, sorted(result),
+            )  # fmt: skip
 
     def stop_all(self) -> bool:
         return False

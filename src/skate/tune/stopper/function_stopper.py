@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+from skate.tune.error import TuneError
 from skate.tune.stopper.stopper import Stopper
 
 
@@ -12,6 +14,14 @@ class FunctionStopper(Stopper):
     """Ends a trial when `function(trial_id, result)` is true."""
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
+        try:
+            inspect.signature(function).bind("trial_id", {})
+        except TypeError as error:
+            raise TuneError(
+                f"stop takes a function of (trial_id, result); {function!r}: {error}"
+            ) from error
+        except ValueError:  # a builtin, which does not tell
+            pass
         self._fn = function
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:

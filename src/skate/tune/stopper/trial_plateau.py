@@ -25,7 +25,7 @@ class TrialPlateauStopper(Stopper):
         metric_threshold: float | None = None,
         mode: str | None = None,
     ) -> None:
-        if metric_threshold and mode not in ("min", "max"):
+        if metric_threshold is not None and mode not in ("min", "max"):
             raise ValueError(f"with a metric_threshold, mode takes 'min' or 'max'; got {mode!r}")
         self._metric = metric
         self._std = std

@@ -9,7 +9,25 @@ from collections.abc import Callable
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.context import Whereabouts
+from skate._run.session import report
 from skate.tune.result import DEFAULT_METRIC
+
+CHECKPOINT_NAMES = ("checkpoint", "checkpoint_dir")
+
+
+class StatusReporter:
+    """The second argument of functions that take one: it is called to report, and knows the
+    trial."""
+
+    def __init__(self, whereabouts: Whereabouts) -> None:
+        self.trial_id = whereabouts.trial_id
+        self.trial_name = whereabouts.trial_name
+        self.trial_resources = whereabouts.trial_resources
+        self.logdir = whereabouts.trial_dir
+
+    def __call__(self, *args: Any, **metrics: Any) -> None:
+        report(*args, **metrics)
 
 
 def free_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -29,23 +47,30 @@ def arguments_for(
     reporter: Callable[..., None],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """`f(config)`, `f(config, checkpoint=None)`, `f(config, checkpoint_dir=None)`,
-    `f(config, reporter)` and `f()`."""
+    `f(config, reporter)` and `f()`. Where there is no checkpoint, defaults stay."""
     parameters = free_parameters(function)
-    given: dict[str, Any] = {}
-    if "checkpoint_dir" in parameters:
-        given["checkpoint_dir"] = folder_of(checkpoint)
-    if "checkpoint" in parameters:
-        given["checkpoint"] = None if checkpoint is None else checkpoint.value
+    given = {
+        name: _value_for(name, checkpoint)
+        for name in CHECKPOINT_NAMES
+        if name in parameters
+        and (checkpoint is not None or parameters[name].default is inspect._empty)
+    }
     positional = [
         name
         for name, p in parameters.items()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and name not in given
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and name not in CHECKPOINT_NAMES
     ]
     required = [name for name in positional if parameters[name].default is inspect._empty]
     if "reporter" in positional or len(required) == 2:
         return (config, reporter), given
     open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
     return ((config,) if positional or open_ended else ()), given
+
+
+def _value_for(name: str, checkpoint: Checkpoint | None) -> Any:
+    if name == "checkpoint_dir":
+        return folder_of(checkpoint)
+    return None if checkpoint is None else checkpoint.value
 
 
 def folder_of(checkpoint: Checkpoint | None) -> str | None:

@@ -21,6 +21,7 @@ from skate.tune.result import (
     TRAINING_ITERATION,
     TRIAL_INFO,
 )
+from skate.util import get_node_ip_address
 
 STATE_FILE = ".trainable.json"
 
@@ -138,6 +139,8 @@ class Trainable:
         episodes = result.get(EPISODES_THIS_ITER)
         if episodes is not None:
             self._episodes_total = (self._episodes_total or 0) + episodes
+        if self._timesteps_since_restore:
+            result.setdefault("timesteps_since_restore", self._timesteps_since_restore)
         if self._timesteps_total is not None:
             result.setdefault(TIMESTEPS_TOTAL, self._timesteps_total)
         if self._episodes_total is not None:
@@ -172,7 +175,6 @@ class Trainable:
             TIME_THIS_ITER_S: time_this_iter,
             "time_total_s": self._time_total,
             "time_since_restore": self._time_since_restore,
-            "timesteps_since_restore": self._timesteps_since_restore,
             "iterations_since_restore": self._iterations_since_restore,
         }
 
@@ -318,7 +320,7 @@ class Trainable:
 
     def get_current_ip_pid(self) -> tuple[str, int]:
         """Where it runs."""
-        return "127.0.0.1", os.getpid()
+        return get_node_ip_address(), os.getpid()
 
     def is_actor(self) -> bool:
         """Whether it runs in a process of its own."""

@@ -44,9 +44,16 @@ class _Parameters:
             return {"_values": self._values, "_refs": None, "_session": None}
         session = skate.get_runtime_context().get_session_name()
         if self._refs is None or session != self._session:
-            self._refs = {name: skate.put(value) for name, value in self.get().items()}
+            self._refs = {name: _stored(value) for name, value in self.get().items()}
             self._session = session
         return {"_values": None, "_refs": self._refs, "_session": session}
+
+
+def _stored(value: Any) -> Any:
+    """A reference to the value, which may be one already."""
+    import skate
+
+    return value if isinstance(value, skate.ObjectRef) else skate.put(value)
 
 
 def with_parameters(trainable: Any, **kwargs: Any) -> Any:
@@ -71,11 +78,11 @@ def _class_with_parameters(trainable: Any, parameters: _Parameters) -> Any:
 
 
 def _function_with_parameters(trainable: Callable[..., Any], parameters: _Parameters) -> Any:
-    from skate.tune.trainable._calls import free_parameters
+    from skate.tune.trainable._calls import CHECKPOINT_NAMES, free_parameters
 
     names = parameters.get()
     free = {k: p for k, p in free_parameters(trainable).items() if k not in names}
-    takes_checkpoint = [name for name in ("checkpoint", "checkpoint_dir") if name in free]
+    takes_checkpoint = [name for name in CHECKPOINT_NAMES if name in free]
 
     def with_values(config: dict[str, Any], **more: Any) -> Any:
         return trainable(config, **more, **parameters.get())
@@ -85,7 +92,7 @@ def _function_with_parameters(trainable: Callable[..., Any], parameters: _Parame
         [
             inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD),
             *(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+                free[name].replace(kind=inspect.Parameter.KEYWORD_ONLY)
                 for name in takes_checkpoint
             ),
         ]

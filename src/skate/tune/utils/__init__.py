@@ -1,6 +1,13 @@
-"""Nested dictionaries: flat and deep, merged and compared."""
+"""Nested dictionaries: flat and deep, merged and compared; checks before a long search."""
 
+from skate.tune.utils._checks import (
+    diagnose_serialization,
+    validate_save_restore,
+    validate_warmstart,
+    wait_for_gpu,
+)
 from skate.tune.utils.util import (
+    date_str,
     deep_update,
     flatten_dict,
     merge_dicts,
@@ -10,10 +17,15 @@ from skate.tune.utils.util import (
 )
 
 __all__ = [
+    "date_str",
     "deep_update",
+    "diagnose_serialization",
     "flatten_dict",
     "merge_dicts",
     "unflatten_dict",
     "unflatten_list_dict",
     "unflattened_lookup",
+    "validate_save_restore",
+    "validate_warmstart",
+    "wait_for_gpu",
 ]

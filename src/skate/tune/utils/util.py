@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ def flatten_dict(
 
     `prevent_delimiter` refuses keys that contain the delimiter, so that the way back is unique.
     """
-    flat: dict[str, Any] = {}
+    flat: dict[str, Any] = _new_like(dt)
     for key, value in dt.items():
         if prevent_delimiter and delimiter in str(key):
             raise ValueError(f"the key {key!r} contains the delimiter {delimiter!r}")
@@ -48,14 +49,16 @@ def _flatten_into(
 
 def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
     """The way back of `flatten_dict` without lists."""
-    deep: dict[str, Any] = {}
+    deep: dict[str, Any] = _new_like(dt)
     for key, value in dt.items():
         place = deep
         *parents, leaf = key.split(delimiter)
         for name in parents:
-            place = place.setdefault(name, {})
+            place = place.setdefault(name, _new_like(dt))
             if not isinstance(place, dict):
-                raise TypeError(f"{key!r} is below {name!r}, which has a value of its own")
+                raise TypeError(
+                    f"Cannot unflatten dict: {key!r} is below {name!r}, which has a value itself"
+                )
         place[leaf] = value
     return deep
 
@@ -68,10 +71,16 @@ def unflatten_list_dict(dt: Mapping[str, Any], delimiter: str = "/") -> Any:
 def _numbered_to_lists(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    deep = {key: _numbered_to_lists(inner) for key, inner in value.items()}
+    deep = _new_like(value)
+    deep.update((key, _numbered_to_lists(inner)) for key, inner in value.items())
     if deep and list(deep) == [str(i) for i in range(len(deep))]:
         return list(deep.values())
     return deep
+
+
+def _new_like(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Empty, and as ordered as the other."""
+    return type(mapping)() if isinstance(mapping, dict) else {}
 
 
 def unflattened_lookup(flat_key: str, lookup: Any, delimiter: str = "/", **kwargs: Any) -> Any:
@@ -112,3 +121,8 @@ def deep_update(
 def merge_dicts(d1: Mapping[str, Any], d2: Mapping[str, Any]) -> dict[str, Any]:
     """A new dictionary: a deep copy of `d1`, updated with `d2`."""
     return deep_update(copy.deepcopy(dict(d1)), d2)
+
+
+def date_str() -> str:
+    """Now, as in the names of folders."""
+    return time.strftime("%Y-%m-%d_%H-%M-%S")

@@ -15,6 +15,7 @@ import numpy as np
 
 import skate
 from skate._imports import try_import
+from skate.util._surroundings import get_node_ip_address
 from skate.util.collective._meeting import open_meeting
 from skate.util.collective.types import ReduceOp
 
@@ -76,7 +77,9 @@ class GlooGroup:
 
     def _connected(self, timeout: float) -> Any:
         options = dist.ProcessGroupGloo._Options()
-        device = dist.ProcessGroupGloo.create_device(hostname="127.0.0.1", lazy_init=False)
+        device = dist.ProcessGroupGloo.create_device(
+            hostname=get_node_ip_address(), lazy_init=False
+        )
         options._devices = [device]
         options._timeout = timedelta(seconds=timeout)
         if self.world_size == 1:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate import _serialization, exceptions
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor
+from skate.engine.local.hub.inventory import actor_row
 from skate.engine.local.hub.processes import Processes
 from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.tasks import Tasks
@@ -17,6 +19,8 @@ from skate.engine.local.objects import FAILED, Entry
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
 
+_ENDED = 1_000  # dead actors remembered
+
 
 class Lives(Tasks):
     """What happens to actors; `actors.Actor` keeps the state of each."""
@@ -25,6 +29,7 @@ class Lives(Tasks):
         super().__init__(engine, scheduler, processes)
         self.actors: dict[int, Actor] = {}
         self.names: dict[tuple[str, str], Actor] = {}
+        self.ended: deque[tuple[dict[str, Any], Any]] = deque(maxlen=_ENDED)  # row, error
         self._deaths: dict[int, Any] = {}  # why actors are dead, for as long as handles ask
 
     def create_actor(self, actor: Actor) -> None:
@@ -126,6 +131,7 @@ class Lives(Tasks):
             if in_flight.pop(task.id, None) is not None:
                 self.fail(task, error)
         self._deaths[actor.id] = error
+        self.ended.append((actor_row(self.engine, actor), error))
         self._complete(actor.id, FAILED, error, ())
         if self.names.get(actor.key) is actor:
             del self.names[actor.key]

@@ -12,6 +12,7 @@ from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.work import Plan
 from skate.engine.local.hub.workers import Environment
+from skate.runtime_env import check_possible_here
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
@@ -159,6 +160,8 @@ class Planner:
     def _runtime_env(self, own: Mapping[str, Any] | None) -> dict[str, Any]:
         """The session's environment with the task's own on top; variables are merged."""
         base = self._engine.runtime_env
+        if own:
+            check_possible_here(own)
         merged = {**base, **(own or {})}
         variables = {**base.get("env_vars", {}), **(own or {}).get("env_vars", {})}
         return {**merged, "env_vars": variables} if variables else merged

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
 from skate.engine.base import ActorOptions
-from skate.engine.local.hub import errors
+from skate.engine.local.hub import errors, inventory
 from skate.engine.local.hub.actors import DEAD, Actor
 from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import from_units
@@ -116,6 +116,9 @@ class Requests:
                 "Labels": {"ray.io/node-id": self._engine.node_id},
             }
         ]
+
+    def state(self, kind: str) -> list[dict[str, Any]]:
+        return inventory.rows(self._engine, kind)
 
     def timeline(self) -> list[dict[str, Any]]:
         return [

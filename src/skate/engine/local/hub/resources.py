@@ -37,7 +37,7 @@ class Allocation:
         self.lent_cpu = 0  # given back while its worker is blocked
 
     @property
-    def gpu_ids(self) -> tuple[int, ...]:
+    def gpu_numbers(self) -> tuple[int, ...]:
         return tuple(number for number, _ in self.gpus)
 
 

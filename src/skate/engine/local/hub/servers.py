@@ -25,16 +25,17 @@ _SLOW = (
     "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",
 )  # fmt: skip
 # What a module in use will import only when it is first called: cheaper once than in each worker.
-# pyarrow loads pandas, where there is one, for the first array that it makes.
 _IMPORTED_LATER = {
-    "skate.data._stages": ("pandas",),
     "skate.train.huggingface.transformers": (
         "transformers.trainer",
         "transformers.modeling_utils",
     ),
 }
 # The same, but as slow as the module itself: the first workers should not have to wait for it.
-_IMPORTED_WHEN_IDLE = {"skate.train.torch": ("torch._dynamo",)}  # for DistributedDataParallel
+_IMPORTED_WHEN_IDLE = {
+    "skate.train.torch": ("torch._dynamo",),  # for DistributedDataParallel
+    "skate.data._stages": ("pandas",),  # pyarrow asks it about the first list that it gets
+}
 _SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it
 _PATIENCE = 1.0  # seconds for a server that is to end
 WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._machine import gpu_ids
 from skate.engine.local import messages as m
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor
@@ -163,7 +164,10 @@ class Tasks(Streaming):
         extra = task.plan.extra
         allocation = worker.allocation
         if allocation is not None and allocation.gpus:
-            extra = {**(extra or {}), "gpu_ids": allocation.gpu_ids}
+            extra = {
+                **(extra or {}),
+                "gpu_ids": gpu_ids(allocation.gpu_numbers, self.engine.visible_gpus),
+            }
         if task.actor is not None and task.actor.restarts:
             extra = {**(extra or {}), "restarted": True}
         return extra

@@ -9,21 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate._imports import try_import
-from skate.tune.result import DEFAULT_METRIC
 from skate.tune.search.sample import Float
-from skate.tune.search.searcher import (
-    UNDEFINED_METRIC_MODE,
-    UNDEFINED_SEARCH_SPACE,
-    Searcher,
-    plain_points,
-)
-from skate.tune.search.variant_generator import parse_spec_vars
+from skate.tune.search.searcher import Searcher, plain_points
+from skate.tune.search.space_searcher import SpaceSearcher
+from skate.tune.search.variant_generator import has_unresolved_values, parse_spec_vars
 from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_lookup
 
 logger = logging.getLogger(__name__)
 
 
-class BayesOptSearch(Searcher):
+class BayesOptSearch(SpaceSearcher):
     """Gaussian processes choose the configurations; all parameters are real numbers.
 
     The first `random_search_steps` are random. `utility_kwargs` choose the acquisition function:
@@ -71,28 +66,20 @@ class BayesOptSearch(Searcher):
         self._first: list[tuple[dict[str, float], dict[str, Any]]] = []
         self._random_made = 0
         self.optimizer: Any = None
-        if space:
-            _, domains, grids = parse_spec_vars(space)
-            self._setup(self.convert_search_space(space) if domains or grids else space)
+        if space and has_unresolved_values(space):
+            joined = self.convert_search_space(space, join=True)
+            space = {name: bounds for name, bounds in joined.items() if _is_pair(bounds)}
+        self._begin(space)
 
-    def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
-    ) -> bool:
-        if self.optimizer is not None:
-            return False
-        self._metric = metric or self._metric
-        self._mode = mode or self._mode
-        self._setup(self.convert_search_space(config))
-        return True
+    def _translated(self, space: Mapping[str, Any]) -> dict[str, Any]:
+        return self.convert_search_space(space)
 
-    def _setup(self, bounds: dict[str, Any]) -> None:
+    def _setup(self, space: dict[str, Any]) -> None:
         import bayes_opt
 
-        if self._metric is None and self._mode:
-            self._metric = DEFAULT_METRIC
         self.optimizer = bayes_opt.BayesianOptimization(
             f=None,
-            pbounds=bounds,
+            pbounds=space,
             acquisition_function=self._utility,
             random_state=self._random_state,
             verbose=self._verbose,
@@ -127,15 +114,6 @@ class BayesOptSearch(Searcher):
     def _may_suggest(self) -> bool:
         """After the random ones are made, their results are awaited before anything else."""
         return not self._still_random() or self._random_made < self.random_search_trials
-
-    def _check_ready(self) -> None:
-        name = type(self).__name__
-        if self.optimizer is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
-        if not self._metric or not self._mode:
-            raise RuntimeError(
-                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
-            )
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -182,7 +160,7 @@ class BayesOptSearch(Searcher):
             self._register(found, {self._metric: value})
 
     @staticmethod
-    def convert_search_space(spec: dict[str, Any], join: bool = False) -> dict[str, Any]:
+    def convert_search_space(spec: Mapping[str, Any], join: bool = False) -> dict[str, Any]:
         """Bounds by names as "layer/size"; with `join`, constants too."""
         _, domains, grids = parse_spec_vars(spec)
         if grids:
@@ -190,6 +168,11 @@ class BayesOptSearch(Searcher):
         flatten_dict(spec, prevent_delimiter=True)
         bounds = {"/".join(map(str, path)): _bounds(path, domain) for path, domain in domains}
         return {**flatten_dict(spec), **bounds} if join else bounds
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether it is bounds; what else a space has stays as it is."""
+    return isinstance(value, (list, tuple)) and len(value) == 2
 
 
 def _bounds(path: tuple[Any, ...], domain: Any) -> tuple[float, float]:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 from skate._imports import try_import
-from skate.tune.result import DEFAULT_METRIC
 from skate.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
-from skate.tune.search.searcher import (
-    UNDEFINED_METRIC_MODE,
-    UNDEFINED_SEARCH_SPACE,
-    Searcher,
-    negated_if_max,
-    plain_points,
-)
+from skate.tune.search.searcher import negated_if_max, plain_points
+from skate.tune.search.space_searcher import SpaceSearcher
 from skate.tune.search.variant_generator import parse_spec_vars
 from skate.tune.utils.util import flatten_dict, unflatten_list_dict
 
@@ -28,7 +23,7 @@ class _Job:
         self.exception = None
 
 
-class TuneBOHB(Searcher):
+class TuneBOHB(SpaceSearcher):
     """BOHB's model chooses the configurations; use it with HyperBandForBOHB.
 
     `space` is a ConfigSpace, or nothing: then the domains of the tuner's space are translated.
@@ -52,47 +47,33 @@ class TuneBOHB(Searcher):
         self._points_to_evaluate = plain_points(points_to_evaluate)
         self.trial_to_params: dict[str, dict[str, Any]] = {}
         self.running: set[str] = set()
+        self._learned: dict[str, float] = {}
         self.paused: set[str] = set()
         self.bohber: Any = None
-        if space:
-            self._setup(self.convert_search_space(space) if isinstance(space, dict) else space)
+        self._begin(space)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         self._max_concurrent = max_concurrent
         return True
 
-    def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
-    ) -> bool:
-        if self.bohber is not None:
-            return False
-        self._metric = metric or self._metric
-        self._mode = mode or self._mode
-        self._setup(self.convert_search_space(config))
-        return True
+    def _translated(self, space: Mapping[str, Any]) -> Any:
+        return self.convert_search_space(space)
 
     def _setup(self, space: Any) -> None:
         bohb = try_import("hpbandster.optimizers.config_generators.bohb", "bohb")
-        if self._metric is None and self._mode:
-            self._metric = DEFAULT_METRIC
         if self._seed is not None:
             space.seed(self._seed)
         self.bohber = bohb.BOHB(space, **self._bohb_config)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        name = type(self).__name__
-        if self.bohber is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
-        if not self._metric or not self._mode:
-            raise RuntimeError(
-                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
-            )
+        self._check_ready()
         if 0 < self._max_concurrent <= len(self.running):
             return None
         if self._points_to_evaluate:
             config = flatten_dict(self._points_to_evaluate.pop(0))
         else:
-            config, _ = self.bohber.get_config(None)
+            chosen, _ = self.bohber.get_config(None)
+            config = {name: _as_python(value) for name, value in chosen.items()}
         self.trial_to_params[trial_id] = copy.deepcopy(config)
         self.running.add(trial_id)
         result: dict[str, Any] = unflatten_list_dict(config)
@@ -101,15 +82,24 @@ class TuneBOHB(Searcher):
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if trial_id not in self.paused:
             self.running.add(trial_id)
+        self._learn(trial_id, result)
+
+    def _learn(self, trial_id: str, result: dict[str, Any]) -> None:
+        """From results at the end of a round, once each."""
         budget = result.get("hyperband_info", {}).get("budget")
-        if budget is not None:
-            loss = negated_if_max(result[self._metric], self._mode)
-            self.bohber.new_result(_Job(loss, budget, self.trial_to_params[trial_id]))
+        if budget is None or self._learned.get(trial_id) == budget:
+            return
+        self._learned[trial_id] = budget
+        loss = negated_if_max(result[self._metric], self._mode)
+        self.bohber.new_result(_Job(loss, budget, self.trial_to_params[trial_id]))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
+        if result and not error and trial_id in self.trial_to_params:
+            self._learn(trial_id, result)
         self.trial_to_params.pop(trial_id, None)
+        self._learned.pop(trial_id, None)
         self.paused.discard(trial_id)
         self.running.discard(trial_id)
 
@@ -124,7 +114,7 @@ class TuneBOHB(Searcher):
         self.running.add(trial_id)
 
     @staticmethod
-    def convert_search_space(spec: dict[str, Any]) -> Any:
+    def convert_search_space(spec: Mapping[str, Any]) -> Any:
         """Domains as a ConfigSpace."""
         space = try_import("ConfigSpace", "bohb").ConfigurationSpace()
         _, domains, grids = parse_spec_vars(spec)
@@ -135,6 +125,11 @@ class TuneBOHB(Searcher):
             parameter = _hyperparameter("/".join(map(str, path)), domain)
             space.add(parameter) if hasattr(space, "add") else space.add_hyperparameter(parameter)
         return space
+
+
+def _as_python(value: Any) -> Any:
+    """Numbers and texts as such, not as NumPy's."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def _hyperparameter(name: str, domain: Domain) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from skate._imports import try_import
-from skate.tune.result import DEFAULT_METRIC
 from skate.tune.search.sample import (
     Categorical,
     Domain,
@@ -20,18 +20,18 @@ from skate.tune.search.sample import (
     Quantized,
     Uniform,
 )
-from skate.tune.search.searcher import (
-    UNDEFINED_METRIC_MODE,
-    UNDEFINED_SEARCH_SPACE,
-    Searcher,
-    negated_if_max,
-    plain_points,
+from skate.tune.search.searcher import negated_if_max, plain_points
+from skate.tune.search.space_searcher import SpaceSearcher
+from skate.tune.search.variant_generator import (
+    assign_value,
+    copy_space,
+    has_unresolved_values,
+    parse_spec_vars,
 )
-from skate.tune.search.variant_generator import assign_value, copy_space, parse_spec_vars
 from skate.tune.utils.util import flatten_dict
 
 
-class HyperOptSearch(Searcher):
+class HyperOptSearch(SpaceSearcher):
     """HyperOpt chooses the configurations.
 
     `space` is a dictionary with `hp.…` values, or nothing: then the domains of the tuner's space
@@ -61,30 +61,13 @@ class HyperOptSearch(Searcher):
         self._points_left = 0
         self._live: dict[str, int] = {}
         self._hpopt_trials: Any = None
-        self._space: dict[str, Any] = {}
-        if space:
-            _, domains, grids = parse_spec_vars(space)
-            self._setup(self.convert_search_space(space) if domains or grids else space)
+        self._begin(space)
 
-    def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
-    ) -> bool:
-        if self.domain is not None:
-            return False
-        self._metric = metric or self._metric
-        self._mode = mode or self._mode
-        self._setup(self.convert_search_space(config))
-        return True
+    def _translated(self, space: Mapping[str, Any]) -> dict[str, Any]:
+        return self.convert_search_space(space)
 
     def _setup(self, space: dict[str, Any]) -> None:
         hyperopt = _hyperopt()
-        if not space:
-            raise RuntimeError(
-                UNDEFINED_SEARCH_SPACE.format(cls=type(self).__name__, space="space")
-            )
-        if self._metric is None and self._mode:
-            self._metric = DEFAULT_METRIC
-        self._space = space
         self._points_left = len(self._points)
         if self._points:
             # HyperOpt takes the last of them first
@@ -96,13 +79,7 @@ class HyperOptSearch(Searcher):
         self.domain = hyperopt.Domain(_identity, space)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        name = type(self).__name__
-        if self.domain is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
-        if not self._metric or not self._mode:
-            raise RuntimeError(
-                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
-            )
+        self._check_ready()
         trial = self._given_trial() if self._points_left else self._new_trial()
         self._live[trial_id] = trial["tid"]
         return self._config_of(trial)
@@ -159,7 +136,7 @@ class HyperOptSearch(Searcher):
         return next((t for t in self._hpopt_trials.trials if t["tid"] == tid), None)
 
     @staticmethod
-    def convert_search_space(spec: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         """Domains as HyperOpt's expressions; what is no domain stays."""
         space: dict[str, Any] = copy_space(spec)
         _, domains, grids = parse_spec_vars(space)
@@ -247,10 +224,8 @@ def _option(place: str, name: str, option: Any) -> Any:
     """One option of a choice, which may be a space of its own."""
     if isinstance(option, dict):
         return HyperOptSearch.convert_search_space(option, prefix=name) or option
-    if isinstance(option, list) and option and isinstance(option[0], Domain):
-        return HyperOptSearch.convert_search_space(
-            {str(i): o for i, o in enumerate(option)}, prefix=place
-        )
+    if isinstance(option, list) and has_unresolved_values(option):
+        return [_option(f"{place}/{i}", place, inner) for i, inner in enumerate(option)]
     if isinstance(option, Domain):
         return _expression(place, option)
     return option

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from skate._imports import try_import
-from skate.tune.result import DEFAULT_METRIC, TRAINING_ITERATION
+from skate.tune.result import TRAINING_ITERATION
 from skate.tune.search.sample import (
     Categorical,
     Domain,
@@ -18,14 +19,9 @@ from skate.tune.search.sample import (
     Quantized,
     Uniform,
 )
-from skate.tune.search.searcher import (
-    UNDEFINED_METRIC_MODE,
-    UNDEFINED_SEARCH_SPACE,
-    Searcher,
-    check_rewards,
-    plain_points,
-)
-from skate.tune.search.variant_generator import parse_spec_vars
+from skate.tune.search.searcher import check_rewards, plain_points
+from skate.tune.search.space_searcher import SpaceSearcher
+from skate.tune.search.variant_generator import has_unresolved_values, parse_spec_vars
 from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_lookup
 
 logger = logging.getLogger(__name__)
@@ -33,7 +29,7 @@ logger = logging.getLogger(__name__)
 _MISSING = object()
 
 
-class OptunaSearch(Searcher):
+class OptunaSearch(SpaceSearcher):
     """Optuna chooses the configurations.
 
     `space` is a dictionary of Optuna distributions, a function that calls `trial.suggest_…`
@@ -73,19 +69,13 @@ class OptunaSearch(Searcher):
         self._completed_trials: set[str] = set()
         self._ot_study: Any = None
         self._rounding: dict[str, Any] = {}
-        self._space: Any = self._own_space(space)
-        if self._space:
-            self._setup_study()
+        if isinstance(space, Mapping) and not has_unresolved_values(space):
+            space = flatten_dict(space)
+        if metric is None and isinstance(mode, list):
+            raise ValueError("with a list of modes, `metric` takes a list of names; got None")
+        self._begin(space)
 
-    def _own_space(self, space: Any) -> Any:
-        if not isinstance(space, Mapping) or not space:
-            return space
-        _, domains, grids = parse_spec_vars(space)
-        if domains or grids:
-            return self._converted(space)
-        return flatten_dict(space)
-
-    def _converted(self, space: Mapping[str, Any]) -> dict[str, Any]:
+    def _translated(self, space: Mapping[str, Any]) -> dict[str, Any]:
         self._rounding = {
             name: domain
             for name, domain in _domains(space).items()
@@ -93,37 +83,19 @@ class OptunaSearch(Searcher):
         }
         return self.convert_search_space(space)
 
-    def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
-    ) -> bool:
-        if self._space:
-            return False
-        self._space = self._converted(config)
-        self._metric = metric or self._metric
-        self._mode = mode or self._mode
-        if self._space:
-            self._setup_study()
-        return True
-
-    def _setup_study(self) -> None:
+    def _setup(self, space: Any) -> None:
         import optuna
 
-        if self._metric is None and self._mode:
-            if isinstance(self._mode, list):
-                raise ValueError("with a list of modes, `metric` takes a list of names; got None")
-            self._metric = DEFAULT_METRIC
         modes = self._mode if isinstance(self._mode, (list, tuple)) else [self._mode]
-        loud = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(max(loud, optuna.logging.WARNING))  # it announces studies
-        self._ot_study = optuna.create_study(
-            storage=self._storage,
-            sampler=self._sampler or optuna.samplers.TPESampler(seed=self._seed),
-            pruner=optuna.pruners.NopPruner(),
-            study_name=self._study_name,
-            load_if_exists=True,
-            directions=["minimize" if mode == "min" else "maximize" for mode in modes],
-        )
-        optuna.logging.set_verbosity(loud)
+        with quiet():
+            self._ot_study = optuna.create_study(
+                storage=self._storage,
+                sampler=self._sampler or optuna.samplers.TPESampler(seed=self._seed),
+                pruner=optuna.pruners.NopPruner(),
+                study_name=self._study_name,
+                load_if_exists=True,
+                directions=["minimize" if mode == "min" else "maximize" for mode in modes],
+            )
         self._add_points()
 
     def _add_points(self) -> None:
@@ -163,15 +135,6 @@ class OptunaSearch(Searcher):
             return value
         q = domain.get_sampler().q
         return domain.cast(min(max(round(value / q) * q, domain.lower), domain.upper))
-
-    def _check_ready(self) -> None:
-        name = type(self).__name__
-        if not self._space:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
-        if not self._metric or not self._mode:
-            raise RuntimeError(
-                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
-            )
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if isinstance(self._metric, list) or trial_id in self._completed_trials:
@@ -243,6 +206,19 @@ class OptunaSearch(Searcher):
             for name, domain in _domains(spec).items()
             if not domain.is_function()
         }
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Optuna announces every study."""
+    import optuna
+
+    loud = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(loud, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(loud)
 
 
 def _domains(spec: Mapping[str, Any]) -> dict[str, Domain]:

@@ -1,0 +1,46 @@
+"""The history of a run that begins again from a checkpoint: what came after that is taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._run.folders import LocalFolder
+from skate._run.loggers.csv_file import PROGRESS_FILE, table_of
+from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE
+from skate._run.storage import Storage
+
+EVENTS = "events.out.tfevents."  # how the names of TensorBoard's files begin
+
+
+def results_until(history: list[dict[str, Any]], checkpoint: str | None) -> list[dict[str, Any]]:
+    """The results up to the last that came with the checkpoint of this name. All of them, if it
+    came with none: it was saved after they were reported."""
+    numbers = [i for i, row in enumerate(history) if row.get("checkpoint_dir_name") == checkpoint]
+    return history[: numbers[-1] + 1] if checkpoint and numbers else history
+
+
+def keep_results(storage: Storage, rows: list[dict[str, Any]]) -> None:
+    """Let the files of loggers end with these, the first results of the run."""
+    if not rows:
+        _delete(storage, RESULT_FILE, PROGRESS_FILE)
+        return
+    files = LocalFolder(storage.local_path)
+    lines = files.read(RESULT_FILE).splitlines(keepends=True)
+    if len(lines) > len(rows):
+        files.write(RESULT_FILE, b"".join(lines[: len(rows)]))
+    if files.exists(PROGRESS_FILE):
+        files.write(PROGRESS_FILE, table_of(rows))
+    storage.sync()
+
+
+def begin_anew(storage: Storage) -> None:
+    """There is nothing to go on from: the folder is that of a new run."""
+    events = [name for name in storage.names() if name.startswith(EVENTS)]
+    _delete(storage, RESULT_FILE, PROGRESS_FILE, CHECKPOINTS_FILE, *events)
+
+
+def _delete(storage: Storage, *names: str) -> None:
+    staged = LocalFolder(storage.local_path)
+    for name in names:
+        storage.delete(name)
+        staged.delete(name)

@@ -1,0 +1,5 @@
+"""The one `Predictor`."""
+
+from skate.predict import Predictor
+
+__all__ = ["Predictor"]

@@ -1,0 +1,47 @@
+"""Of `ray.exceptions`: errors of machinery that only Ray has, for those who catch them."""
+
+# ruff: noqa: N818 - the names are Ray's
+
+from __future__ import annotations
+
+from skate.exceptions import ObjectLostError, SkateError, SkateSystemError
+
+
+class AuthenticationError(SkateError):
+    """A cluster does not know the token."""
+
+
+class CrossLanguageError(SkateError):
+    """Raised by Java or C++."""
+
+
+class LocalRayletDiedError(SkateError):
+    """The daemon of a node has died."""
+
+
+class RpcError(SkateError):
+    """A message did not arrive."""
+
+
+class OufOfBandObjectRefSerializationException(SkateError):
+    """References may be pickled by anyone here."""
+
+
+class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
+    """An object went before its last reference."""
+
+
+class RayChannelError(SkateSystemError):
+    """A channel of a compiled graph is broken."""
+
+
+class RayChannelTimeoutError(RayChannelError, TimeoutError):
+    """A channel of a compiled graph is slow."""
+
+
+class RayCgraphCapacityExceeded(SkateSystemError):
+    """A compiled graph has too much to do."""
+
+
+class RayDirectTransportError(SkateSystemError):
+    """GPUs could not talk to each other."""

@@ -1,0 +1,39 @@
+"""The inside of Ray: `ray._private`, `ray._common`, `ray.core` and the like, as far as unknown.
+
+Programs, and above all tests, import more of it than they use. So each name can be imported, and
+whoever uses one is told that skate does not have it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+
+class Absent:
+    """A name of Ray's own machinery."""
+
+    def __init__(self, name: str) -> None:
+        self.__dict__["_name"] = name
+
+    def __getattr__(self, name: str) -> Absent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(f"{self._name}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(
+            f"{self._name} is the inside of Ray, which skate does not have: if the program needs "
+            "it, run it on Ray itself"
+        )
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> NoReturn:
+        self()
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, which skate does not have>"
+
+
+def __getattr__(name: str) -> Absent:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return Absent(name)

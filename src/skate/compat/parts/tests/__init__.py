@@ -1,0 +1,1 @@
+"""`ray.tests`: the helpers that Ray's own tests, and those of its users, import from there."""

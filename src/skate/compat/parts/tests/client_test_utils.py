@@ -1,0 +1,12 @@
+"""`ray.tests.client_test_utils`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.compat.parts.test_utils import SignalActor
+
+
+def create_remote_signal_actor(ray: Any) -> Any:
+    """The class of the actor that lets others wait."""
+    return SignalActor

@@ -1,0 +1,147 @@
+"""`ray.tests.conftest`: fixtures that start and end a session, under the names they have there.
+
+from ray.tests.conftest import *
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import skate
+from skate.compat.parts.cluster_utils import Cluster
+
+_pytest: Any = import_module("pytest")  # who imports this runs under it
+_Function = TypeVar("_Function")
+
+_DEFAULTS = {"num_cpus": 1, "namespace": "default_test_namespace"}
+
+
+def _fixture(**settings: Any) -> Callable[[_Function], _Function]:
+    made: Callable[[_Function], _Function] = _pytest.fixture(**settings)
+    return made
+
+
+@contextmanager
+def _ray_start(**arguments: Any) -> Iterator[Any]:
+    try:
+        yield skate.init(**{**_DEFAULTS, **arguments})
+    finally:
+        skate.shutdown()
+
+
+def _session(scope: str = "function", **arguments: Any) -> Callable[..., Any]:
+    """A fixture that starts a session; its parameter, if any, are further arguments of init."""
+
+    def started(request: Any) -> Iterator[Any]:
+        with _ray_start(**{**arguments, **getattr(request, "param", {})}) as context:
+            yield context
+
+    return _fixture(scope=scope)(started)
+
+
+ray_start_no_cpu = _session(num_cpus=0)
+ray_start_regular = _session()
+ray_start_2_cpus = _session(num_cpus=2)
+ray_start_4_cpus = _session(num_cpus=4)
+ray_start_10_cpus = _session(num_cpus=10)
+ray_start_regular_shared = _session("module")
+ray_start_regular_shared_2_cpus = _session("module", num_cpus=2)
+ray_start_10_cpus_shared = _session("module", num_cpus=10)
+ray_start_regular_with_external_redis = _session()
+class_ray_instance = _session("class", num_cpus=None)
+
+
+@_fixture(scope="module", params=[{"local_mode": True}, {"local_mode": False}])
+def ray_start_shared_local_modes(request: Any) -> Iterator[Any]:
+    with _ray_start(**request.param) as context:
+        yield context
+
+
+@_fixture()
+def ray_start_object_store_memory(request: Any) -> Iterator[int]:
+    with _ray_start(object_store_memory=request.param):
+        yield request.param
+
+
+@_fixture()
+def ray_start_with_env_vars(request: Any, monkeypatch: Any) -> Iterator[Any]:
+    arguments = dict(getattr(request, "param", {}))
+    for name, value in arguments.pop("env_vars", {}).items():
+        monkeypatch.setenv(name, value)
+    with _ray_start(**arguments) as context:
+        yield context
+
+
+@_fixture()
+def shutdown_only() -> Iterator[None]:
+    yield None
+    skate.shutdown()
+
+
+@_fixture()
+def maybe_external_redis() -> None:
+    """There is none."""
+
+
+@_fixture()
+def propagate_logs() -> Iterator[None]:
+    """Log records reach those who listen at the root, as pytest does."""
+    loggers = [logging.getLogger(name) for name in ("skate", "skate.data")]
+    before = [logger.propagate for logger in loggers]
+    for logger in loggers:
+        logger.propagate = True
+    yield
+    for logger, propagate in zip(loggers, before, strict=True):
+        logger.propagate = propagate
+
+
+# -- clusters -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _ray_start_cluster(
+    num_nodes: int = 0, do_init: bool | None = None, **arguments: Any
+) -> Iterator[Cluster]:
+    namespace = arguments.pop("namespace", _DEFAULTS["namespace"])
+    cluster = Cluster()
+    try:
+        for _ in range(num_nodes):
+            cluster.add_node(**arguments)
+        if do_init or (do_init is None and num_nodes):
+            cluster.connect(namespace)
+        yield cluster
+    finally:
+        skate.shutdown()
+        cluster.shutdown()
+
+
+def _cluster(**arguments: Any) -> Callable[..., Any]:
+    def started(request: Any) -> Iterator[Cluster]:
+        with _ray_start_cluster(**{**arguments, **getattr(request, "param", {})}) as cluster:
+            yield cluster
+
+    return _fixture()(started)
+
+
+ray_start_cluster = _cluster()
+ray_start_cluster_enabled = _cluster()
+ray_start_cluster_init = _cluster(do_init=True)
+ray_start_cluster_head = _cluster(do_init=True, num_nodes=1)
+ray_start_cluster_2_nodes = _cluster(do_init=True, num_nodes=2)
+
+
+@_fixture()
+def tmp_working_dir(tmp_path: Path) -> str:
+    """A folder with a file, a module and a package."""
+    (tmp_path / "hello").write_text("world")
+    (tmp_path / "file_module.py").write_text("def hello():\n    return 'hello'\n")
+    package = tmp_path / "test_module"
+    package.mkdir()
+    (package / "test.py").write_text("def one():\n    return 1\n")
+    (package / "__init__.py").write_text("from test_module.test import one\n")
+    return str(tmp_path)

@@ -1,0 +1,53 @@
+"""`ray._private.utils` and `ray._common.utils`: what programs and tests use of them."""
+
+from __future__ import annotations
+
+import binascii
+import os
+import tempfile
+
+import skate
+
+
+def reset_ray_address() -> None:
+    """No address of an earlier session is kept."""
+
+
+def get_ray_temp_dir() -> str:
+    """The folder for what is to be gone one day."""
+    return tempfile.gettempdir()
+
+
+def get_user_temp_dir() -> str:
+    return tempfile.gettempdir()
+
+
+def decode(text: str | bytes, allow_none: bool = False, encode_type: str = "utf-8") -> str:
+    if text is None and allow_none:
+        return ""
+    return text.decode(encode_type) if isinstance(text, bytes) else text
+
+
+def binary_to_hex(identifier: bytes) -> str:
+    return binascii.hexlify(identifier).decode()
+
+
+def hex_to_binary(identifier: str) -> bytes:
+    return binascii.unhexlify(identifier)
+
+
+def get_num_cpus() -> int:
+    return os.cpu_count() or 1
+
+
+def get_system_memory() -> int:
+    """Bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def is_in_test() -> bool:
+    return "PYTEST_CURRENT_TEST" in os.environ
+
+
+def get_ray_doc_version() -> str:
+    return skate.__version__

@@ -1,0 +1,122 @@
+"""Actors that have not been started, and calls of their methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._actor import ActorClass, ActorMethod
+from skate.dag.constants import PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
+from skate.dag.dag_node import DAGNode
+from skate.dag.input_node import InputNode
+
+
+class ClassNode(DAGNode):
+    """`Class.bind(...)`: an actor, started anew by each execution; its methods can be bound."""
+
+    def __init__(self, cls: ActorClass, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._body = cls
+        self._last_call: ClassMethodNode | None = None
+        super().__init__(args, kwargs, cls._given, {})
+        if any(isinstance(node, InputNode) for node in self._in_order()):
+            raise ValueError(
+                f"{self!r} takes the graph's input as an argument of its constructor: give the "
+                "input to one of its methods"
+            )
+
+    def _run(self, given: Any) -> Any:
+        return self._body.remote(*self._bound_args, **self._bound_kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        methods = self.__dict__["_body"]._spec.meta.methods if "_body" in self.__dict__ else ()
+        if name in methods:
+            return _Unbound(self, name, {})
+        if name == "bind":
+            raise AttributeError(
+                f"{self!r} is bound already: bind one of its methods, as in node.method.bind()"
+            )
+        raise AttributeError(f"{self._title()!r} has no attribute {name!r}")
+
+    def _title(self) -> str:
+        return str(self._body.__name__)
+
+
+class _Unbound:
+    """A method of an actor that has not been started."""
+
+    def __init__(self, actor: ClassNode, name: str, options: dict[str, Any]) -> None:
+        self._actor, self._name, self._options = actor, name, options
+
+    def bind(self, *args: Any, **kwargs: Any) -> ClassMethodNode:
+        """A call, after those that have been bound before."""
+        earlier = {
+            PARENT_CLASS_NODE_KEY: self._actor,
+            PREV_CLASS_METHOD_CALL_KEY: self._actor._last_call,
+        }
+        node = ClassMethodNode(self._name, args, kwargs, self._options, earlier)
+        self._actor._last_call = node
+        return node
+
+    def options(self, **options: Any) -> _Unbound:
+        """The same method with some options."""
+        return _Unbound(self._actor, self._name, {**self._options, **options})
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "remote":
+            raise AttributeError(
+                f"{self._name} has no remote(), as its actor has not been started: write .bind()"
+            )
+        raise AttributeError(f"a method of a node has bind() and options(), and no {name!r}")
+
+
+class ClassMethodNode(DAGNode):
+    """`node.method.bind(...)`, or `handle.method.bind(...)` for an actor that exists."""
+
+    def __init__(
+        self,
+        method_name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: dict[str, Any],
+        other_args_to_resolve: dict[str, Any],
+    ) -> None:
+        self._method_name = method_name
+        super().__init__(args, kwargs, options, other_args_to_resolve)
+
+    def get_method_name(self) -> str:
+        return self._method_name
+
+    def _run(self, given: Any) -> Any:
+        parent = self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        if isinstance(parent, ActorMethod):
+            method = parent
+        else:
+            method = getattr(parent, self._method_name).options(**self._bound_options)
+        return method.remote(*self._bound_args, **self._bound_kwargs)
+
+    def _title(self) -> str:
+        parent = self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        owner = parent._class_name if isinstance(parent, ActorMethod) else parent
+        return f"{owner!s}.{self._method_name}"
+
+
+class ClassMethodOutputNode(DAGNode):
+    """One of the values of a method with several."""
+
+    def __init__(self, call: ClassMethodNode, index: int) -> None:
+        super().__init__((call, index), {}, {}, {})
+
+    def _run(self, given: Any) -> Any:
+        values, index = self._bound_args
+        return values[index]
+
+
+def bound_method(
+    method: ActorMethod, args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]
+) -> ClassMethodNode | tuple[ClassMethodOutputNode, ...]:
+    """The node for a call of an actor that exists; a node per value if it has several."""
+    parent = {PARENT_CLASS_NODE_KEY: method, PREV_CLASS_METHOD_CALL_KEY: None}
+    node = ClassMethodNode(method._name, args, kwargs, options, parent)
+    count = options.get("num_returns")
+    if not isinstance(count, int) or count < 2:
+        return node
+    return tuple(ClassMethodOutputNode(node, index) for index in range(count))

@@ -1,0 +1,179 @@
+"""What all nodes share: arguments, the way through the graph, and its execution."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from skate.dag._nested import Nested, nested_in, replaced
+
+if TYPE_CHECKING:
+    from skate.dag.compiled_dag_node import CompiledDAG
+
+T = TypeVar("T")
+
+_TRANSPORTS = ("auto", "shm")  # with the others, GPUs talk to each other
+_DEVICES = ("default", "cpu")
+
+
+class GraphError(ValueError, AssertionError):
+    """A graph that cannot be run. (An AssertionError as well, which Ray raises here.)"""
+
+
+class DAGNode(Nested):
+    """A call that has not been made: what is called, and its arguments, nodes among them."""
+
+    def __init__(
+        self,
+        args: Iterable[Any],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
+        other_args_to_resolve: Mapping[str, Any],
+    ) -> None:
+        self._bound_args = tuple(args)
+        self._bound_kwargs = dict(kwargs)
+        self._bound_options = dict(options)
+        self._bound_other_args_to_resolve = dict(other_args_to_resolve)
+        self._stable_uuid = uuid.uuid4().hex
+        self._children: list[DAGNode] = nested_in(
+            [self._bound_args, self._bound_kwargs, self._bound_other_args_to_resolve]
+        )
+
+    # -- what it holds -------------------------------------------------------------------------
+
+    def get_args(self) -> tuple[Any, ...]:
+        return self._bound_args
+
+    def get_kwargs(self) -> dict[str, Any]:
+        return dict(self._bound_kwargs)
+
+    def get_options(self) -> dict[str, Any]:
+        """Those that were given, under the names they were given by."""
+        return dict(self._bound_options)
+
+    def get_other_args_to_resolve(self) -> dict[str, Any]:
+        """What the node depends on besides its arguments."""
+        return dict(self._bound_other_args_to_resolve)
+
+    def get_stable_uuid(self) -> str:
+        """The same for a node and for its copies with other arguments."""
+        return self._stable_uuid
+
+    # -- running it ----------------------------------------------------------------------------
+
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
+        """Run everything this node depends on, and the node; returns its reference at once.
+
+        The arguments are the graph's input: a single one is what the InputNode stands for; of
+        several, each is reached by its position or name, as in `node[0]` or `node.name`.
+        """
+        from skate.dag.input_node import InputNode, given_input
+
+        inputs = [node for node in self._in_order() if isinstance(node, InputNode)]
+        if len(inputs) > 1:
+            raise GraphError(
+                f"a graph has one input, and this one has {len(inputs)}: use the same "
+                "`with InputNode() as ...` for all of its nodes"
+            )
+        given = given_input(args, kwargs)
+        return self.apply_recursive(lambda node: node._run(given))
+
+    def experimental_compile(
+        self,
+        _submit_timeout: float | None = None,
+        _buffer_size_bytes: int | None = None,
+        enable_asyncio: bool = False,
+        _max_inflight_executions: int | None = None,
+        _max_buffered_results: int | None = None,
+        _overlap_gpu_communication: bool | None = None,
+        _default_communicator: Any = "create",
+    ) -> CompiledDAG:
+        """The graph in the form that Ray runs on channels of its own.
+
+        Here it runs as any other, so the parameters about those channels change nothing.
+        """
+        from skate.dag.compiled_dag_node import CompiledDAG
+
+        return CompiledDAG(self)
+
+    def with_tensor_transport(self, transport: str = "auto", device: str = "default") -> DAGNode:
+        """How tensors travel from this node. Here always through shared memory."""
+        if transport not in _TRANSPORTS or device not in _DEVICES:
+            raise ValueError(
+                f"tensors travel through shared memory here: transport takes one of {_TRANSPORTS} "
+                f"and device one of {_DEVICES}; got {transport!r} and {device!r}"
+            )
+        return self
+
+    def _run(self, given: Any) -> Any:
+        """Make the call; all nodes among the arguments have been replaced by their results."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be executed")
+
+    # -- the way through the graph ---------------------------------------------------------------
+
+    def apply_recursive(self, function: Callable[[Any], T]) -> T:
+        """Call a function once per node, those first that others depend on.
+
+        It receives each node with the results for its children in their places.
+        """
+        results: dict[DAGNode, T] = {}
+        for node in self._in_order():
+            results[node] = function(node._apply_and_replace_all_child_nodes(results.__getitem__))
+        return results[self]
+
+    def _in_order(self) -> list[DAGNode]:
+        """All nodes, children before those who need them. (Long chains are no recursion.)"""
+        done: dict[DAGNode, None] = {}
+        stack: list[DAGNode] = [self]
+        while stack:
+            waiting = [child for child in stack[-1]._children if child not in done]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                done[stack.pop()] = None
+        return [*done]
+
+    def _get_toplevel_child_nodes(self) -> list[DAGNode]:
+        """The nodes that are arguments themselves, not somewhere inside of one."""
+        values = (*self._bound_args, *self._bound_kwargs.values())
+        top = [*values, *self._bound_other_args_to_resolve.values()]
+        return [*dict.fromkeys(value for value in top if isinstance(value, DAGNode))]
+
+    def _get_all_child_nodes(self) -> list[DAGNode]:
+        return [*self._children]
+
+    def _apply_and_replace_all_child_nodes(self, replace: Callable[[Any], Any]) -> DAGNode:
+        """This node with something else in the place of its children."""
+        clone = object.__new__(type(self))
+        clone.__dict__.update(self.__dict__)
+        if self._children:
+            clone._bound_args = tuple(replaced(value, replace) for value in self._bound_args)
+            clone._bound_kwargs = _each(self._bound_kwargs, replace)
+            clone._bound_other_args_to_resolve = _each(self._bound_other_args_to_resolve, replace)
+            new = [clone._bound_args, clone._bound_kwargs, clone._bound_other_args_to_resolve]
+            clone._children = nested_in(new)
+        return clone
+
+    def __reduce__(self) -> Any:
+        raise ValueError(
+            f"{type(self).__name__} cannot be sent elsewhere: execute() it and send the reference"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "remote":
+            hint = "a node has no remote(): it runs with execute(), after all that it depends on"
+            raise AttributeError(hint)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        shown = [*map(repr, self._bound_args)]
+        shown += [f"{name}={value!r}" for name, value in self._bound_kwargs.items()]
+        return f"{self._title()}({', '.join(shown)})"
+
+    def _title(self) -> str:
+        return type(self).__name__
+
+
+def _each(values: dict[str, Any], replace: Callable[[Any], Any]) -> dict[str, Any]:
+    return {name: replaced(value, replace) for name, value in values.items()}

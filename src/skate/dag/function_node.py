@@ -1,0 +1,24 @@
+"""A task that has not been started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._remote import RemoteFunction
+from skate.dag.dag_node import DAGNode
+
+
+class FunctionNode(DAGNode):
+    """`function.bind(...)`."""
+
+    def __init__(
+        self, function: RemoteFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._body = function
+        super().__init__(args, kwargs, function._given, {})
+
+    def _run(self, given: Any) -> Any:
+        return self._body.remote(*self._bound_args, **self._bound_kwargs)
+
+    def _title(self) -> str:
+        return self._body.__name__

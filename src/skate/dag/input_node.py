@@ -1,0 +1,89 @@
+"""What `execute` is given, as nodes of the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.dag.dag_node import DAGNode, GraphError
+
+
+class InputNode(DAGNode):
+    """Stands for the input of a graph: `with InputNode() as x: dag = f.bind(x, x[0], x.name)`."""
+
+    def __init__(self, *args: Any, input_type: Any = None, **kwargs: Any) -> None:
+        """`input_type` is for readers: it says what the graph expects."""
+        if args or kwargs:
+            raise ValueError(
+                f"InputNode() takes no input, that is for execute(); got {args!r}, {kwargs!r}"
+            )
+        self.input_type = input_type
+        self._entered = False
+        self._parts: dict[tuple[str, int | str], InputAttributeNode] = {}
+        super().__init__((), {}, {}, {})
+
+    def __enter__(self) -> InputNode:
+        self._entered = True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """The nodes that were built inside go on to use it."""
+
+    def __getitem__(self, key: int | str) -> InputAttributeNode:
+        if not isinstance(key, (int, str)):
+            raise GraphError(
+                f"a part of the input has a position or a name, an int or a str; got {key!r}"
+            )
+        return self._part("item", key)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # of Python's own protocols
+            raise AttributeError(f"InputNode has no attribute {name!r}")
+        return self._part("attribute", name)
+
+    def _part(self, kind: str, key: int | str) -> InputAttributeNode:
+        if (kind, key) not in self._parts:
+            self._parts[kind, key] = InputAttributeNode(self, key, kind)
+        return self._parts[kind, key]
+
+    def _run(self, given: Any) -> Any:
+        if not self._entered:
+            raise GraphError(
+                "an InputNode stands for the input of the graph that is built in its block: "
+                "with InputNode() as x: ..."
+            )
+        return given
+
+
+class InputAttributeNode(DAGNode):
+    """A part of the input: `x[0]`, `x["name"]` or `x.name`."""
+
+    def __init__(self, whole: InputNode, key: int | str, kind: str) -> None:
+        self._key, self._kind = key, kind
+        super().__init__((), {}, {}, {"dag_input_node": whole})
+
+    @property
+    def key(self) -> int | str:
+        return self._key
+
+    def _run(self, given: Any) -> Any:
+        if self._kind == "attribute" and not isinstance(given, DAGInputData):
+            return getattr(given, str(self._key))
+        return given[self._key]
+
+    def _title(self) -> str:
+        return f"Input[{self._key!r}]"
+
+
+class DAGInputData:
+    """Several arguments of `execute`, by position and by name."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._args, self._kwargs = args, kwargs
+
+    def __getitem__(self, key: int | str) -> Any:
+        return self._args[key] if isinstance(key, int) else self._kwargs[key]
+
+
+def given_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the InputNode of a graph stands for in one execution."""
+    return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)

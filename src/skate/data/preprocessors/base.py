@@ -1,0 +1,85 @@
+"""What the preprocessors of this package share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate._imports import try_import
+from skate.data._blocks import Block, block_of_batch, check_columns, numpy_of
+from skate.data.preprocessor import Preprocessor
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+
+class Builtin(Preprocessor):
+    """Gives batches in the form they came in."""
+
+    def _returned(self, result: Any, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            return numpy_of(block_of_batch(result))
+        return block_of_batch(result) if isinstance(data, pa.Table) else result
+
+
+class ColumnPreprocessor(Builtin):
+    """Works on columns one by one: override `_column(name, series)`."""
+
+    def __init__(
+        self, columns: Sequence[str], output_columns: Sequence[str] | None = None
+    ) -> None:
+        self.columns = [columns] if isinstance(columns, str) else list(columns)
+        if not self.columns:
+            raise ValueError(f"{type(self).__name__} needs at least one column")
+        self.output_columns = outputs_of(self.columns, output_columns)
+
+    def _column(self, name: str, values: Any) -> Any:
+        """The new values of a column, from a pandas series."""
+        raise TypeError(f"{type(self).__name__} must override _column")
+
+    def _transform_pandas(self, df: Any) -> Any:
+        check_columns(self.columns, list(df.columns))
+        new = {
+            output: self._column(name, df[name])
+            for name, output in zip(self.columns, self.output_columns, strict=True)
+        }
+        return df.assign(**new)
+
+
+def outputs_of(columns: Sequence[str], output_columns: Sequence[str] | None) -> list[str]:
+    """The names of the results: one per column, and those of the columns if none are given."""
+    if output_columns and len(output_columns) != len(columns):
+        raise ValueError(
+            f"{len(columns)} columns need as many output_columns; got {len(output_columns)}"
+        )
+    return list(output_columns or columns)
+
+
+def numbers_of(values: Any) -> Any:
+    """A series of numbers; a column without any value has no type of its own."""
+    if values.dtype != object:
+        return values
+    return try_import("pandas", "data").to_numeric(values).astype(float)
+
+
+def floats_of(values: Any) -> Any:
+    """A series or frame as an array of floats, in which what is missing is NaN."""
+    return values.to_numpy(dtype=float, na_value=float("nan"))
+
+
+def known_values(ds: Dataset, columns: Sequence[str]) -> Dataset:
+    """These columns of the dataset, to learn from: NaN is a missing value as None is."""
+    return ds.select_columns(list(columns))._mapped(_nans_as_nulls, "NaNAsNull")
+
+
+def _nans_as_nulls(blocks: Iterator[Block]) -> Iterator[Block]:
+    for block in blocks:
+        for number, field in enumerate(block.schema):
+            if field.type in (pa.float32(), pa.float64()):
+                column = block.column(number)
+                filled = pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column)
+                block = block.set_column(number, field, filled)
+        yield block

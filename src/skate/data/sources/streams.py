@@ -1,0 +1,23 @@
+"""Files that a Datasource of the user's reads as streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from skate.data._blocks import Block, block_of_batch
+from skate.data.sources.files import FileSource
+
+
+@dataclass(frozen=True)
+class StreamSource(FileSource):
+    """`datasource._read_stream(file, path)` gives the batches of a file."""
+
+    datasource: Any = None
+    name = "Streams"
+    runs_python = True
+
+    def read_file(self, path: str) -> Iterator[Block]:
+        with self.open(path) as stream:
+            yield from map(block_of_batch, self.datasource._read_stream(stream, path))

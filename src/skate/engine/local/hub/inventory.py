@@ -1,0 +1,161 @@
+"""What there is, row by row, with the keys of Ray's state API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate import _serialization
+from skate.engine.local.hub import actors
+from skate.engine.local.hub.resources import from_units
+from skate.engine.local.objects import FAILED, STORED, Entry
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.work import Task
+    from skate.engine.local.hub.workers import Worker
+
+Row = dict[str, Any]
+
+_ACTOR_STATES = {actors.PENDING: "PENDING_CREATION", actors.STARTING: "PENDING_CREATION"}
+
+
+def rows(engine: LocalEngine, kind: str) -> list[Row]:
+    """All rows of a kind: "actors", "tasks", "objects" or "workers"."""
+    make: dict[str, Callable[[LocalEngine], list[Row]]] = {
+        "actors": _actors,
+        "tasks": _tasks,
+        "objects": _objects,
+        "workers": _workers,
+    }
+    return make[kind](engine)
+
+
+# -- actors -------------------------------------------------------------------------------------
+
+
+def _actors(engine: LocalEngine) -> list[Row]:
+    ended = [{**row, "death_cause": _cause(error)} for row, error in engine.hub.ended]
+    return [*ended, *(actor_row(engine, actor) for actor in engine.hub.actors.values())]
+
+
+def actor_row(engine: LocalEngine, actor: Actor) -> Row:
+    worker = actor.worker
+    state = _ACTOR_STATES.get(actor.state, actor.state)
+    return {
+        "actor_id": _hex(actor.id, 16),
+        "class_name": actor.class_name,
+        "state": "DEPENDENCIES_UNREADY" if actor.creation.missing else state,
+        "job_id": engine.job_id,
+        "name": actor.name or "",
+        "node_id": engine.node_id if worker is not None else None,
+        "pid": worker.pid if worker is not None else 0,
+        "ray_namespace": actor.key[0],
+        "required_resources": _demand(actor.creation),
+        "death_cause": None,
+        "is_detached": actor.options.detached,
+        "num_restarts": actor.restarts,
+    }
+
+
+def _cause(error: bytes) -> Row:
+    return {"actor_died_error_context": {"error_message": str(_serialization.loads(error))}}
+
+
+# -- tasks --------------------------------------------------------------------------------------
+
+
+def _tasks(engine: LocalEngine) -> list[Row]:
+    """Those that have not ended. (Calls from one worker to another are known to these alone.)"""
+    found = (entry.task for entry in [*engine.entries.values()] if entry.kind is None)
+    return [_task_row(engine, task) for task in dict.fromkeys(found) if task is not None]
+
+
+def _task_row(engine: LocalEngine, task: Task) -> Row:
+    worker = task.worker
+    return {
+        "task_id": _hex(task.id, 24),
+        "attempt_number": task.attempt,
+        "name": task.name,
+        "state": _task_state(task),
+        "job_id": engine.job_id,
+        "actor_id": _hex(task.actor.id, 16) if task.actor is not None else None,
+        "type": _task_type(task),
+        "func_or_class_name": task.method or (task.function.name if task.function else ""),
+        "parent_task_id": _hex(task.parent, 24),
+        "node_id": engine.node_id if worker is not None else None,
+        "worker_id": _worker_id(worker.number) if worker is not None else None,
+        "worker_pid": worker.pid if worker is not None else None,
+        "error_type": None,
+        "required_resources": _demand(task),
+    }
+
+
+def _task_type(task: Task) -> str:
+    if task.method:
+        return "ACTOR_TASK"
+    return "ACTOR_CREATION_TASK" if task.actor is not None else "NORMAL_TASK"
+
+
+def _task_state(task: Task) -> str:
+    if task.missing:
+        return "PENDING_ARGS_AVAIL"
+    if task.worker is None:
+        return "PENDING_NODE_ASSIGNMENT"
+    first = next(iter(task.worker.in_flight), None)
+    concurrent = task.actor is not None and task.actor.concurrent
+    return "RUNNING" if concurrent or first == task.id else "SUBMITTED_TO_WORKER"
+
+
+def _demand(task: Task) -> dict[str, float]:
+    return from_units(task.plan.shape.demand) if task.plan.shape is not None else {}
+
+
+# -- objects and processes ------------------------------------------------------------------------
+
+
+def _objects(engine: LocalEngine) -> list[Row]:
+    return [_object_row(entry) for entry in [*engine.entries.values()]]
+
+
+def _object_row(entry: Entry) -> Row:
+    status = "FINISHED" if entry.kind != FAILED else "FAILED"
+    if entry.kind is None:
+        status = _task_state(entry.task) if entry.task is not None else "NIL"
+    return {
+        "object_id": f"{entry.id:056x}",
+        "object_size": _size(entry),
+        "task_status": status,
+        "reference_count": entry.count,
+    }
+
+
+def _size(entry: Entry) -> int:
+    if entry.kind == STORED:
+        return int(entry.data[1])
+    return len(entry.data) if isinstance(entry.data, (bytes, bytearray, memoryview)) else 0
+
+
+def _workers(engine: LocalEngine) -> list[Row]:
+    return [_worker_row(engine, worker) for worker in engine.processes.workers.values()]
+
+
+def _worker_row(engine: LocalEngine, worker: Worker) -> Row:
+    return {
+        "worker_id": _worker_id(worker.number),
+        "is_alive": True,
+        "worker_type": "WORKER",
+        "exit_type": None,
+        "node_id": engine.node_id,
+        "ip": "127.0.0.1",
+        "pid": worker.pid,
+    }
+
+
+def _worker_id(number: int) -> str:
+    return _hex(number, 28)
+
+
+def _hex(id: int, size: int) -> str:
+    return id.to_bytes(size, "big").hex()

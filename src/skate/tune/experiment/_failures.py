@@ -1,0 +1,82 @@
+"""What went wrong in a trial, and whether it is tried again."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import cloudpickle
+
+from skate.tune.error import TuneError, TuneTrialError
+from skate.tune.experiment._places import Places
+from skate.tune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE
+
+
+class Failures(Places):
+    """The part of a trial that keeps its errors, in memory and in files."""
+
+    status: str
+    max_failures: int
+    num_failures: int
+    num_failures_after_restore: int
+    error: BaseException | None
+
+    def handle_error(self, exc: BaseException) -> None:
+        """Note that it failed, and write down why."""
+        self.error = exc
+        self.num_failures += 1
+        self.num_failures_after_restore += 1
+        folder = self.local_path
+        with open(os.path.join(folder, EXPR_ERROR_FILE), "a") as file:
+            stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+            file.write(f"Failure # {self.num_failures} (occurred at {stamp})\n{_text(exc)}\n")
+        with open(os.path.join(folder, EXPR_ERROR_PICKLE_FILE), "wb") as binary:
+            binary.write(_pickled(exc))
+
+    def should_recover(self) -> bool:
+        """Whether it may be tried again."""
+        return self.max_failures < 0 or self.num_failures_after_restore <= self.max_failures
+
+    @property
+    def error_file(self) -> str | None:
+        """Where its errors are written; None if there were none."""
+        return f"{self.path}/{EXPR_ERROR_FILE}" if self.num_failures else None
+
+    @property
+    def pickled_error_file(self) -> str | None:
+        """Where its last error is written; None if there was none."""
+        return f"{self.path}/{EXPR_ERROR_PICKLE_FILE}" if self.num_failures else None
+
+    def get_pickled_error(self) -> BaseException | None:
+        """Its last error."""
+        if self.error is not None:
+            return self.error
+        if not self.num_failures or not self.storage.exists(EXPR_ERROR_PICKLE_FILE):
+            return None
+        try:
+            found: BaseException = cloudpickle.loads(self.storage.read(EXPR_ERROR_PICKLE_FILE))
+        except Exception as problem:
+            return TuneTrialError(f"the error of {self} cannot be read: {problem!r}")
+        return found
+
+    def get_error(self) -> BaseException | None:
+        """Its last error, or the text of it."""
+        error = self.get_pickled_error()
+        if error is None and self.status == "ERROR":
+            return TuneError(f"trial {self} failed")
+        return error
+
+
+def _text(error: BaseException) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def _pickled(error: BaseException) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(error)
+        cloudpickle.loads(data)
+    except Exception:
+        data = cloudpickle.dumps(TuneTrialError(_text(error)))
+    return data

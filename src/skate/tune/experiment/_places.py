@@ -1,0 +1,155 @@
+"""A trial's name, and where its files are."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from skate._run.storage import Storage
+
+_LONGEST_NAME = 130
+
+
+class Places:
+    """The part of a trial that knows its names and folders."""
+
+    trainable_name: str
+    trial_id: str
+    config: dict[str, Any]
+    experiment_tag: str
+    location: str
+
+    def _place(self, storage: Storage | None, name_creator: Any, dirname_creator: Any) -> None:
+        """To be called when the trial knows what it is: creators of names look at it."""
+        self.custom_trial_name = _checked_name(name_creator, self)
+        self.custom_dirname = _checked_dirname(dirname_creator, self)
+        self._experiment_storage = storage
+        self._dirname: str | None = None
+        self._storage: Storage | None = None
+        self._local_path: str | None = None
+
+    def __str__(self) -> str:
+        return self.custom_trial_name or f"{self._kind()}_{self.trial_id}".replace("/", "_")
+
+    def _kind(self) -> str:
+        """Reinforcement learning names the environment too."""
+        env = self.config.get("env")
+        if env is None:
+            return self.trainable_name
+        return f"{self.trainable_name}_{env.__name__ if isinstance(env, type) else env}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @property
+    def dirname(self) -> str:
+        """The name of the trial's folder in that of the experiment."""
+        if self._dirname is None:
+            self._dirname = self.custom_dirname or self._generated_dirname()
+        return self._dirname
+
+    def _generated_dirname(self) -> str:
+        name = f"{self}_{self.experiment_tag}"[:_LONGEST_NAME].replace("/", "_")
+        return f"{name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
+
+    @property
+    def experiment_storage(self) -> Storage:
+        """The experiment's folder."""
+        if self._experiment_storage is None:
+            self._experiment_storage = Storage()
+        return self._experiment_storage
+
+    @property
+    def storage(self) -> Storage:
+        """The trial's folder."""
+        if self._storage is None:
+            self._storage = self.experiment_storage.sub(self.dirname)
+        return self._storage
+
+    def set_storage(self, new_storage: Storage) -> None:
+        """Move to the folder of another experiment."""
+        self._experiment_storage = new_storage
+        self._storage = None
+        self._local_path = None
+
+    @property
+    def local_path(self) -> str:
+        """Where loggers write."""
+        if self._local_path is None:
+            self._local_path = self.storage.local_path
+        return self._local_path
+
+    def close_storage(self) -> None:
+        """Nothing more will be written for now."""
+        self.storage.close()
+        self._local_path = None
+
+    @property
+    def path(self) -> str:
+        """The trial's folder, on the storage's file system."""
+        return self.storage.path
+
+    @property
+    def logdir(self) -> str:
+        """An older name of `local_path`."""
+        return self.local_path
+
+    @property
+    def local_experiment_path(self) -> str:
+        """Where the experiment's files are written."""
+        return self.experiment_storage.local_path
+
+    @property
+    def remote_experiment_path(self) -> str:
+        """The experiment's folder, on the storage's file system."""
+        return self.experiment_storage.path
+
+    @property
+    def local_dir(self) -> str:
+        """An older name of `local_experiment_path`."""
+        return self.local_experiment_path
+
+    @property
+    def experiment_dir_name(self) -> str:
+        """The name of the experiment's folder."""
+        return self.experiment_storage.name
+
+    def init_local_path(self) -> None:
+        """Make the folder."""
+        os.makedirs(self.local_path, exist_ok=True)
+
+    def init_logdir(self) -> None:
+        """An older name of `init_local_path`."""
+        self.init_local_path()
+
+    @property
+    def node_ip(self) -> str:
+        """Where it runs."""
+        return "127.0.0.1" if self.location else ""
+
+    def get_ray_actor_ip(self) -> str | None:
+        """Where it runs."""
+        return self.node_ip or None
+
+    def set_location(self, location: Any) -> None:
+        """Note where it runs, as "pid=123"."""
+        self.location = str(location)
+
+
+def _checked_name(creator: Any, trial: Places) -> str | None:
+    if creator is None:
+        return None
+    name = creator(trial)
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"trial_name_creator must return a name; got {name!r}")
+    return name
+
+
+def _checked_dirname(creator: Any, trial: Places) -> str | None:
+    if creator is None:
+        return None
+    name = creator(trial)
+    if not isinstance(name, str) or not name or os.path.sep in name:
+        raise ValueError(f"trial_dirname_creator must return a folder's name; got {name!r}")
+    return name

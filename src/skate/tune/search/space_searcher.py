@@ -1,0 +1,67 @@
+"""What searchers share that work on a space: where it comes from, and when they begin."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from skate.tune.result import DEFAULT_METRIC
+from skate.tune.search.searcher import (
+    UNDEFINED_METRIC_MODE,
+    UNDEFINED_SEARCH_SPACE,
+    Searcher,
+)
+from skate.tune.search.variant_generator import has_unresolved_values
+
+
+class SpaceSearcher(Searcher):
+    """Has a space of its own, or takes that of the tuner, which `_translated` puts into the words
+    of the package that does the work. `_setup` is called once, when space and mode are known."""
+
+    _space: Any = None
+    _is_set_up = False
+
+    def _begin(self, space: Any) -> None:
+        """To be called at the end of `__init__`, with the space that was given there, if any."""
+        has_domains = isinstance(space, Mapping) and has_unresolved_values(space)
+        self._space = self._translated(space) if has_domains else space or None
+        if self._mode:
+            self._set_up_once()
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        if self._is_set_up:
+            return False
+        has_own = self._space is not None
+        if not has_own:
+            self._space = self._translated(config)
+        self._metric = metric or self._metric
+        self._mode = mode or self._mode
+        self._set_up_once()
+        return not has_own
+
+    def _set_up_once(self) -> None:
+        if self._space:
+            if self._metric is None and self._mode:
+                self._metric = DEFAULT_METRIC
+            self._setup(self._space)
+            self._is_set_up = True
+
+    def _check_ready(self) -> None:
+        name = type(self).__name__
+        if not self._space:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
+        if not self._metric or not self._mode:
+            raise RuntimeError(
+                UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode)
+            )
+
+    @abstractmethod
+    def _translated(self, space: Mapping[str, Any]) -> Any:
+        """The domains of a space, in the words of the package."""
+
+    @abstractmethod
+    def _setup(self, space: Any) -> None:
+        """Make the optimiser."""

@@ -1,0 +1,132 @@
+"""A function as a class: each step lets it go on until its next report."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.context import Whereabouts
+from skate._run.storage import Storage
+from skate.tune.execution.channel import GO_ON, HALT, Channel
+from skate.tune.execution.placement_groups import PlacementGroupFactory
+from skate.tune.result import DONE, RESULT_DUPLICATE
+from skate.tune.trainable.trainable import Trainable
+
+if TYPE_CHECKING:
+    from skate.tune.execution.session import Task
+
+_LOOK = 1.0
+_GRACE = 5.0  # seconds for a stopped function to come to its next report
+
+
+class FunctionTrainable(Trainable):
+    """`wrap_function` makes subclasses of it. The tuner runs functions as they are; this is for
+    programs that want to step one themselves."""
+
+    _function: Callable[..., Any]
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self._channel = Channel()
+        self._thread: threading.Thread | None = None
+        self._over = False
+        self._error: BaseException | None = None
+        self._latest: Checkpoint | None = None
+
+    def step(self) -> dict[str, Any]:
+        """What the function reports next; when it has returned, its last result once more."""
+        items: list[Any] = []
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, args=(self._task(),), daemon=True)
+            self._thread.start()
+        else:
+            self._channel.answer(GO_ON)
+        while not self._over or items:
+            items = self._channel.take(_LOOK, lambda: self._over)
+            for kind, *content in items:
+                self._note(content[-1])
+                if kind == "result":
+                    metrics: dict[str, Any] = content[0]
+                    return metrics
+                self._channel.answer(GO_ON)
+        if self._error is not None:
+            raise self._error
+        return {**self._last_result, DONE: True, RESULT_DUPLICATE: True}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """The last checkpoint that the function has reported, if there is one."""
+        if self._latest is not None:
+            with self._latest.as_directory() as folder:
+                shutil.copytree(folder, checkpoint_dir, dirs_exist_ok=True)
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """The function begins with it."""
+        is_dict = isinstance(checkpoint, dict)
+        self._latest = Checkpoint.from_dict(checkpoint) if is_dict else Checkpoint(checkpoint)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.cleanup()
+        self.setup(new_config)
+        return True
+
+    def cleanup(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._channel.answer(HALT)
+            thread.join(_GRACE)
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+        wanted = getattr(cls._function, "_resources", None)
+        if callable(wanted) and not isinstance(wanted, PlacementGroupFactory):
+            return wanted(config)
+        return wanted
+
+    # -- the function's thread ---------------------------------------------------------------
+
+    def _task(self) -> Task:
+        from skate.tune.execution.session import Task
+
+        storage = Storage.at(self.logdir)
+        about = Whereabouts(
+            trial_id=self.trial_id,
+            trial_name=self.trial_name,
+            trial_dir=self.logdir,
+            trial_resources=self.trial_resources,
+            storage=storage,
+        )
+        return Task(
+            trial_id=self.trial_id,
+            config=self.config,
+            whereabouts=about,
+            storage=storage,
+            checkpoint=self._latest,
+            iteration=self._iteration,
+            seconds=self._time_total,
+        )
+
+    def _run(self, task: Task) -> None:
+        from skate.tune.execution.programs import run_function
+
+        try:
+            run_function(type(self)._function, task, self._channel)
+        except SystemExit:  # it was stopped
+            pass
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._over = True
+            self._channel.wake()
+
+    def _note(self, name: str | None) -> None:
+        if name is not None:
+            self._latest = Storage.at(self.logdir).checkpoint(name)
+
+
+def wrap_function(train_func: Callable[..., Any], name: str | None = None) -> Any:
+    """The function as a subclass of Trainable, to `train()`, `save()` and `restore()` by hand."""
+    members = {"_function": staticmethod(train_func)}
+    title = str(name or getattr(train_func, "__name__", "func"))
+    return type(title, (FunctionTrainable,), members)

@@ -1,0 +1,116 @@
+"""Before a long search: can the trainable be sent, saved and restored, and is the GPU free?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import skate
+from skate.tune.result import TRAINING_ITERATION
+
+if TYPE_CHECKING:
+    from skate.tune.trainable.trainable import Trainable
+
+
+def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
+    """True if the function can be sent to trials; else the names of what keeps it from that,
+    which are printed as well."""
+    from skate.util import inspect_serializability
+
+    sendable, culprits = inspect_serializability(trainable)
+    return sendable or {culprit.path for culprit in culprits}
+
+
+def validate_save_restore(
+    trainable_cls: type[Trainable], config: dict[str, Any] | None = None, num_gpus: int = 0
+) -> bool:
+    """Whether a class goes on in a new instance, in another process, from what it saved."""
+    actor: Any = skate.remote(num_gpus=num_gpus)(trainable_cls)
+    first, second = actor.remote(config=config), actor.remote(config=config)
+    skate.get([first.train.remote() for _ in range(3)])
+    skate.get(second.restore.remote(skate.get(first.save.remote())))
+    for expected in (4, 5):
+        reached = skate.get(second.train.remote())[TRAINING_ITERATION]
+        if reached != expected:
+            raise ValueError(
+                f"{trainable_cls.__name__} does not go on where it was saved: step {expected} "
+                f"has {TRAINING_ITERATION}={reached}"
+            )
+    return True
+
+
+def validate_warmstart(
+    parameter_names: Sequence[str],
+    points_to_evaluate: Any,
+    evaluated_rewards: Any,
+    validate_point_name_lengths: bool = True,
+) -> None:
+    """Raise an error if points and rewards do not fit the parameters, or each other."""
+    for point in _as_list(points_to_evaluate, "points_to_evaluate"):
+        if not isinstance(point, (dict, list)):
+            raise TypeError(f"points_to_evaluate takes dictionaries or lists; got {point!r}")
+        if validate_point_name_lengths and len(point) != len(parameter_names):
+            raise ValueError(
+                f"the point {point} has {len(point)} values, but there are "
+                f"{len(parameter_names)} parameters: {list(parameter_names)}"
+            )
+    rewards = _as_list(evaluated_rewards, "evaluated_rewards")
+    if points_to_evaluate and rewards and len(rewards) != len(points_to_evaluate):
+        raise ValueError(
+            f"there are {len(points_to_evaluate)} points_to_evaluate, but {len(rewards)} "
+            f"evaluated_rewards"
+        )
+
+
+def _as_list(values: Any, name: str) -> list[Any]:
+    if values and not isinstance(values, list):
+        raise TypeError(f"{name} takes a list; got {type(values).__name__}")
+    return values or []
+
+
+def wait_for_gpu(
+    gpu_id: int | str | None = None,
+    target_util: float = 0.01,
+    retry: int = 20,
+    delay_s: float = 5,
+    gpu_memory_limit: float | None = None,
+) -> bool:
+    """Wait until at most `target_util` of a GPU's memory is in use, by default of the first one
+    that the trial has. Looks `retry` times, every `delay_s` seconds; RuntimeError after that.
+
+    Needs the package GPUtil. `gpu_memory_limit` means nothing any more.
+    """
+    wanted = _gpu_id(gpu_id)
+    for _ in range(retry):
+        used = _memory_in_use(wanted)
+        if used <= target_util:
+            return True
+        time.sleep(delay_s)
+    raise RuntimeError(
+        f"after {retry} looks, {used:.0%} of the memory of GPU {wanted} is in use, not "
+        f"{target_util:.0%} or less"
+    )
+
+
+def _gpu_id(gpu_id: Any) -> int | str:
+    if gpu_id is None:
+        own = skate.get_gpu_ids()
+        if not own:
+            raise RuntimeError("the trial has no GPU: ask for one, as resources={'gpu': 1}")
+        gpu_id = own[0]
+    if not isinstance(gpu_id, (int, str)):
+        raise ValueError(f"gpu_id takes a number or a UUID; got {gpu_id!r}")
+    return int(gpu_id) if str(gpu_id).isdigit() else gpu_id
+
+
+def _memory_in_use(gpu_id: int | str) -> float:
+    try:
+        gpus = import_module("GPUtil").getGPUs()
+    except ImportError as error:
+        raise RuntimeError("wait_for_gpu() needs the package GPUtil") from error
+    for gpu in gpus:
+        if gpu_id in (gpu.id, gpu.uuid):
+            return float(gpu.memoryUtil)
+    raise ValueError(f"there is no GPU {gpu_id!r}; there are {[gpu.id for gpu in gpus]}")

@@ -1,0 +1,185 @@
+"""What there is: actors, tasks, objects, workers, placement groups, the machine.
+
+Rows are dictionaries whose keys are attributes too. `filters` are triples, as in
+`list_actors(filters=[("state", "=", "ALIVE")])`; `detail` changes nothing, because rows are always
+complete. Finished tasks are not kept: `skate.timeline()` says what ran.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import skate
+from skate.engine import current_engine
+from skate.util.placement_group import placement_group_table
+
+__all__ = [
+    "StateRow",
+    "get_actor",
+    "get_node",
+    "get_objects",
+    "get_placement_group",
+    "get_task",
+    "get_worker",
+    "list_actors",
+    "list_nodes",
+    "list_objects",
+    "list_placement_groups",
+    "list_tasks",
+    "list_workers",
+    "summarize_actors",
+    "summarize_objects",
+    "summarize_tasks",
+]
+
+Filters = Sequence[tuple[str, str, Any]]
+_Rows = Callable[[], Iterable[dict[str, Any]]]
+
+
+class StateRow(dict[str, Any]):
+    """One of the things that were asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no {name!r}, only {', '.join(self)}") from None
+
+
+# -- lists --------------------------------------------------------------------------------------
+
+
+def _of(kind: str) -> _Rows:
+    return lambda: current_engine().state(kind)
+
+
+def _nodes() -> Iterable[dict[str, Any]]:
+    return map(_node_row, skate.nodes())
+
+
+def _groups() -> Iterable[dict[str, Any]]:
+    return placement_group_table().values()
+
+
+def _node_row(node: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "node_id": node["NodeID"],
+        "node_ip": node["NodeManagerAddress"],
+        "state": "ALIVE" if node["Alive"] else "DEAD",
+        "node_name": node["NodeName"],
+        "resources_total": node["Resources"],
+        "labels": node.get("Labels", {}),
+    }
+
+
+def _lister(rows: _Rows, doc: str) -> Callable[..., list[StateRow]]:
+    def listing(
+        address: str | None = None,
+        filters: Filters | None = None,
+        limit: int = 100,
+        timeout: float = 30,
+        detail: bool = False,
+        raise_on_missing_output: bool = True,
+        _explain: bool = False,
+    ) -> list[StateRow]:
+        return _chosen(rows(), filters, limit)
+
+    listing.__doc__ = doc
+    return listing
+
+
+list_actors = _lister(_of("actors"), "The actors, also those that have ended lately.")
+list_tasks = _lister(_of("tasks"), "Tasks, calls and constructors that have not ended.")
+list_objects = _lister(_of("objects"), "The objects that someone refers to.")
+list_workers = _lister(_of("workers"), "The processes that run tasks and actors.")
+list_nodes = _lister(_nodes, "The machines.")
+list_placement_groups = _lister(_groups, "Placement groups, also those that were removed.")
+
+
+# -- one of them --------------------------------------------------------------------------------
+
+
+def _getter(rows: _Rows, key: str, doc: str) -> Callable[..., StateRow | None]:
+    def getting(
+        id: str, address: str | None = None, timeout: float = 30, _explain: bool = False
+    ) -> StateRow | None:
+        return next((StateRow(row) for row in rows() if row[key] == id), None)
+
+    getting.__doc__ = doc
+    return getting
+
+
+get_actor = _getter(_of("actors"), "actor_id", "The actor with that id, or None.")
+get_worker = _getter(_of("workers"), "worker_id", "The worker with that id, or None.")
+get_node = _getter(_nodes, "node_id", "The machine with that id, or None.")
+get_placement_group = _getter(_groups, "placement_group_id", "The group with that id, or None.")
+_get_task = _getter(_of("tasks"), "task_id", "")
+
+
+def get_task(id: Any, address: str | None = None, timeout: float = 30) -> StateRow | None:
+    """The task with that id, or the one behind a reference; None if it has ended."""
+    return _get_task(id.task_id().hex() if isinstance(id, skate.ObjectRef) else id)
+
+
+def get_objects(id: str, address: str | None = None, timeout: float = 30) -> list[StateRow]:
+    """The object with that id, if there is one."""
+    return list_objects(filters=[("object_id", "=", id)])
+
+
+# -- summaries ----------------------------------------------------------------------------------
+
+
+def summarize_actors(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
+    """How many actors of each class are in which state."""
+    return _summary(current_engine().state("actors"), "class_name", "state")
+
+
+def summarize_tasks(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
+    """How many tasks of each function are in which state."""
+    return _summary(current_engine().state("tasks"), "func_or_class_name", "state")
+
+
+def summarize_objects(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
+    """How many objects there are, and how many bytes."""
+    rows = current_engine().state("objects")
+    total = sum(row["object_size"] for row in rows)
+    return {"cluster": {"total_objects": len(rows), "total_size_mb": total / 1e6}}
+
+
+def _summary(rows: list[dict[str, Any]], title: str, state: str) -> dict[str, Any]:
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        counts.setdefault(row[title], Counter())[row[state]] += 1
+    summary = {
+        name: {title: name, "state_counts": dict(states)} for name, states in counts.items()
+    }
+    return {"cluster": {"summary": summary, "total": len(rows)}}
+
+
+# -- filters ------------------------------------------------------------------------------------
+
+
+def _chosen(rows: Iterable[dict[str, Any]], filters: Filters | None, limit: int) -> list[StateRow]:
+    wanted = [_checked(filter) for filter in filters or ()]
+    found = (StateRow(row) for row in rows if all(_fits(row, *one) for one in wanted))
+    return [row for _, row in zip(range(limit), found, strict=False)]
+
+
+def _checked(filter: tuple[str, str, Any]) -> tuple[str, bool, Any]:
+    key, predicate, value = filter
+    if predicate not in ("=", "!="):
+        raise ValueError(f"a filter compares with '=' or '!='; got {filter!r}")
+    return key, predicate == "=", value
+
+
+def _fits(row: dict[str, Any], key: str, equal: bool, value: Any) -> bool:
+    if key not in row:
+        raise ValueError(f"a filter takes one of {', '.join(row)}; got {key!r}")
+    return (_comparable(row[key]) == _comparable(value)) is equal
+
+
+def _comparable(value: Any) -> Any:
+    """As it is written on a command line, where filters come from: 12 is "12", True is "true"."""
+    return str(value).lower()

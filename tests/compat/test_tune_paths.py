@@ -1,0 +1,96 @@
+"""Where programs for Ray look for the parts of its tune."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+import skate
+from skate import tune
+from skate.compat import ray as compat
+
+PATHS = {
+    "ray.tune.execution.trial_runner": "TrialRunner",
+    "ray.tune.execution.tune_controller": "TuneController",
+    "ray.tune.experiment.trial": "ExportFormat Trial",
+    "ray.tune.function_runner": "wrap_function",
+    "ray.tune.logger": "CSVLogger JsonLogger LegacyLoggerCallback Logger NoopLogger TBXLogger",
+    "ray.tune.logger.aim": "AimLoggerCallback",
+    "ray.tune.logger.comet": "CometLoggerCallback",
+    "ray.tune.logger.csv": "CSVLoggerCallback",
+    "ray.tune.logger.json": "JsonLoggerCallback",
+    "ray.tune.logger.logger": "LoggerCallback pretty_print",
+    "ray.tune.logger.mlflow": "MLflowLoggerCallback",
+    "ray.tune.logger.tensorboardx": "TBXLoggerCallback",
+    "ray.tune.logger.wandb": "WandbLoggerCallback",
+    "ray.tune.result": "DEFAULT_RESULTS_DIR TRAINING_ITERATION",
+    "ray.tune.schedulers.pbt": "PopulationBasedTraining PopulationBasedTrainingReplay",
+    "ray.tune.search.searcher": "ConcurrencyLimiter Searcher",
+    "ray.tune.suggest.repeater": "Repeater",
+    "ray.tune.suggest.search": "SearchAlgorithm",
+    "ray.tune.suggest.search_generator": "SearchGenerator",
+    "ray.tune.suggest.suggestion": "ConcurrencyLimiter Searcher",
+    "ray.tune.suggest.variant_generator": "generate_variants grid_search",
+    "ray.tune.syncer": "SyncConfig",
+    "ray.tune.trainable": "FunctionTrainable Trainable wrap_function",
+    "ray.tune.trainable.function_trainable": "FunctionTrainable wrap_function",
+    "ray.tune.trainable.trainable_fn_utils": "Checkpoint get_checkpoint report",
+    "ray.tune.trial": "ExportFormat Trial",
+    "ray.tune.trial_runner": "TrialRunner",
+    "ray.tune.utils": "date_str diagnose_serialization validate_save_restore wait_for_gpu",
+    "ray.tune.utils.placement_groups": "PlacementGroupFactory",
+    "ray.tune.utils.util": "flatten_dict validate_warmstart wait_for_gpu",
+}
+
+
+@pytest.fixture(autouse=True)
+def as_ray(leaves_nothing: None) -> Iterator[None]:
+    compat.install()
+    yield
+    compat.uninstall()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_names_are_found(path: str) -> None:
+    module = import_module(path)
+    for name in PATHS[path].split():
+        assert hasattr(module, name)
+
+
+def test_one_class_each() -> None:
+    from ray.tune.logger.csv import CSVLoggerCallback
+    from ray.tune.search.searcher import ConcurrencyLimiter
+    from ray.tune.trial import Trial
+
+    assert Trial is tune.experiment.Trial
+    assert CSVLoggerCallback is tune.logger.CSVLoggerCallback
+    assert ConcurrencyLimiter is tune.search.ConcurrencyLimiter
+
+
+def test_trials_to_test_with(tmp_path) -> None:
+    from ray.tune.utils.mock import TrialStatusSnapshot, TrialStatusSnapshotTaker
+    from ray.tune.utils.mock_trainable import MOCK_TRAINABLE_NAME, register_mock_trainable
+
+    register_mock_trainable()
+    states = TrialStatusSnapshot()
+    assert not states.all_trials_are_terminated()
+    skate.init(num_cpus=2)
+    try:
+        (trial,) = tune.run(
+            MOCK_TRAINABLE_NAME,
+            config={"height": 2, "mock_error": True},
+            stop={"training_iteration": 3},
+            checkpoint_freq=1,
+            max_failures=1,
+            storage_path=str(tmp_path),
+            callbacks=[TrialStatusSnapshotTaker(states)],
+            verbose=0,
+        ).trials
+    finally:
+        skate.shutdown()
+    assert 1 < trial.last_result["episode_reward_mean"] < 2
+    assert trial.num_failures == 1
+    assert states.max_running_trials() == 1
+    assert states.all_trials_are_terminated()

@@ -1,0 +1,277 @@
+"""Spellings of earlier versions of Ray, beside today's."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import skate
+from skate import tune
+from skate.train import RunConfig, ScalingConfig
+from skate.train.data_parallel_trainer import DataParallelTrainer
+from skate.tune.logger import (
+    CSVLogger,
+    JsonLogger,
+    LegacyLoggerCallback,
+    Logger,
+    TBXLogger,
+    UnifiedLogger,
+)
+
+
+def saving(config, checkpoint_dir="none yet"):
+    for step in range(3):
+        with tune.checkpoint_dir(step) as folder:
+            Path(folder, "step").write_text(str(step))
+        tune.report(loss=config["x"] - step, began_with=checkpoint_dir)
+
+
+@pytest.fixture
+def analysis(run):
+    return run(saving, config={"x": tune.grid_search([1, 2])}, name="first")
+
+
+# -- what trials came to --------------------------------------------------------------------------
+
+
+def test_checkpoints_with_their_metrics(analysis):
+    best = analysis.get_best_trial("loss", "min")
+    assert best.last_result["began_with"] == "none yet"
+    paths = analysis.get_trial_checkpoints_paths(best, "loss")
+    assert [value for _, value in paths] == [1, 0, -1]
+    assert all(Path(path, "step").exists() for path, _ in paths)
+    assert analysis.get_trial_checkpoints_paths(best.path) == [
+        (path, number) for number, (path, _) in enumerate(paths, start=1)
+    ]
+    last = analysis.get_best_checkpoint(best.logdir, "loss", "min")
+    assert last.dir_or_data == last.to_air_checkpoint().path == paths[-1][0]
+    with pytest.raises(ValueError, match="not the folder of a trial"):
+        analysis.get_trial_checkpoints_paths("elsewhere")
+
+
+def test_trials_by_their_folders(analysis):
+    first = analysis.trials[0]
+    frames = analysis.fetch_trial_dataframes()
+    assert list(frames[first.logdir].loss) == [1, 0, -1]
+    assert frames[first.logdir] is analysis.trial_dataframes[first.trial_id]
+    assert analysis.get_all_configs()[first.logdir] == first.config
+    with pytest.raises(KeyError):
+        frames["elsewhere"]
+
+
+def test_all_experiments_of_a_folder(run, analysis):
+    run(saving, config={"x": 3}, name="second")
+    folder = os.path.dirname(analysis.experiment_path)
+    everything = tune.ExperimentAnalysis(folder)
+    assert sorted(trial.config["x"] for trial in everything.trials) == [1, 2, 3]
+    with pytest.raises(ValueError, match="there is no experiment"):
+        tune.ExperimentAnalysis(os.path.join(folder, "nothing"))
+
+
+def test_what_describes_a_result_is_no_metric(analysis):
+    metrics = analysis.trials[0].metric_analysis
+    assert "loss" in metrics
+    assert not {"timestamp", "pid", "trial_id", "config"} & set(metrics)
+
+
+def test_environments_are_in_the_names_of_trials(run):
+    (trial,) = run(lambda config: 1, config={"env": "games/Pong"}).trials
+    assert str(trial) == f"lambda_games_Pong_{trial.trial_id}"
+    assert os.path.basename(trial.path).startswith(str(trial))
+
+
+# -- loggers as classes ---------------------------------------------------------------------------
+
+
+class Remembering(Logger):
+    instances: list[Remembering] = []  # noqa: RUF012 - to be seen from outside
+
+    def _init(self):
+        self.seen, self.open = [self.config["x"]], True
+        self.instances.append(self)
+
+    def on_result(self, result):
+        self.seen.append(result["loss"])
+
+    def close(self):
+        self.open = False
+
+
+def test_loggers_of_the_older_kind(run):
+    (trial,) = run(saving, config={"x": 5}, callbacks=[LegacyLoggerCallback([Remembering])]).trials
+    (logger,) = Remembering.instances
+    assert logger.seen == [5, 5, 4, 3]
+    assert not logger.open
+    assert logger.trial is trial
+    assert logger.logdir == trial.logdir
+
+
+def test_the_usual_files_without_a_trial(tmp_path):
+    logger = UnifiedLogger({"x": 1}, str(tmp_path), loggers=(JsonLogger, CSVLogger, TBXLogger))
+    logger.on_result({"training_iteration": 1, "loss": 0.5})
+    logger.update_config({"x": 2})
+    logger.flush()
+    logger.close()
+    assert json.loads((tmp_path / "result.json").read_text())["loss"] == 0.5
+    assert json.loads((tmp_path / "params.json").read_text()) == {"x": 2}
+    assert (tmp_path / "progress.csv").read_text().splitlines()[1].endswith("0.5")
+    assert list(tmp_path.glob("events.out.tfevents.*"))
+
+
+# -- tuners ---------------------------------------------------------------------------------------
+
+
+def failing_at_first(config):
+    tune.report(n=1)
+    marker = Path(config["marker"])
+    if not marker.exists():
+        marker.touch()
+        raise RuntimeError("the first time")
+
+
+class Counter(tune.Callback):
+    def __init__(self):
+        self.results = 0
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        self.results += 1
+
+    def get_state(self):
+        return {"results": self.results}
+
+    def set_state(self, state):
+        self.results = state["results"]
+
+
+def test_a_tuner_without_its_trainable_and_callbacks_that_remember(session, tmp_path):
+    tuner = tune.Tuner(
+        failing_at_first,
+        param_space={"marker": str(tmp_path / "marker")},
+        run_config=RunConfig(
+            name="run", storage_path=str(tmp_path), verbose=0, callbacks=[Counter()]
+        ),
+    )
+    assert len(tuner.fit().errors) == 1
+    again = tune.Tuner.restore(str(tmp_path / "run"), resume_errored=True)
+    assert not again.fit().errors
+    (counter,) = again._local_tuner._run_config.callbacks
+    assert counter.results == 2
+
+    other = tune.Tuner.restore(str(tmp_path / "run"), overwrite_trainable=saving)
+    assert other._trainable is saving
+    (tmp_path / "run" / "trainable.pkl").unlink()
+    with pytest.raises(ValueError, match="give it to Tuner"):
+        tune.Tuner.restore(str(tmp_path / "run"))
+
+
+def test_what_an_unfinished_trial_had_reported_stays_when_it_is_left_alone(session, tmp_path):
+    class Interrupting(tune.Callback):
+        def on_step_begin(self, iteration, trials, **info):
+            if any(trial.last_result for trial in trials):
+                raise ArithmeticError("enough")
+
+    def endless(config):
+        for n in range(1, 10**6):
+            tune.report({"n": n, "tag": config["tag"]})
+
+    run_config = RunConfig(
+        name="run", storage_path=str(tmp_path), verbose=0, callbacks=[Interrupting()]
+    )
+    tuner = tune.Tuner(endless, param_space={"tag": "a"}, run_config=run_config)
+    with pytest.raises(ArithmeticError):
+        tuner.fit()
+    again = tune.Tuner.restore(str(tmp_path / "run"), endless, resume_unfinished=False)
+    again._run_config.callbacks = None
+    (result,) = again.fit()
+    assert result.metrics["n"] >= 1
+    assert result.metrics["tag"] == "a"
+    assert tune.ExperimentAnalysis(str(tmp_path / "run")).stats() == {"TERMINATED": 1}
+
+
+def test_the_size_of_a_trainer_is_searched(session, tmp_path):
+    def loop(config):
+        tune.report({"workers": skate.train.get_context().get_world_size()})
+
+    trainer = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=1))
+    tuner = tune.Tuner(
+        trainer,
+        param_space={"scaling_config": ScalingConfig(num_workers=tune.grid_search([1, 2]))},
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
+    )
+    assert [result.metrics["workers"] for result in tuner.fit()] == [1, 2]
+
+
+def test_unknown_formats_of_export(run):
+    with pytest.raises(tune.TuneError, match="got \\['paper'\\]"):
+        run(tune.Trainable, export_formats=["model", "paper"])
+
+
+# -- functions ------------------------------------------------------------------------------------
+
+
+def test_the_reporter_of_a_function_knows_the_trial(run):
+    def reporting(config, reporter):
+        about = [reporter.trial_id, reporter.trial_name, reporter.logdir]
+        reporter(about=about, timesteps_this_iter=3)
+        reporter(about=about, timesteps_this_iter=4)
+
+    (trial,) = run(reporting).trials
+    assert trial.last_result["about"] == [trial.trial_id, str(trial), trial.logdir]
+    assert trial.last_result["timesteps_total"] == 7
+
+
+def test_parameters_that_are_references(run):
+    values = skate.put([1, 2, 3])
+    (trial,) = run(tune.with_parameters(lambda config, values: sum(values), values=values)).trials
+    assert trial.last_result["_metric"] == 6
+
+
+@pytest.mark.parametrize("who", ["scheduler", "search_alg"])
+def test_who_decides_must_be_told_what_by(run, who, monkeypatch):
+    makers = {
+        "scheduler": lambda: tune.schedulers.ASHAScheduler(metric="score", mode="max"),
+        "search_alg": lambda: tune.search.optuna.OptunaSearch(metric="score", mode="max"),
+    }
+    space = {"x": tune.uniform(0, 1)}
+    with pytest.raises(tune.TuneError, match="'score'"):
+        run(lambda config: tune.report(other=1), config=space, **{who: makers[who]()})
+    monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+    (trial,) = run(
+        lambda config: tune.report(other=1), config=space, **{who: makers[who]()}
+    ).trials
+    assert trial.status == "TERMINATED"
+
+
+def test_what_cannot_be_run(run):
+    with pytest.raises(tune.TuneError, match=r"function of \(trial_id, result\)"):
+        run(saving, stop=lambda result: True)
+    with pytest.raises(tune.TuneError, match=r"has no \['speed'\]"):
+        tune.run_experiments({"foo": {"run": saving, "speed": 3}})
+    with pytest.raises(TypeError, match=r"tune\.Trainable"):
+        tune.Experiment("foo", dict)
+
+
+# -- spaces ---------------------------------------------------------------------------------------
+
+
+def test_lists_of_domains_as_options_of_hyperopt():
+    from skate.tune.search.hyperopt import HyperOptSearch
+
+    options = [[tune.choice(["a", "b"]), 1], [tune.choice(["c", "d"]), {"e": tune.choice([2])}]]
+    searcher = HyperOptSearch({"x": tune.choice(options)}, metric="m", mode="max")
+    drawn = [searcher.suggest(str(number))["x"] for number in range(20)]
+    assert {tuple(map(str, option)) for option in drawn} == {
+        ("a", "1"), ("b", "1"), ("c", "{'e': 2}"), ("d", "{'e': 2}"),
+    }  # fmt: skip
+
+
+def test_bounds_beside_domains_in_bayesopt():
+    from skate.tune.search.bayesopt import BayesOptSearch
+
+    space = {"a": tune.uniform(5, 6), "b": (8.0, 9.0)}
+    drawn = BayesOptSearch(space, metric="a", mode="max").suggest("0")
+    assert 5 <= drawn["a"] <= 6
+    assert 8 <= drawn["b"] <= 9

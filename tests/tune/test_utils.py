@@ -1,0 +1,97 @@
+"""Helpers around a search."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from types import SimpleNamespace
+
+import pytest
+
+from skate import tune
+from skate.tune import utils
+
+
+def test_dictionaries_keep_their_kind():
+    nested = OrderedDict(a={"b": 1}, c=[2, 3])
+    flat = utils.flatten_dict(nested, flatten_list=True)
+    assert isinstance(flat, OrderedDict)
+    assert flat == {"a/b": 1, "c/0": 2, "c/1": 3}
+    back = utils.unflatten_list_dict(flat)
+    assert isinstance(back, OrderedDict)
+    assert back == nested
+    with pytest.raises(TypeError, match="Cannot unflatten"):
+        utils.unflatten_dict({"a": 1, "a/b": 2})
+
+
+def test_what_keeps_a_function_from_being_sent(capsys):
+    lock = threading.Lock()
+
+    def with_lock(config):
+        return lock
+
+    assert utils.diagnose_serialization(with_lock) == {"lock"}
+    assert "lock" in capsys.readouterr().out
+    assert utils.diagnose_serialization(lambda config: 1) is True
+
+
+class Counting(tune.Trainable):
+    def setup(self, config):
+        self.count = 0
+
+    def step(self):
+        self.count += 1
+        return {"count": self.count}
+
+    def save_checkpoint(self, checkpoint_dir):
+        return {"count": self.count}
+
+    def load_checkpoint(self, checkpoint):
+        self.count = checkpoint["count"]
+
+
+class Forgetful(Counting):
+    def load_checkpoint(self, checkpoint):
+        self._iteration = 0
+
+
+def test_a_class_that_can_be_saved_and_one_that_cannot(session):
+    assert utils.validate_save_restore(Counting, config={"a": 1})
+    with pytest.raises(ValueError, match="Forgetful does not go on"):
+        utils.validate_save_restore(Forgetful)
+
+
+def test_points_to_begin_with():
+    utils.validate_warmstart(["a", "b"], [{"a": 1, "b": 2}, [3, 4]], [0.5, 0.6])
+    utils.validate_warmstart(["a", "b"], [{"a": 1}], None, validate_point_name_lengths=False)
+    with pytest.raises(TypeError, match="takes a list"):
+        utils.validate_warmstart(["a"], {"a": 1}, None)
+    with pytest.raises(TypeError, match="dictionaries or lists"):
+        utils.validate_warmstart(["a"], [1], None)
+    with pytest.raises(ValueError, match="2 parameters"):
+        utils.validate_warmstart(["a", "b"], [{"a": 1}], None)
+    with pytest.raises(ValueError, match="1 evaluated_rewards"):
+        utils.validate_warmstart(["a"], [[1], [2]], [0.5])
+
+
+def test_waiting_for_a_gpu(session, monkeypatch):
+    in_use = iter([0.5, 0.0, 0.9, 0.9])
+
+    class Gpu(SimpleNamespace):
+        memoryUtil = property(lambda self: next(in_use))  # noqa: N815 - GPUtil's name
+
+    gpus = [Gpu(id=0, uuid="GPU-a"), Gpu(id=1, uuid="GPU-b")]
+    monkeypatch.setitem(sys.modules, "GPUtil", SimpleNamespace(getGPUs=lambda: gpus))
+    assert utils.wait_for_gpu("1", delay_s=0)
+    with pytest.raises(RuntimeError, match="90% of the memory of GPU GPU-a"):
+        utils.wait_for_gpu("GPU-a", retry=2, delay_s=0)
+    with pytest.raises(ValueError, match="no GPU 7"):
+        utils.wait_for_gpu(7, delay_s=0)
+    with pytest.raises(ValueError, match="number or a UUID"):
+        utils.wait_for_gpu(1.5)
+    with pytest.raises(RuntimeError, match="has no GPU"):
+        utils.wait_for_gpu()
+    monkeypatch.setitem(sys.modules, "GPUtil", None)
+    with pytest.raises(RuntimeError, match="needs the package GPUtil"):
+        utils.wait_for_gpu(0)

@@ -1,0 +1,192 @@
+"""What `skate.util.state` says of what there is."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+import skate
+from skate.util import placement_group, remove_placement_group, state
+from tests.support import eventually, local_only, parallel
+
+pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.engines("inline", "local")]
+
+
+@skate.remote
+class Sleeper:
+    def pid(self) -> int:
+        return os.getpid()
+
+    def wait(self, flag: Any) -> None:
+        flag.wait()
+
+    def fall(self) -> None:
+        os._exit(1)
+
+
+def of_actor(actor: Any) -> Any:
+    return state.get_actor(actor._actor_id.hex())
+
+
+def test_a_live_actor() -> None:
+    actor = Sleeper.options(name="sleeper", resources={}, namespace="bed").remote()
+    pid = skate.get(actor.pid.remote())
+    (row,) = state.list_actors(filters=[("name", "=", "sleeper")])
+    assert row == of_actor(actor)
+    assert (row.state, row.class_name, row.pid) == ("ALIVE", "Sleeper", pid)
+    assert (row["ray_namespace"], row["is_detached"], row["num_restarts"]) == ("bed", False, 0)
+    assert row["death_cause"] is None
+    with pytest.raises(AttributeError, match="class_name"):
+        row.spam  # noqa: B018
+
+
+def test_an_actor_that_was_killed() -> None:
+    actor = Sleeper.remote()
+    skate.get(actor.pid.remote())
+    skate.kill(actor)
+    assert of_actor(actor).state == "DEAD"
+    assert "kill" in of_actor(actor).death_cause["actor_died_error_context"]["error_message"]
+    assert state.list_actors(filters=[("state", "!=", "dead")]) == []
+
+
+@parallel
+def test_an_actor_that_has_restarted() -> None:
+    actor = Sleeper.options(max_restarts=1, max_task_retries=1).remote()
+    first = skate.get(actor.pid.remote())
+    actor.fall.options(max_task_retries=0).remote()
+    eventually(lambda: skate.get(actor.pid.remote()) != first)
+    assert (of_actor(actor).num_restarts, of_actor(actor).state) == (1, "ALIVE")
+
+
+@local_only
+def test_an_actor_that_waits(flag: Any) -> None:
+    gate = flag("gate")
+
+    @skate.remote
+    def argument() -> int:
+        gate.wait()
+        return 1
+
+    @skate.remote
+    class Taker:
+        def __init__(self, value: int) -> None: ...
+
+    @skate.remote(num_cpus=2)
+    class Large: ...
+
+    unready, first, second = Taker.remote(argument.remote()), Large.remote(), Large.remote()
+    assert of_actor(unready).state == "DEPENDENCIES_UNREADY"
+    assert of_actor(second).state == "PENDING_CREATION"
+    assert of_actor(second).required_resources == {"CPU": 2}
+    gate.set()
+    del first
+
+
+@local_only
+def test_tasks_that_have_not_ended(flag: Any) -> None:
+    gate, begun = flag("gate"), flag("begun")
+
+    @skate.remote(num_cpus=2)
+    def running() -> None:
+        begun.set()
+        gate.wait()
+
+    @skate.remote(num_cpus=2)
+    def queued(value: Any = None) -> None: ...
+
+    run = running.remote()
+    begun.wait()
+    refs = [run, queued.remote(), queued.options(name="later").remote(run)]
+    states = {row.name: row.state for row in state.list_tasks()}
+    assert states == {
+        "running": "RUNNING",
+        "queued": "PENDING_NODE_ASSIGNMENT",
+        "later": "PENDING_ARGS_AVAIL",
+    }
+    row = state.get_task(run)
+    assert row is not None
+    assert row == state.get_task(run.task_id().hex())
+    assert (row.type, row.func_or_class_name) == ("NORMAL_TASK", "running")
+    (worker,) = state.list_workers(filters=[("worker_id", "=", row.worker_id)])
+    assert worker == state.get_worker(row.worker_id)
+    assert worker.pid == row.worker_pid
+    summary = state.summarize_tasks()["cluster"]["summary"]
+    assert summary["queued"]["state_counts"] == {
+        "PENDING_NODE_ASSIGNMENT": 1,
+        "PENDING_ARGS_AVAIL": 1,
+    }
+    gate.set()
+    skate.get(refs)
+    assert state.list_tasks() == []
+
+
+@local_only
+def test_calls_of_an_actor(flag: Any) -> None:
+    gate = flag("gate")
+    actor = Sleeper.remote()
+    skate.get(actor.pid.remote())
+    refs = [actor.wait.remote(gate), actor.pid.remote()]
+    rows = state.list_tasks(filters=[("type", "=", "ACTOR_TASK")])
+    assert [(row.name, row.state) for row in rows] == [
+        ("Sleeper.wait", "RUNNING"),
+        ("Sleeper.pid", "SUBMITTED_TO_WORKER"),
+    ]
+    assert {row.actor_id for row in rows} == {actor._actor_id.hex()}
+    gate.set()
+    skate.get(refs)
+
+
+@local_only
+def test_objects() -> None:
+    large, small = skate.put(bytes(1_000_000)), skate.put(1)
+    sizes = {row.object_id: row.object_size for row in state.list_objects()}
+    assert sizes[large.hex()] >= 1_000_000 > sizes[small.hex()]
+    assert state.get_objects(large.hex())[0]["task_status"] == "FINISHED"
+    assert state.summarize_objects()["cluster"]["total_objects"] == 2
+    id = large.hex()
+    del large
+    assert state.get_objects(id) == []
+
+
+@local_only
+def test_from_inside_a_task() -> None:
+    @skate.remote
+    def own_row() -> Any:
+        return state.get_task(skate.get_runtime_context().get_task_id())
+
+    row = skate.get(own_row.remote())
+    assert (row.name, row.state) == ("own_row", "RUNNING")
+
+
+def test_machines_and_groups() -> None:
+    (node,) = state.list_nodes()
+    assert (node.state, node.resources_total["CPU"]) == ("ALIVE", 2)
+    assert state.get_node(node.node_id) == node
+    group = placement_group([{"CPU": 1}], name="together")
+    skate.get(group.ready())
+    assert [row.state for row in state.list_placement_groups()] == ["CREATED"]
+    remove_placement_group(group)
+    row = state.get_placement_group(group.id.hex())
+    assert row is not None
+    assert row.state == "REMOVED"
+
+
+def test_limits_and_summaries() -> None:
+    keep = [Sleeper.remote() for _ in range(3)]
+    skate.get([actor.pid.remote() for actor in keep])
+    assert len(state.list_actors(limit=2)) == 2
+    summary = state.summarize_actors()["cluster"]
+    assert summary["summary"]["Sleeper"]["state_counts"] == {"ALIVE": 3}
+    assert summary["total"] == 3
+
+
+@pytest.mark.parametrize(
+    "wrong", [("state", "~", "ALIVE"), ("spam", "=", "ALIVE")], ids=["predicate", "key"]
+)
+def test_filters_that_cannot_be(wrong: tuple[str, str, str]) -> None:
+    actor = Sleeper.remote()
+    with pytest.raises(ValueError, match="a filter"):
+        state.list_actors(filters=[wrong])
+    del actor
