@@ -173,9 +173,9 @@ class Library:
         def objective(config: dict[str, int]) -> None:
             train_network(config["width"], lambda loss: tune.report({"loss": loss}))
 
-        def first(config: dict[str, Any]) -> None:
-            import torch
+        import torch
 
+        def first(config: dict[str, Any]) -> None:
             tune.report({"loss": float(torch.zeros(1))})
 
         space = {"width": tune.grid_search([16 * (n + 1) for n in range(TRAININGS)])}

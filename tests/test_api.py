@@ -80,7 +80,6 @@ class TestInit:
             ({"engine": "lokal"}, ValueError, "'local'"),
             ({"num_cpus": -1}, ValueError, "num_cpus"),
             ({"num_cpu": 1}, TypeError, "num_cpus"),
-            ({"include_dashboard": True}, ValueError, "include_dashboard=True"),
             ({"resources": {"CPU": 1}}, ValueError, "num_cpus"),
             ({"runtime_env": {"pip": ["x"]}}, ValueError, "pip"),
             ({"job_config": object()}, ValueError, "job_config"),
@@ -93,7 +92,7 @@ class TestInit:
 
     def test_harmless_parameters_of_ray(self, start: Any) -> None:
         start(
-            include_dashboard=False,
+            include_dashboard=True,
             dashboard_port=8265,
             configure_logging=False,
             log_to_driver=False,

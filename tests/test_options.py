@@ -173,3 +173,9 @@ def test_the_number_of_a_bundle_needs_its_group() -> None:
     with pytest.raises(ValueError, match="needs the placement_group"):
         task(placement_group_bundle_index=0)
     assert task(placement_group_bundle_index=-1).bundle_index == -1
+
+
+def test_several_accelerators_are_given_as_a_whole() -> None:
+    assert task(resources={"TPU": 0.5, "other": 2.5}).resources == {"TPU": 0.5, "other": 2.5}
+    with pytest.raises(ValueError, match="whole number"):
+        task(resources={"TPU": 2.5})

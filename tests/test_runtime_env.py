@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,10 @@ def test_what_is_refused(given: dict[str, Any], error: type, words: str) -> None
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"pip": ["numpy"]}, "install"),
+        ({"pip": ["no-such-package"]}, "install"),
+        ({"pip": {"packages": ["numpy", "numpy<1"]}}, "install"),
+        ({"uv": ["-e ."]}, "install"),
+        ({"py_executable": "uv run"}, "install"),
         ({"conda": "env"}, "ray engine"),
         ({"image_uri": "image"}, "image_uri"),
         ({"nsight": "default"}, "nsight"),
@@ -79,3 +83,17 @@ def test_how_it_is_set_up() -> None:
     assert env.get("config", data_class=RuntimeEnvConfig)["setup_timeout_seconds"] == 5
     with pytest.raises(ValueError, match="-7"):
         RuntimeEnvConfig(setup_timeout_seconds=-7)
+
+
+def test_what_is_there_already_is_not_refused(tmp_path: Path) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("# for arrays\nnumpy>=1.20  # any\n\n")
+    for given in (
+        {"pip": ["numpy", "cloudpickle>=1"]},
+        {"pip": str(requirements)},
+        {"uv": {"packages": ["numpy"], "uv_version": "==0.4"}},
+        {"py_executable": sys.executable},
+        {"working_dir": str(tmp_path), "excludes": ["*.csv"]},
+    ):
+        with skate.init(engine="inline", runtime_env=given):
+            assert skate.get(skate.remote(lambda: 1).remote()) == 1

@@ -1,4 +1,4 @@
-"""Names that Ray had once and skate does not have, with what to write today.
+"""Names that Ray has or had and skate does not have, with what to write today.
 
 One table for all who are asked for such a name: the libraries, and `import ray` on skate.
 """
@@ -21,14 +21,24 @@ FORMER: dict[str, str] = {
     "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
     "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
     "train.lightning.LightningTrainer": _LIGHTNING,
+    "tune.integration.mlflow.mlflow_mixin": "call air.integrations.mlflow.setup_mlflow(config)",
+    "tune.integration.wandb.wandb_mixin": "call air.integrations.wandb.setup_wandb(config)",
+    "tune.search.ax": _SEARCHER,
     "tune.search.dragonfly": _SEARCHER,
     "tune.search.flaml": _SEARCHER,
+    "tune.search.hebo": _SEARCHER,
+    "tune.search.nevergrad": _SEARCHER,
     "tune.search.sigopt": _SEARCHER,
     "tune.search.skopt": _SEARCHER,
+    "tune.search.zoopt": _SEARCHER,
+    "tune.suggest.ax": _SEARCHER,
     "tune.suggest.dragonfly": _SEARCHER,
     "tune.suggest.flaml": _SEARCHER,
+    "tune.suggest.hebo": _SEARCHER,
+    "tune.suggest.nevergrad": _SEARCHER,
     "tune.suggest.sigopt": _SEARCHER,
     "tune.suggest.skopt": _SEARCHER,
+    "tune.suggest.zoopt": _SEARCHER,
     "tune.track": "write tune.report()",
     "util.data": "Ray dropped MLDataset in 2.0; use data.Dataset",
     "util.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",

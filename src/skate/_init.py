@@ -18,7 +18,7 @@ ENGINES = ("local", "inline", "ray")
 # for nothing. `...` stands for any value.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "labels": (None, {}),
-    "include_dashboard": (None, False),
+    "include_dashboard": (...,),
     "dashboard_host": (...,),
     "dashboard_port": (...,),
     "job_config": (None,),
@@ -35,15 +35,15 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "_node_name": (...,),
     "_metrics_export_port": (...,),
     "_enable_object_reconstruction": (...,),
-    "_driver_object_store_memory": (None,),
-    "_plasma_directory": (None,),
+    "_driver_object_store_memory": (...,),
+    "_plasma_directory": (...,),
     "_system_config": (...,),  # tunes Ray's own services; where to spill is read from it
     "_tracing_startup_hook": (None,),
     "_skip_env_hook": (...,),
     "webui_host": (...,),
-    "include_webui": (None, False),
+    "include_webui": (...,),
     "redis_password": (...,),
-    "lru_evict": (False,),
+    "lru_evict": (...,),
 }
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set for programs that were handed to a Ray cluster
@@ -209,6 +209,8 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
         return _connect(None, settings)
     address = address or os.environ.get("SKATE_ADDRESS") or None
     name = name or os.environ.get("SKATE_ENGINE") or None
+    if address == "auto" and name is None and _ray_is_skate():
+        address = None  # the cluster that such a program looks for is this machine
     if name is None:
         name = "local" if address in (None, "local") else "ray"
     if name not in ENGINES:
@@ -245,11 +247,18 @@ def _ray_worker() -> Engine | None:
     return RayEngine() if inside_worker() else None
 
 
+def _ray_is_skate() -> bool:
+    """Whether `import ray` means skate in this program: an alias is in no file."""
+    ray = sys.modules.get("ray")
+    return ray is not None and ray.__spec__ is not None and ray.__spec__.origin is None
+
+
 def _connect(address: str | None, settings: dict[str, Any]) -> Engine:
     from skate._imports import try_import
 
-    if try_import("ray", "ray").__spec__.origin is None:  # an alias of skate is in no file
-        raise RuntimeError(
+    try_import("ray", "ray")
+    if _ray_is_skate():
+        raise ConnectionError(
             f"address={address!r} asks for a Ray cluster, but `import ray` means skate in this "
             "program (skate.compat.ray, `skate run --as-ray`): run it on Ray itself, or write "
             "`import skate` and start it without --as-ray"

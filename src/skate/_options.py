@@ -72,10 +72,13 @@ def _quantity(name: str, value: Any) -> float | None:
     return number
 
 
+_WHOLE = ("TPU", "neuron_cores", "HPU", "NPU")  # as GPUs: several of them only as a whole
+
+
 def _gpus(name: str, value: Any) -> float | None:
     number = _quantity(name, value)
     if number is not None and number > 1 and not number.is_integer():
-        raise _wrong_value(name, value, "a fraction below 1 or a whole number of GPUs")
+        raise _wrong_value(name, value, "a fraction below 1 or a whole number")
     return number
 
 
@@ -93,7 +96,12 @@ def _resources(name: str, value: Any) -> Mapping[str, float] | None:
         if reserved in value:
             option = {"CPU": "num_cpus", "GPU": "num_gpus"}.get(reserved, reserved)
             raise ValueError(f"{name} takes custom names only; ask for {reserved} with {option}=")
-    return {key: _quantity(f"{name}[{key!r}]", amount) or 0.0 for key, amount in value.items()}
+    return {key: _amount(f"{name}[{key!r}]", key, value[key]) for key in value}
+
+
+def _amount(name: str, resource: str, value: Any) -> float:
+    check = _gpus if resource in _WHOLE else _quantity
+    return check(name, value) or 0.0
 
 
 def _num_returns(name: str, value: Any) -> int | str | None:

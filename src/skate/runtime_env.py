@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-_SUPPORTED = ("env_vars", "working_dir", "py_modules", "config")
+from skate._requirements import all_installed
+
+_SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config")
 _INSTALLING = ("pip", "conda", "uv", "container", "image_uri", "py_executable", "java_jars")
 _PROCESS = ("worker_process_setup_hook", "nsight", "rocprof_sys", "mpi")
 
@@ -16,8 +21,10 @@ class RuntimeEnv(dict[str, Any]):
 
     RuntimeEnv(env_vars={"OMP_NUM_THREADS": "1"}, working_dir="experiment")
 
+    Workers run in the directories themselves: nothing is copied, so `excludes` leaves out nothing.
     What installs packages or containers, and directories that are elsewhere, can be had on a Ray
-    cluster only; on this machine init() or remote() raise ValueError.
+    cluster only; on this machine init() or remote() raise ValueError, unless the packages that
+    `pip` or `uv` ask for are there already.
     """
 
     known_fields = frozenset((*_SUPPORTED, *_INSTALLING, *_PROCESS))
@@ -154,7 +161,7 @@ def _restore(fields: dict[str, Any]) -> RuntimeEnv:
 def check_possible_here(runtime_env: Mapping[str, Any]) -> None:
     """Raise ValueError for what only a Ray cluster can give to its workers."""
     for name, value in runtime_env.items():
-        if name in _INSTALLING:
+        if name in _INSTALLING and not _is_this_one(name, value):
             raise ValueError(
                 f"runtime_env[{name!r}] asks for another environment, but workers share this one: "
                 "install what is needed here, or run on a Ray cluster with the ray engine"
@@ -169,6 +176,13 @@ def check_possible_here(runtime_env: Mapping[str, Any]) -> None:
                 f"runtime_env[{name!r}] takes a local directory; got {value!r}: "
                 "download it first, or use the ray engine"
             )
+
+
+def _is_this_one(name: str, value: Any) -> bool:
+    """Whether the environment that is asked for is the one that workers share."""
+    if name == "py_executable":
+        return os.path.abspath(shutil.which(str(value)) or "") == os.path.abspath(sys.executable)
+    return name in ("pip", "uv") and all_installed(value)
 
 
 def _check(name: str, value: Any) -> None:

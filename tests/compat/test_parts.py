@@ -239,3 +239,30 @@ def test_the_place_to_spill_is_read_from_the_system_config(tmp_path: Path) -> No
     config = {"object_spilling_config": json.dumps(spilling)}
     ray.init(num_cpus=1, _system_config=config)
     assert [*tmp_path.iterdir()]
+
+
+def test_bars_of_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    from ray.experimental import tqdm_ray
+
+    assert list(tqdm_ray.tqdm(range(3), desc="steps", flush_interval_s=0)) == [0, 1, 2]
+    bar = tqdm_ray.tqdm(desc="by hand", total=2, unit="row")
+    bar.update(2)
+    tqdm_ray.safe_print("a word")
+    bar.close()
+    shown = capsys.readouterr()
+    assert "steps: 100%" in shown.err
+    assert "by hand: 100%" in shown.err
+    assert shown.out == "a word\n"
+
+
+def test_paths_of_the_second_train() -> None:
+    from ray.train._checkpoint import Checkpoint
+    from ray.train.v2.api.config import RunConfig, ScalingConfig
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+    from ray.train.v2.api.train_fn_utils import report
+
+    from skate import train
+
+    assert (RunConfig, ScalingConfig) == (train.RunConfig, train.ScalingConfig)
+    assert (Checkpoint, report) == (train.Checkpoint, train.report)
+    assert DataParallelTrainer is train.data_parallel_trainer.DataParallelTrainer

@@ -225,6 +225,12 @@ class TestOnAndOff:
     def test_a_cluster_is_not_joined_under_the_name_of_skate(self, as_ray: None) -> None:
         import ray
 
-        with pytest.raises(RuntimeError, match="means skate"):
-            ray.init(address="auto")
+        with pytest.raises(ConnectionError, match="means skate"):
+            ray.init(address="ray://host:10001")
         assert not ray.is_initialized()
+
+    def test_the_cluster_that_is_found_by_itself_is_this_machine(self, as_ray: None) -> None:
+        import ray
+
+        with ray.init(address="auto", include_dashboard=True, log_to_driver=False):
+            assert ray.get(ray.remote(lambda: 1).remote()) == 1

@@ -6,6 +6,7 @@ import time
 import pytest
 
 import skate
+from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tests.support import eventually, parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -223,6 +224,28 @@ def test_a_wide_tree_of_tasks():
 
 
 # -- GPUs -----------------------------------------------------------------------------------------
+
+
+def test_a_machine_that_is_not_there():
+    strategy = NodeAffinitySchedulingStrategy("ab" * 28, soft=False)
+    with pytest.raises(skate.exceptions.TaskUnschedulableError):
+        skate.get(gpus.options(scheduling_strategy=strategy).remote(), timeout=20)
+    soft = NodeAffinitySchedulingStrategy("ab" * 28, soft=True)
+    assert skate.get(gpus.options(scheduling_strategy=soft).remote())
+    here = NodeAffinitySchedulingStrategy(skate.nodes()[0]["NodeID"], soft=False)
+    assert skate.get(gpus.options(scheduling_strategy=here).remote())
+
+
+def test_an_actor_for_a_machine_that_is_not_there():
+    @skate.remote
+    class Lost:
+        def method(self): ...
+
+    strategy = NodeAffinitySchedulingStrategy("ab" * 28, soft=False)
+    lost = Lost.options(scheduling_strategy=strategy).remote()
+    with pytest.raises(skate.exceptions.ActorUnschedulableError):
+        skate.get(lost.method.remote(), timeout=20)
+
 
 two_gpus = pytest.mark.init(num_gpus=2)
 

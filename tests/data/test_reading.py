@@ -6,6 +6,7 @@ import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.dataset
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
@@ -70,6 +71,17 @@ class TestPushDown:
         monkeypatch.setattr(ParquetSource, "completed", watch)
         assert dataset.select_columns("b").take_all() == [{"b": "x"}] * 2
         assert [entry for entry in read if entry[0]] == [(2, ["b"])]
+
+    def test_a_filter_of_pyarrow_on_what_is_not_wanted(self, tmp_path):
+        write_numbers(tmp_path)
+        wanted = pyarrow.dataset.field("a") >= 38
+        (all_columns,) = {len(row) for row in skate.data.read_parquet(tmp_path).take_all()}
+        found = skate.data.read_parquet(tmp_path, columns=["b"], filter=wanted)
+        assert found.columns() == ["b"]
+        assert (
+            found.count() == skate.data.read_parquet(tmp_path).filter(expr=col("a") >= 38).count()
+        )
+        assert len(skate.data.read_parquet(tmp_path, filter=wanted).columns()) == all_columns
 
     def test_a_filter_on_what_was_not_selected(self, tmp_path):
         write_numbers(tmp_path)

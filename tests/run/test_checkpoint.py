@@ -147,6 +147,7 @@ def test_a_checkpoint_in_the_object_store(folder, tmp_path):
         (Checkpoint.from_dict, [1], "dict of values by name; got list"),
         (Checkpoint.from_bytes, b"junk", r"to_bytes\(\) gave; got bytes: b'junk'"),
         (Checkpoint.from_bytes, None, "got NoneType"),
+        (Checkpoint.from_dict({}).set_metadata, {"a": {1}}, "what JSON can express; got {'a'"),
     ],
 )
 def test_what_is_no_checkpoint(make, given, message):

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from skate._run.callbacks import UserCallback
 from skate._run.config import (
     CheckpointConfig,
     FailureConfig,
@@ -67,6 +68,9 @@ def test_impossible_settings(cls, wrong):
     ("cls", "wrong"),
     [
         (ScalingConfig, {"resources_per_worker": 4}),
+        (ScalingConfig, {"resources_per_worker": {"CPU": "2"}}),
+        (ScalingConfig, {"use_gpu": "yes"}),
+        (CheckpointConfig, {"checkpoint_score_attribute": 5}),
         (RunConfig, {"name": 5}),
         (RunConfig, {"storage_path": 5}),
         (RunConfig, {"callbacks": print}),
@@ -82,6 +86,12 @@ def test_settings_of_another_kind(cls, wrong):
 def test_a_name_does_not_lead_out_of_the_place_of_runs(name):
     with pytest.raises(ValueError, match="inside of storage_path"):
         RunConfig(name=name)
+
+
+@pytest.mark.parametrize("wrong", [5, UserCallback])
+def test_what_is_no_callback(wrong):
+    with pytest.raises(TypeError, match=f"callbacks are instances.*got {re.escape(repr(wrong))}"):
+        RunConfig(callbacks=[wrong])
 
 
 def test_a_dict_is_a_configuration_and_unknown_names_are_named():

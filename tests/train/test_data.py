@@ -124,6 +124,18 @@ def test_data_is_computed_with_the_options_of_its_config(spelling):
     assert DataContext.get_current().execution_options is usual
 
 
+def test_workers_have_the_settings_of_the_program(run_config):
+    from skate.data import DataContext
+
+    def loop():
+        assert DataContext.get_current().get_config("mine") == 7
+
+    settings = DataContext.get_current().copy()
+    settings.set_config("mine", 7)
+    with DataContext.current(settings):
+        fit(loop, run_config(), {"train": skate.data.range(1)})
+
+
 def test_a_config_of_ones_own(run_config):
     class Mine(DataConfig):
         def configure(self, datasets, world_size, worker_handles, worker_node_ids, **info):

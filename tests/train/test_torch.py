@@ -395,6 +395,17 @@ def test_a_rank_is_killed_while_the_others_wait_for_it(run_config, tally):
     assert list(result.metrics_dataframe["total"]) == [2.0, 2.0, 2.0]
 
 
+@pytest.mark.parametrize(
+    "call", ["prepare_model", "prepare_data_loader", "prepare_optimizer", "backward"]
+)
+def test_what_cannot_be_prepared(run_config, call):
+    with pytest.raises(TypeError, match=rf"train\.torch\.{call} takes a torch.*got int: 5"):
+        fit(lambda: getattr(train.torch, call)(5), run_config(), workers=0)
+
+
 def test_what_is_not_a_checkpoint():
+    for make in (TorchCheckpoint.from_model, TorchCheckpoint.from_state_dict):
+        with pytest.raises(TypeError, match=f"{make.__name__} takes .*got int"):
+            make(5)
     with pytest.raises(TypeError, match=r"load_checkpoint takes a Checkpoint.*report none"):
         load_checkpoint(None, network())

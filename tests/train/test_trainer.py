@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pickle
+import re
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,8 @@ import skate
 from skate import train
 from skate.air import session
 from skate.train import Checkpoint, CheckpointConfig, DataParallelTrainer, Result, ScalingConfig
+from skate.train._trial import changed
+from skate.train.base_trainer import BaseTrainer
 
 
 def fit(loop, run_config, workers=2, config=None, **settings):
@@ -273,8 +276,24 @@ def test_wrong_arguments():
         DataParallelTrainer(lambda: None, scaling_config={"num_wrokers": 2})
     with pytest.raises(ValueError, match="Checkpoint"):
         DataParallelTrainer(lambda: None, resume_from_checkpoint="a/path")
-    with pytest.raises(TypeError, match=r"train_loop_config is a dict.*got list: \[1\]"):
-        DataParallelTrainer(lambda config: None, train_loop_config=[1])
+    wrong = {"train_loop_config": [1], "preprocessor": 5, "metadata": 5, "backend_config": 5}
+    for name, value in wrong.items():
+        with pytest.raises(TypeError, match=rf"got \w+: {re.escape(repr(value))}"):
+            DataParallelTrainer(lambda config: None, **{name: value})
+
+
+def test_a_checkpoint_stays_in_the_folder_of_the_run(run_config):
+    def loop():
+        train.report({}, checkpoint=Checkpoint.from_dict({}), checkpoint_dir_name="../out")
+
+    with pytest.raises(ValueError, match=r"inside of the run's folder.*got '\.\./out'"):
+        fit(loop, run_config(), workers=0)
+
+
+@pytest.mark.parametrize("stop", [5, ["loss"], {"loss": "low"}])
+def test_what_a_run_cannot_stop_by(run_config, stop):
+    with pytest.raises(TypeError, match="stop is a dict of limits"):
+        fit(lambda: None, run_config(stop=stop), workers=0)
 
 
 def test_metrics_have_names(run_config):
@@ -412,8 +431,6 @@ def test_a_back_end_of_ones_own(run_config, tmp_path):
 
 
 def test_a_trainer_that_says_itself_how_to_train(run_config):
-    from skate.train.base_trainer import BaseTrainer
-
     class Mine(BaseTrainer):
         def setup(self):
             self.factor = 2
@@ -424,6 +441,22 @@ def test_a_trainer_that_says_itself_how_to_train(run_config):
 
     result = Mine(datasets={"train": skate.data.range(4)}, run_config=run_config()).fit()
     assert result.metrics["total"] == 12
+
+
+def test_what_a_trial_changes_of_a_trainer():
+    class Mine(BaseTrainer):
+        def __init__(self, sizes, **settings):
+            super().__init__(**settings)
+            self.sizes = sizes
+
+    trainer = Mine({"layer": {"width": 1, "depth": 2}}, scaling_config={"num_workers": 3})
+    config = {"sizes": {"layer": {"width": 9}}, "scaling_config": {"num_workers": 1}}
+    other = changed(trainer, config)
+    assert other.sizes == {"layer": {"width": 9, "depth": 2}}
+    assert other.scaling_config.num_workers == 1
+    assert trainer.sizes == {"layer": {"width": 1, "depth": 2}}
+    with pytest.raises(ValueError, match=r"no \['lr'\] to tune"):
+        changed(trainer, {"lr": 0.1})
 
 
 def test_metrics_equal_what_was_reported(run_config):

@@ -12,6 +12,7 @@ import skate
 from skate import tune
 from skate.train import RunConfig, ScalingConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
+from skate.tune.experiment.export_format import ExportFormat
 from skate.tune.logger import (
     CSVLogger,
     JsonLogger,
@@ -20,6 +21,8 @@ from skate.tune.logger import (
     TBXLogger,
     UnifiedLogger,
 )
+from skate.tune.search.optuna import OptunaSearch
+from tests.tune.test_utils import Counting
 
 
 def saving(config, checkpoint_dir="none yet"):
@@ -47,7 +50,7 @@ def test_checkpoints_with_their_metrics(analysis):
         (path, number) for number, (path, _) in enumerate(paths, start=1)
     ]
     last = analysis.get_best_checkpoint(best.logdir, "loss", "min")
-    assert last.dir_or_data == last.to_air_checkpoint().path == paths[-1][0]
+    assert last.dir_or_data == last.to_air_checkpoint().path == last._local_path == paths[-1][0]
     with pytest.raises(ValueError, match="not the folder of a trial"):
         analysis.get_trial_checkpoints_paths("elsewhere")
 
@@ -109,6 +112,18 @@ def test_loggers_of_the_older_kind(run):
     assert logger.logdir == trial.logdir
 
 
+def test_without_the_usual_files(run, monkeypatch):
+    monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+    analysis = run(saving, config={"x": 5}, callbacks=[LegacyLoggerCallback([JsonLogger])])
+    (trial,) = analysis.trials
+    assert {"params.json", "result.json"} <= set(os.listdir(trial.logdir))
+    assert "progress.csv" not in os.listdir(trial.logdir)
+    analysis = run(saving, config={"x": 5}, name="silent")
+    assert not {"params.json", "result.json"} & set(os.listdir(analysis.trials[0].logdir))
+    assert analysis.dataframe().loss[0] == 3
+    assert len(next(iter(analysis.trial_dataframes.values()))) == 0
+
+
 def test_the_usual_files_without_a_trial(tmp_path):
     logger = UnifiedLogger({"x": 1}, str(tmp_path), loggers=(JsonLogger, CSVLogger, TBXLogger))
     logger.on_result({"training_iteration": 1, "loss": 0.5})
@@ -119,6 +134,28 @@ def test_the_usual_files_without_a_trial(tmp_path):
     assert json.loads((tmp_path / "params.json").read_text()) == {"x": 2}
     assert (tmp_path / "progress.csv").read_text().splitlines()[1].endswith("0.5")
     assert list(tmp_path.glob("events.out.tfevents.*"))
+
+
+def test_a_trainable_with_a_logger_of_its_own(tmp_path):
+    class Halving(tune.Trainable):
+        def step(self):
+            return {"loss": 1 / 2**self.iteration}
+
+    trainable = Halving(logger_creator=lambda config: JsonLogger(config, str(tmp_path)))
+    trainable.train()
+    trainable.train()
+    trainable.stop()
+    assert trainable.logdir == str(tmp_path)
+    lines = (tmp_path / "result.json").read_text().splitlines()
+    assert [json.loads(line)["loss"] for line in lines] == [1, 0.5]
+
+
+def test_a_trainable_as_one_value():
+    first, second = Counting(), Counting()
+    first.train()
+    second.restore_from_object(first.save_to_object())
+    assert second.train()["count"] == 2
+    assert second.iteration == 2
 
 
 # -- tuners ---------------------------------------------------------------------------------------
@@ -204,9 +241,22 @@ def test_the_size_of_a_trainer_is_searched(session, tmp_path):
     assert [result.metrics["workers"] for result in tuner.fit()] == [1, 2]
 
 
-def test_unknown_formats_of_export(run):
-    with pytest.raises(tune.TuneError, match="got \\['paper'\\]"):
-        run(tune.Trainable, export_formats=["model", "paper"])
+class Exporting(tune.Trainable):
+    def step(self):
+        return {"done": True}
+
+    def _export_model(self, export_formats, export_dir):
+        ExportFormat.validate(export_formats)
+        path = Path(export_dir, "exported")
+        path.write_text("all")
+        return {export_formats[0]: str(path)}
+
+
+def test_formats_of_export(run):
+    (trial,) = run(Exporting, export_formats=["model"]).trials
+    assert Path(trial.logdir, "exported").read_text() == "all"
+    with pytest.raises(tune.TuneError, match=r"got \['paper'\]"):
+        ExportFormat.validate(["h5", "paper"])
 
 
 # -- functions ------------------------------------------------------------------------------------
@@ -233,7 +283,7 @@ def test_parameters_that_are_references(run):
 def test_who_decides_must_be_told_what_by(run, who, monkeypatch):
     makers = {
         "scheduler": lambda: tune.schedulers.ASHAScheduler(metric="score", mode="max"),
-        "search_alg": lambda: tune.search.optuna.OptunaSearch(metric="score", mode="max"),
+        "search_alg": lambda: OptunaSearch(metric="score", mode="max"),
     }
     space = {"x": tune.uniform(0, 1)}
     with pytest.raises(tune.TuneError, match="'score'"):
@@ -275,3 +325,11 @@ def test_bounds_beside_domains_in_bayesopt():
     drawn = BayesOptSearch(space, metric="a", mode="max").suggest("0")
     assert 5 <= drawn["a"] <= 6
     assert 8 <= drawn["b"] <= 9
+
+
+def test_resources_in_older_words():
+    from skate.tune.resources import Resources
+
+    asked = Resources(cpu=1, gpu=0.5, extra_cpu=2, custom_resources={"disk": 1})
+    bundles = asked.as_placement_group_factory().bundles
+    assert bundles == [{"CPU": 1, "GPU": 0.5, "disk": 1}, {"CPU": 2}]

@@ -62,7 +62,7 @@ class TestTable:
         titles = [part.strip() for part in lines[2].strip("|").split("|")]
         assert titles == ["Trial name", "status", "loc", "lr", "l1", "the loss"]
         assert lines[4].startswith("| train_cifar_87d1f_00000 | TERMINATED |       | 0.00011629 |")
-        assert "Current best trial: train_cifar_87d1f_00000 with loss=1.5" in lines[-2]
+        assert "Current best trial: 87d1f_00000 with loss=1.5" in lines[-2]
 
     def test_columns_can_be_chosen_and_added(self, trials, capsys):
         reporter = tune.CLIReporter(parameter_columns=["l1"], metric_columns=[])
@@ -120,7 +120,7 @@ class TestTable:
         text = console.export_text()
         assert "Number of trials: 3/10" in text
         assert "s left" in text
-        assert text.index("best trial: train_cifar_87d1f_00000") < text.index("status")
+        assert text.index("best trial: 87d1f_00000") < text.index("status")
         assert text.index("87d1f_00000") < text.index("87d1f_00001")  # the best is on top
 
 

@@ -57,7 +57,7 @@ class Forgetful(Counting):
 
 
 def test_a_class_that_can_be_saved_and_one_that_cannot(session):
-    assert utils.validate_save_restore(Counting, config={"a": 1})
+    assert utils.validate_save_restore(Counting, config={"a": 1}, use_object_store=True)
     with pytest.raises(ValueError, match="Forgetful does not go on"):
         utils.validate_save_restore(Forgetful)
 

@@ -30,7 +30,7 @@ def test_each_step_is_a_report_and_the_end_repeats_the_last():
 def test_it_goes_on_from_what_was_saved(tmp_path):
     first = wrap_function(counting)({})
     first.train()
-    saved = first.save(str(tmp_path / "saved"))
+    saved, value = first.save(str(tmp_path / "saved")), first.save_to_object()
     first.stop()
     second = wrap_function(counting)({})
     second.restore(saved)
@@ -39,6 +39,10 @@ def test_it_goes_on_from_what_was_saved(tmp_path):
     assert second.reset({})
     assert second.train()["n"] == 1
     second.stop()
+    third = wrap_function(counting)({})
+    third.restore_from_object(value)
+    assert third.train()["n"] == 2
+    third.stop()
 
 
 def test_it_raises_what_the_function_raises():

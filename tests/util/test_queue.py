@@ -131,6 +131,17 @@ def test_options_go_to_the_actor() -> None:
     assert skate.util.list_named_actors() == ["jobs"]
 
 
+def test_the_actor_can_be_called_itself() -> None:
+    q = Queue(maxsize=2)
+    skate.get([q.actor.put.remote(1), q.actor.put_nowait.remote(2)], timeout=PATIENCE)
+    with pytest.raises(Full):
+        skate.get(q.actor.put_nowait.remote(3), timeout=PATIENCE)
+    assert skate.get([q.actor.get.remote(), q.actor.get_nowait.remote()]) == [1, 2]
+    for refused in (q.actor.get.remote(0.01), q.actor.get_nowait_batch.remote(1)):
+        with pytest.raises(Empty):
+            skate.get(refused, timeout=PATIENCE)
+
+
 @pytest.mark.parametrize("force", [True, False])
 def test_shutdown_ends_the_actor(force: bool) -> None:
     q = Queue()

@@ -64,6 +64,11 @@ class Checkpoint:
         """What trials called `value` for a while."""
         return self.value
 
+    @property
+    def _local_path(self) -> str | None:
+        """What programs read before there was `path`."""
+        return self._folder.path if isinstance(self._folder, LocalFolder) else None
+
     def to_air_checkpoint(self) -> Checkpoint:
         """Itself: what trials have and what trainers take was once two classes."""
         return self
@@ -96,6 +101,7 @@ class Checkpoint:
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copy the content into a local folder, by default a new temporary one; its path. The
         copy is the caller's, to keep or to delete; `as_directory` cleans up by itself."""
+        self._check_there()
         target = tempfile.mkdtemp(prefix="checkpoint_") if path is None else os.fspath(path)
         target = os.path.expanduser(target)
         if self._folder is None:
@@ -108,13 +114,17 @@ class Checkpoint:
             self._folder.download(target)
         return target
 
+    def _check_there(self) -> None:
+        folder = self._folder
+        if isinstance(folder, LocalFolder) and not os.path.exists(folder.path):
+            raise FileNotFoundError(f"the checkpoint {folder.path!r} is gone, or was never there")
+
     @contextlib.contextmanager
     def as_directory(self) -> Iterator[str]:
         """The content as a local folder, to be read only: the checkpoint's own if that is local,
         else a copy that is deleted afterwards."""
         if isinstance(self._folder, LocalFolder):
-            if not os.path.exists(self._folder.path):
-                raise FileNotFoundError(f"the checkpoint {self._folder.path!r} is gone")
+            self._check_there()
             yield self._folder.path
             return
         copy = self.to_directory()
@@ -233,7 +243,12 @@ class Checkpoint:
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
         """Replace the notes; they must be what JSON can express."""
-        text = json.dumps(metadata)
+        try:
+            text = json.dumps(dict(metadata))
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"metadata is a dict of what JSON can express; got {metadata!r} ({error})"
+            ) from None
         if self._folder is None:
             self._data = {**(self._data or {}), METADATA_FILE: json.loads(text)}
         else:

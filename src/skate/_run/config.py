@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, TypeVar
+
+from skate._run.callbacks import Callback, UserCallback
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 STORAGE_VARIABLE = "SKATE_STORAGE"
@@ -41,6 +43,29 @@ def check_whole(name: str, value: Any, least: int, meaning: str = "") -> None:
         raise ValueError(f"{name} takes a whole number from {least} on{meaning}; got {value!r}")
 
 
+def check_folder_name(parameter: str, name: Any, place: str) -> None:
+    """That it is the name of a folder inside of another, and does not lead out of that."""
+    if not isinstance(name, str):
+        raise TypeError(f"{parameter} is the name of a folder, a string; got {name!r}")
+    if not name or name.startswith(("/", "~")) or ".." in name.split("/"):
+        raise ValueError(
+            f"{parameter} is the name of a folder inside of {place}, and cannot lead out of it; "
+            f"got {name!r}"
+        )
+
+
+def _check_callbacks(given: Any) -> None:
+    if given is not None and not isinstance(given, (list, tuple)):
+        raise TypeError(f"callbacks is a list of callbacks; got {given!r}")
+    hooks = [name for kind in (Callback, UserCallback) for name in vars(kind) if name[0] != "_"]
+    for callback in given or ():
+        if isinstance(callback, type) or not any(hasattr(callback, name) for name in hooks):
+            raise TypeError(
+                "callbacks are instances of classes derived from Callback or UserCallback; "
+                f"got {callback!r}"
+            )
+
+
 class _Config:
     """Shows only what differs from the defaults."""
 
@@ -68,7 +93,7 @@ class ScalingConfig(_Config):
     workers as the machine has room for. `use_gpu` gives one GPU to each worker;
     `resources_per_worker` says it in full. `trainer_resources` are reserved for the calling side,
     by default nothing. `accelerator_type` asks for a resource of that name. The rest is for
-    clusters: on one machine every placement is the same.
+    clusters: on one machine every placement is the same, and datasets need no CPUs kept free.
     """
 
     trainer_resources: dict[str, float] | None = None
@@ -81,6 +106,7 @@ class ScalingConfig(_Config):
     use_tpu: bool = False
     topology: str | None = None
     elastic_resize_monitor_interval_s: float = 60.0
+    _max_cpu_fraction_per_node: float | None = None
 
     def __post_init__(self) -> None:
         if not _is_search_space(self.num_workers):
@@ -117,12 +143,10 @@ class ScalingConfig(_Config):
             raise ValueError(f"num_workers cannot be negative, nor least > most; got {number!r}")
 
     def _check_gpus(self) -> None:
-        wanted = self.resources_per_worker
-        if wanted is not None and not _is_search_space(wanted):
-            raise TypeError(
-                "resources_per_worker is a dict of amounts by name, as in "
-                f"{{'CPU': 2}}; got {wanted!r}"
-            )
+        _check_amounts("resources_per_worker", self.resources_per_worker)
+        _check_amounts("trainer_resources", self.trainer_resources)
+        if isinstance(self.use_gpu, str):
+            raise TypeError(f"use_gpu is True or False; got {self.use_gpu!r}")
         if not isinstance(self.resources_per_worker, dict) or not isinstance(self.use_gpu, bool):
             return
         wanted = self.resources_per_worker.get("GPU")
@@ -214,6 +238,22 @@ class ScalingConfig(_Config):
         )
 
 
+def _check_amounts(parameter: str, given: Any) -> None:
+    """Resources are amounts by name, as far as tuning does not fill them in."""
+    if given is None or hasattr(given, "sample"):
+        return
+    amounts = given.values() if isinstance(given, dict) and "grid_search" not in given else ()
+    right = all(_is_search_space(amount) or _is_amount(amount) for amount in amounts)
+    if not isinstance(given, dict) or not right:
+        raise TypeError(
+            f"{parameter} is a dict of amounts by name, as in {{'CPU': 2}}; got {given!r}"
+        )
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, Real) and float(value) >= 0
+
+
 def _is_search_space(value: Any) -> bool:
     """Whether it is something that tuning fills in."""
     return isinstance(value, dict) or hasattr(value, "sample")
@@ -252,7 +292,8 @@ class CheckpointConfig(_Config):
     (the most recent ones if no metric is named). None keeps all.
 
     `checkpoint_frequency` (iterations) and `checkpoint_at_end` are for trainables that save when
-    they are asked to, not for loops that report checkpoints by themselves.
+    they are asked to, not for loops that report checkpoints by themselves. The settings with an
+    underscore are the rule: workers save by themselves, and the files of all ranks are kept.
     """
 
     num_to_keep: int | None = None
@@ -260,10 +301,17 @@ class CheckpointConfig(_Config):
     checkpoint_score_order: str = "max"
     checkpoint_frequency: int | None = 0
     checkpoint_at_end: bool | None = None
+    _checkpoint_keep_all_ranks: bool | None = None
+    _checkpoint_upload_from_workers: bool | None = None
 
     def __post_init__(self) -> None:
         if self.num_to_keep is not None:
             check_whole("num_to_keep", self.num_to_keep, 1, ", None keeps all")
+        if not isinstance(self.checkpoint_score_attribute, (str, type(None))):
+            raise TypeError(
+                "checkpoint_score_attribute is the name of a reported metric; "
+                f"got {self.checkpoint_score_attribute!r}"
+            )
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(
                 f"checkpoint_score_order is 'max' or 'min'; got {self.checkpoint_score_order!r}"
@@ -332,25 +380,13 @@ class RunConfig(_Config):
         if isinstance(self.storage_path, os.PathLike):
             self.storage_path = os.fspath(self.storage_path)
         if self.name is not None:
-            _check_name(self.name)
+            check_folder_name("name", self.name, "storage_path")
         if self.storage_path is not None and not isinstance(self.storage_path, str):
             raise TypeError(
                 f"storage_path is a path or a URI, as in 's3://bucket/runs'; "
                 f"got {self.storage_path!r}"
             )
-        if self.callbacks is not None and not isinstance(self.callbacks, (list, tuple)):
-            raise TypeError(f"callbacks is a list of callbacks; got {self.callbacks!r}")
+        _check_callbacks(self.callbacks)
         if self.verbose is not None:
             self.verbose = int(self.verbose) if isinstance(self.verbose, bool) else self.verbose
             check_whole("verbose", self.verbose, 0)
-
-
-def _check_name(name: Any) -> None:
-    """A run's name is that of a folder in the storage path, and does not lead out of it."""
-    if not isinstance(name, str):
-        raise TypeError(f"name is the name of the run's folder, a string; got {name!r}")
-    if not name or name.startswith(("/", "~")) or ".." in name.split("/"):
-        raise ValueError(
-            f"name is the name of the run's folder inside of storage_path; got {name!r}. "
-            "Say with storage_path where the folder is to be"
-        )

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.config import check_folder_name
 from skate._run.values import shortened
 
 DEFAULT_METRIC = "_metric"
@@ -95,8 +96,11 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     delete = given.get("delete_local_checkpoint_after_upload")
     if delete is None:
         delete = mode.default_delete_local_checkpoint_after_upload()
+    name = given.get("checkpoint_dir_name")
+    if name is not None:
+        check_folder_name("checkpoint_dir_name", name, "the run's folder")
     return {
-        "directory_name": given.get("checkpoint_dir_name"),
+        "directory_name": name,
         "upload_mode": mode,
         "delete_local": delete,
         "upload_fn": given.get("checkpoint_upload_fn"),

@@ -48,7 +48,10 @@ class Storage:
     @classmethod
     def at(cls, path: Any, filesystem: Any = None) -> Storage:
         """The folder of a run that exists."""
-        return cls(path, "", filesystem)
+        inside = cls.__new__(cls)
+        inside.folder = folder_at(path, filesystem)
+        inside._forget()
+        return inside
 
     def sub(self, name: str) -> Storage:
         """A folder inside, as that of one trial."""

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         SaveMode,
     )
     from skate.data.grouped_data import GroupedData
-    from skate.data.iterator import DataIterator
+    from skate.data.iterator import DataIterator, NodeIdStr
     from skate.data.preprocessor import Preprocessor
     from skate.data.sources.files import FileShuffleConfig
 
@@ -98,7 +98,7 @@ _HOMES = {
         "BlockBasedFileDatasink Datasink Datasource ReadTask RowBasedFileDatasink SaveMode"
     ),
     "grouped_data": "GroupedData",
-    "iterator": "DataIterator",
+    "iterator": "DataIterator NodeIdStr",
     "preprocessor": "Preprocessor",
     "sources.files": "FileShuffleConfig",
 }
@@ -159,6 +159,7 @@ __all__ = [
     "FileShuffleConfig",
     "GroupedData",
     "MaterializedDataset",
+    "NodeIdStr",
     "NumpyBatchCollateFn",
     "PandasBatchCollateFn",
     "Preprocessor",

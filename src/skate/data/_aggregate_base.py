@@ -156,8 +156,22 @@ class Builtin(AggregateFnV2):
     def output_type(self, input_schema: pa.Schema) -> pa.DataType | None:
         return None
 
+    def _known(self, result: Any) -> Any:
+        """A result that NaN among the values has spoiled is a missing one, as in Ray, unless
+        missing ones count."""
+        return None if self.ignore_nulls and is_nan(result) else result
+
+    def _all_known(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if not self.ignore_nulls or not pa.types.is_floating(column.type):
+            return column
+        return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+
     def _options(self) -> Any:
         return pc.ScalarAggregateOptions(skip_nulls=self.ignore_nulls, min_count=1)
+
+
+def is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
 
 
 class Null:

@@ -92,7 +92,10 @@ class _Counting(Builtin):
         try:
             pairs = pc.value_counts(column.combine_chunks())
             values, counts = (pairs.field(number).to_pylist() for number in (0, 1))
-            return Counter(dict(zip(map(_key, values), counts, strict=True)))
+            found: Counter[Any] = Counter()
+            for value, count in zip(map(_key, values), counts, strict=True):
+                found[value] += count  # Arrow counts 0.0 and -0.0 apart
+            return found
         except pa.ArrowNotImplementedError:
             return Counter(hashable(value) for value in column_to_rows(column))
 

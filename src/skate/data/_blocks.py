@@ -256,13 +256,21 @@ def concat(blocks: Sequence[Block]) -> Block:
         return pa.table({})
     if len(filled) == 1:
         return filled[0]
-    schema = filled[0].schema
-    if all(block.schema.equals(schema) for block in filled[1:]):
-        return pa.concat_tables(filled)
-    names = dict.fromkeys(name for block in filled for name in block.column_names)
-    columns = {name: _stacked(filled, name) for name in names}
-    table = _table(columns)
-    return mark_plain(table) if all(is_plain(block.schema) for block in filled) else table
+    return _unified(filled)
+
+
+def common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Of the rows of several datasets one after the other."""
+    return _unified([schema.empty_table() for schema in schemas]).schema
+
+
+def _unified(blocks: Sequence[Block]) -> Block:
+    schema = blocks[0].schema
+    if all(block.schema.equals(schema) for block in blocks[1:]):
+        return pa.concat_tables(blocks)
+    names = dict.fromkeys(name for block in blocks for name in block.column_names)
+    table = _table({name: _stacked(blocks, name) for name in names})
+    return mark_plain(table) if all(is_plain(block.schema) for block in blocks) else table
 
 
 def _stacked(blocks: Sequence[Block], name: str) -> pa.ChunkedArray:

@@ -10,10 +10,11 @@ import pyarrow as pa
 import skate
 from skate.data import _plan as plan
 from skate.data._batching import batch_from
-from skate.data._blocks import Batch, Row, check_format, numpy_of, pandas_of
+from skate.data._blocks import Batch, Row, check_format, common_schema, numpy_of, pandas_of
 from skate.data._bundles import Bundle, Hoard, table_of
 from skate.data._context import DataContext
 from skate.data._core import Core, check_least
+from skate.data._exchange import Union
 from skate.data._executor import execute
 from skate.data._explaining import explanation
 from skate.data._expressions import WithColumns
@@ -125,12 +126,22 @@ class Consuming(Core):
         `fetch_if_missing` is False."""
         if self._known_schema is None:
             self._known_schema = _static_schema(optimise(self._plan))
+        if self._known_schema is None and isinstance(self._plan, Union):
+            self._known_schema = self._common_schema(fetch_if_missing)
         if self._known_schema is None and fetch_if_missing:
             first = next(execute(plan.Limit(self._plan, 1)), None)
             self._known_schema = first.get().schema if first is not None else None
         if self._known_schema is None or not self._known_schema.names:
             return None
         return Schema(self._known_schema)
+
+    def _common_schema(self, fetch_if_missing: bool) -> pa.Schema | None:
+        """That of several datasets one after the other."""
+        found = [self._with(part).schema(fetch_if_missing) for part in self._plan.inputs]
+        known = [schema.base_schema for schema in found if schema is not None]
+        if not known or (len(known) < len(found) and not fetch_if_missing):
+            return None
+        return common_schema(known)
 
     def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
         schema = self.schema(fetch_if_missing)

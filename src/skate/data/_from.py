@@ -22,6 +22,8 @@ from skate.data.sources.generated import Range
 if TYPE_CHECKING:
     import pandas
 
+FEW_ROWS = 16  # frames and tables are not cut into blocks with fewer
+
 
 def from_items(
     items: Iterable[Any],
@@ -185,7 +187,7 @@ def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> Materialize
     for block in blocks:
         if block.num_rows:
             share = round((count or 4 * driver_threads()) * block.num_rows / total)
-            most = share if count else block.nbytes // least
+            most = share if count else max(block.nbytes // least, block.num_rows // FEW_ROWS)
             bundles.extend(even_bundles(block, max(1, min(share, most))))
     return MaterializedDataset(plan.Input(tuple(bundles), schema))
 

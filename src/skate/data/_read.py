@@ -84,14 +84,27 @@ def read_parquet(
     **options: Any,
 ) -> Dataset:
     """Parquet files. `columns` limits what is read, `schema` says what types the columns have;
-    files that differ are brought to a common schema. Other keywords: see `read_csv`, and those of
+    files that differ are brought to a common schema. `filter` is an expression of pyarrow; write
+    `.filter(expr=...)` instead, which reads less. Other keywords: see `read_csv`, and those of
     pyarrow.parquet.ParquetFile."""
-    if "filter" in options:
-        raise ValueError("read_parquet has no filter: use .filter(expr=...), which reads less")
+    if (wanted := options.pop("filter", None)) is not None:
+        return _matching(read_parquet(paths, schema=schema, **options), wanted, columns)
     arguments = _left(options)
     chosen = tuple(columns) if columns is not None else None
     files = file_options(paths, options, partitioning=HIVE)
     return _dataset(ParquetSource(files, chosen, (), arguments, schema), options)
+
+
+def _matching(dataset: Dataset, wanted: Any, columns: Sequence[str] | None) -> Dataset:
+    """The rows that match an expression of pyarrow, which may be about other columns as well."""
+    rows = dataset.map_batches(
+        _rows_where, fn_args=(wanted,), batch_format="pyarrow", batch_size=None
+    )
+    return rows if columns is None else rows.select_columns(list(columns))
+
+
+def _rows_where(table: pa.Table, wanted: Any) -> pa.Table:
+    return table.filter(wanted)
 
 
 def read_csv(paths: Any, **options: Any) -> Dataset:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skate.data._aggregate_base import NULL, AggregateFn, AggregateFnV2, Builtin, Null
+from skate.data._aggregate_base import NULL, AggregateFn, AggregateFnV2, Builtin, Null, is_nan
 from skate.data._aggregate_values import (
     ApproximateQuantile,
     ApproximateTopK,
@@ -82,7 +82,10 @@ class _Reduction(Builtin):
         return self.pair(current_accumulator, new)
 
     def finalize(self, accumulator: Any) -> Any:
-        return None if isinstance(accumulator, Null) else accumulator
+        return None if isinstance(accumulator, Null) else self._known(accumulator)
+
+    def finished(self, column: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.ChunkedArray:
+        return self._all_known(column)
 
     def output_type(self, input_schema: pa.Schema) -> pa.DataType:
         column = self.column(input_schema.empty_table())
@@ -108,6 +111,12 @@ class _Extreme(_Reduction):
     ) -> None:
         super().__init__(on, ignore_nulls, alias_name)
 
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        """NaN, which is what a block without any number has, is neither small nor large."""
+        if is_nan(current_accumulator) or is_nan(new):
+            return new if is_nan(current_accumulator) else current_accumulator
+        return super().combine(current_accumulator, new)
+
 
 class Min(_Extreme):
     kind = kernel = "min"
@@ -128,6 +137,10 @@ class AbsMax(_Extreme):
 
     def column(self, block: Block) -> pa.ChunkedArray:
         return pc.abs(super().column(block))
+
+    def finalize(self, accumulator: Any) -> Any:
+        found = super().finalize(accumulator)
+        return None if is_nan(found) else found
 
     def arrow(self) -> tuple[Any, str, Any] | None:
         return None
@@ -151,7 +164,10 @@ class Mean(Builtin):
     def finalize(self, accumulator: Any) -> Any:
         if accumulator is None or isinstance(accumulator, Null) or not accumulator[1]:
             return None
-        return accumulator[0] / accumulator[1]
+        return self._known(accumulator[0] / accumulator[1])
+
+    def finished(self, column: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.ChunkedArray:
+        return self._all_known(column)
 
     def output_type(self, input_schema: pa.Schema) -> pa.DataType:
         return pa.float64()
@@ -202,7 +218,7 @@ class Std(Builtin):
             return None
         if accumulator[0] <= self.ddof:
             return float("nan")
-        return float(np.sqrt(accumulator[2] / (accumulator[0] - self.ddof)))
+        return self._known(float(np.sqrt(accumulator[2] / (accumulator[0] - self.ddof))))
 
     def output_type(self, input_schema: pa.Schema) -> pa.DataType:
         return pa.float64()
@@ -216,7 +232,7 @@ class Std(Builtin):
         if not self.ignore_nulls:
             return column
         too_few = pc.and_(pc.is_null(column), pc.greater(counts, 0))
-        return pc.if_else(too_few, float("nan"), column)
+        return pc.if_else(too_few, float("nan"), self._all_known(column))
 
 
 class Quantile(Builtin):
@@ -238,7 +254,8 @@ class Quantile(Builtin):
         column = self.column(block)
         if column.null_count and not self.ignore_nulls:
             return NULL
-        return [column_to_numpy(column.drop_null())]
+        values = column_to_numpy(column.drop_null())
+        return [values[~np.isnan(values)] if values.dtype.kind == "f" else values]
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
         if isinstance(current_accumulator, Null) or isinstance(new, Null):

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from skate.data._consuming import Consuming
     from skate.data.dataset import Dataset, MaterializedDataset
 
+NodeIdStr = str  # the type of the hints in `streaming_split(locality_hints=...)`
+
 AHEAD = 2
 PATIENCE = 10.0  # seconds, after which it is worth a word which part others wait for
 

@@ -148,12 +148,12 @@ class Controller:
         shards = self._plan.shards(group, self._recorder.positions)
         group.gather(
             [
-                worker.prepare.remote(self._job(rank, group), shards[rank])
+                worker.prepare.remote(self._job(rank, group, shards[rank]), shards[rank])
                 for rank, worker in enumerate(group.workers)
             ]
         )
 
-    def _job(self, rank: int, group: WorkerGroup) -> Job:
+    def _job(self, rank: int, group: WorkerGroup, datasets: dict[str, Any]) -> Job:
         run, place = self._recorder.run, group.places[rank]
         whereabouts = Whereabouts(
             experiment_name=run.name,
@@ -176,6 +176,7 @@ class Controller:
             self._recorder.checkpoint or self._plan.checkpoint,
             self._recorder.next_checkpoint,
             self._plan.backend.train_func_context,
+            _data_context() if datasets else None,
         )
 
 
@@ -228,6 +229,12 @@ class _Conversation:
                 except Exception as error:
                     failures[rank] = error
         return {rank: e for rank, e in failures.items() if _has_died(e)} or failures
+
+
+def _data_context() -> Any:
+    from skate.data import DataContext
+
+    return DataContext.get_current()
 
 
 def _has_died(error: BaseException) -> bool:

@@ -27,7 +27,8 @@ class DataConfig:
     ) -> None:
         if not isinstance(datasets_to_split, list) and datasets_to_split != "all":
             raise TypeError(
-                f"datasets_to_split is 'all' or a list of names; got {datasets_to_split!r}"
+                "`datasets_to_split` should be 'all' or a list of names; "
+                f"got {datasets_to_split!r}"
             )
         if uneven not in UNEVEN:
             raise ValueError(f"uneven is one of {UNEVEN}; got {uneven!r}")

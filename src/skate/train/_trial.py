@@ -59,7 +59,7 @@ def _inside(session: Session) -> str | None:
 def changed(trainer: BaseTrainer, config: dict[str, Any]) -> BaseTrainer:
     """A copy of the trainer with what the trial's configuration says."""
     fresh = copy.copy(trainer)
-    unknown = [name for name in config if name not in CHANGEABLE]
+    unknown = [name for name in config if name not in CHANGEABLE and not hasattr(fresh, name)]
     if unknown:
         raise ValueError(
             f"a trainer has no {unknown} to tune; it has {CHANGEABLE}, as in "
@@ -68,11 +68,22 @@ def changed(trainer: BaseTrainer, config: dict[str, Any]) -> BaseTrainer:
     for name, value in config.items():
         before = getattr(fresh, name, None)
         if isinstance(value, dict) and isinstance(before, dict):
-            value = {**before, **value}
+            value = _merged(before, value)
         elif isinstance(value, dict) and before is not None:
             value = replace(before, **value)
         setattr(fresh, name, value)
     return fresh
+
+
+def _merged(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes go into dicts inside of dicts."""
+    merged = dict(before)
+    for name, value in changes.items():
+        inner = before.get(name)
+        if isinstance(value, dict) and isinstance(inner, dict):
+            value = _merged(inner, value)
+        merged[name] = value
+    return merged
 
 
 class ForwardingRecorder(Recorder):

@@ -43,6 +43,7 @@ class Job:
     checkpoint: Checkpoint | None
     next_checkpoint: int
     train_func_context: Any
+    data_context: Any = None  # the settings of skate.data, if there are datasets
 
 
 @dataclass
@@ -115,6 +116,8 @@ class TrainWorker:
     def prepare(self, job: Job, datasets: dict[str, Any]) -> None:
         """Have a session, in which back ends can look around before the loop begins."""
         self._session = WorkerSession(job, datasets, self._mailbox)
+        if job.data_context is not None:
+            job.data_context._set_current(job.data_context)
         self._context = job.train_func_context
         self._loop = job.loop
 

@@ -51,6 +51,13 @@ class BaseTrainer:
                 "resume_from_checkpoint is a Checkpoint; got "
                 f"{type(resume_from_checkpoint).__name__}: {resume_from_checkpoint!r}"
             )
+        if preprocessor is not None and not hasattr(preprocessor, "transform"):
+            raise TypeError(
+                "preprocessor is one of skate.data.preprocessors, or a Preprocessor of your own; "
+                f"got {type(preprocessor).__name__}: {preprocessor!r}"
+            )
+        if metadata is not None and not isinstance(metadata, dict):
+            raise TypeError(f"metadata is a dict; got {type(metadata).__name__}: {metadata!r}")
         self.scaling_config = as_config(ScalingConfig, scaling_config)
         self.run_config = as_config(RunConfig, run_config)
         self.datasets = {} if datasets is None else datasets

@@ -58,6 +58,11 @@ class DataParallelTrainer(BaseTrainer):
                 "train_loop_config is a dict, which train_loop_per_worker gets; "
                 f"got {type(train_loop_config).__name__}: {train_loop_config!r}"
             )
+        if backend_config is not None and not isinstance(backend_config, BackendConfig):
+            raise TypeError(
+                "the configuration of a back end, as TorchConfig(), is a BackendConfig; "
+                f"got {type(backend_config).__name__}: {backend_config!r}"
+            )
         super().__init__(
             scaling_config=scaling_config,
             run_config=run_config,
@@ -223,9 +228,18 @@ def check_run_config(run: RunConfig) -> None:
             "log_to_file and progress_reporter are for tuning; a training run prints to this "
             "program's output, and verbose=2 gives a line per report"
         )
+    if run.stop is not None and not callable(run.stop) and not _is_limits(run.stop):
+        raise TypeError(
+            "stop is a dict of limits by metric, as {'training_iteration': 10}, or a function of "
+            f"the run's id and its last result; got {run.stop!r}"
+        )
     keep = as_config(CheckpointConfig, run.checkpoint_config)
     if keep.checkpoint_frequency or keep.checkpoint_at_end:
         raise ValueError(
             "checkpoint_frequency and checkpoint_at_end are for trainables that save when asked; "
             "a training loop reports its checkpoints itself: train.report(…, checkpoint=…)"
         )
+
+
+def _is_limits(stop: Any) -> bool:
+    return isinstance(stop, Mapping) and all(isinstance(n, (int, float)) for n in stop.values())

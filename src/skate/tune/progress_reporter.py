@@ -246,7 +246,12 @@ class TuneReporterBase(ProgressReporter):
         if best is None:
             return ""
         value = lookup(best.last_result, self._metric)
-        return f"Current best trial: {best} with {self._metric}={value} and {best.config}"
+        shown = self._parameters or best.evaluated_params or best.config
+        parameters = {name: self._parameter(name)(best) for name in shown}
+        return (
+            f"Current best trial: {best.trial_id} with {self._metric}={value} and "
+            f"parameters={parameters}"
+        )
 
 
 class CLIReporter(TuneReporterBase):
@@ -270,9 +275,7 @@ class JupyterNotebookReporter(TuneReporterBase):
     def display(self, string: str) -> None:
         """Show a text; outside of notebooks it is printed."""
         if self._overwrite and _in_notebook():
-            from IPython.display import clear_output
-
-            clear_output(wait=True)
+            sys.modules["IPython"].display.clear_output(wait=True)
         print(string)
 
 

@@ -13,6 +13,7 @@ from skate._run.config import RunConfig, ScalingConfig, as_config
 from skate._run.storage import Storage
 from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+from skate.tune.error import TuneError
 from skate.tune.execution.launch import execute
 from skate.tune.experiment._states import STATE_FILE
 from skate.tune.result_grid import ResultGrid
@@ -43,7 +44,7 @@ class Tuner:
         _entrypoint: Any = None,
     ) -> None:
         if trainable is None:
-            raise ValueError("Tuner needs a trainable: a function, a Trainable, or a trainer")
+            raise TuneError("Tuner needs a trainable: a function, a Trainable, or a trainer")
         self._trainable = trainable
         self._param_space = _as_space(param_space)
         self._tune_config = as_config(TuneConfig, tune_config)

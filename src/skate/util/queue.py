@@ -77,13 +77,13 @@ class Queue:
 
     def _put(self, item: Any, block: bool, timeout: float | None) -> Any:
         if not block:
-            return self.actor.put_nowait.remote(item)
-        return self.actor.put.remote(item, _checked(timeout))
+            return self.actor.offer_all.remote([item])
+        return self.actor.offer.remote(item, _checked(timeout))
 
     def _get(self, block: bool, timeout: float | None) -> Any:
         if not block:
-            return self.actor.get_nowait_batch.remote(1)
-        return self.actor.get.remote(_checked(timeout))
+            return self.actor.take_all.remote(1)
+        return self.actor.take.remote(_checked(timeout))
 
     def put_nowait(self, item: Any) -> None:
         """Add an item if there is room; raises Full otherwise."""
@@ -93,7 +93,7 @@ class Queue:
         """Add all items in order, or none and raise Full if they do not all fit."""
         if not isinstance(items, Iterable):
             raise TypeError(f"items must be iterable; got {items!r}")
-        _raise_if_full(skate.get(self.actor.put_nowait_batch.remote(list(items))))
+        _raise_if_full(skate.get(self.actor.offer_all.remote(list(items))))
 
     def get_nowait(self) -> Any:
         """Take the oldest item if there is one; raises Empty otherwise."""
@@ -105,7 +105,7 @@ class Queue:
             raise TypeError(f"num_items must be an int; got {num_items!r}")
         if num_items < 0:
             raise ValueError(f"num_items must not be negative; got {num_items}")
-        return _items(skate.get(self.actor.get_nowait_batch.remote(num_items)))
+        return _items(skate.get(self.actor.take_all.remote(num_items)))
 
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
         """End the queue's actor.
@@ -142,8 +142,9 @@ def _items(answer: list[Any] | str) -> list[Any]:
 class _QueueActor:
     """All methods are async, so that waiting ones and the others run beside each other.
 
-    An empty or full queue is an everyday answer and no error here: it is answered in words, and
-    the caller raises.
+    An empty or full queue is an everyday answer and no error to `Queue`: it is answered in words,
+    and the caller raises. `put`, `get` and the like are for programs that call the actor itself,
+    as `queue.actor.get.remote()`: they answer with the item, or raise.
     """
 
     def __init__(self, maxsize: int) -> None:
@@ -160,7 +161,7 @@ class _QueueActor:
     async def full(self) -> bool:
         return self._queue.full()
 
-    async def put(self, item: Any, timeout: float | None) -> str | None:
+    async def offer(self, item: Any, timeout: float | None) -> str | None:
         import asyncio
 
         try:
@@ -169,7 +170,7 @@ class _QueueActor:
             return f"no room within {timeout} s; all {self._queue.maxsize} places are taken"
         return None
 
-    async def get(self, timeout: float | None) -> list[Any] | str:
+    async def take(self, timeout: float | None) -> list[Any] | str:
         import asyncio
 
         try:
@@ -177,10 +178,7 @@ class _QueueActor:
         except asyncio.TimeoutError:
             return f"nothing came within {timeout} s"
 
-    async def put_nowait(self, item: Any) -> str | None:
-        return await self.put_nowait_batch([item])
-
-    async def put_nowait_batch(self, items: list[Any]) -> str | None:
+    async def offer_all(self, items: list[Any]) -> str | None:
         size, limit = self._queue.qsize(), self._queue.maxsize
         if 0 < limit < size + len(items):
             return f"no room for {len(items)}: {size} of {limit} places are taken"
@@ -188,8 +186,26 @@ class _QueueActor:
             self._queue.put_nowait(item)
         return None
 
-    async def get_nowait_batch(self, count: int) -> list[Any] | str:
+    async def take_all(self, count: int) -> list[Any] | str:
         size = self._queue.qsize()
         if count > size:
             return f"{count} wanted, {size} there"
         return [self._queue.get_nowait() for _ in range(count)]
+
+    async def put(self, item: Any, timeout: float | None = None) -> None:
+        _raise_if_full(await self.offer(item, timeout))
+
+    async def put_nowait(self, item: Any) -> None:
+        await self.put_nowait_batch([item])
+
+    async def put_nowait_batch(self, items: list[Any]) -> None:
+        _raise_if_full(await self.offer_all(items))
+
+    async def get(self, timeout: float | None = None) -> Any:
+        return _items(await self.take(timeout))[0]
+
+    async def get_nowait(self) -> Any:
+        return (await self.get_nowait_batch(1))[0]
+
+    async def get_nowait_batch(self, count: int) -> list[Any]:
+        return _items(await self.take_all(count))

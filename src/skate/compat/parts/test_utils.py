@@ -145,7 +145,7 @@ def run_string_as_driver(
     printed = done.stdout.decode(encode)
     if done.returncode:
         print(printed, file=sys.stderr)
-        raise subprocess.CalledProcessError(done.returncode, done.args, printed)
+        raise subprocess.CalledProcessError(done.returncode, done.args, done.stdout)
     return printed
 
 

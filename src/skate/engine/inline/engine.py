@@ -22,6 +22,7 @@ from weakref import WeakSet, finalize
 from skate._errors import user_traceback
 from skate._ids import NodeID, TaskID, WorkerID, actor_id_of
 from skate._refs import ObjectRef
+from skate.engine.affinity import elsewhere
 from skate.engine.base import (
     ActorMeta,
     ActorOptions,
@@ -187,6 +188,7 @@ class InlineEngine(Engine):
     ) -> tuple[Holding, Any]:
         """(what it gets, its placement group). Raises what says that it can never run."""
         amounts = request(options, default_cpus)
+        amounts.update(elsewhere(options.strategy, self._driver.node_id))
         group, index = options.placement_group, options.bundle_index
         around = self.context()
         if group is None and around.capture_child_tasks:

@@ -27,6 +27,11 @@ class TorchConfig(BackendConfig):
     def __post_init__(self) -> None:
         if self.init_method not in INIT_METHODS:
             raise ValueError(f"init_method is one of {INIT_METHODS}; got {self.init_method!r}")
+        if not isinstance(self.backend, (str, type(None))):
+            raise TypeError(f"backend is a name, as 'gloo' or 'nccl'; got {self.backend!r}")
+        seconds: Any = self.timeout_s
+        if not isinstance(seconds, (int, float)) or seconds <= 0:
+            raise ValueError(f"timeout_s is a positive number of seconds; got {seconds!r}")
 
     @property
     def backend_cls(self) -> type[Backend]:

@@ -18,7 +18,7 @@ from torch.utils.data import (
 
 from skate._run.session import current
 from skate.train.torch._devices import get_device, moved
-from skate.train.torch._models import acceleration
+from skate.train.torch._models import acceleration, check_kind
 
 
 def prepare_data_loader(
@@ -36,6 +36,7 @@ def prepare_data_loader(
     be split. On a GPU, `auto_transfer` copies the next batch while this one is used.
     """
     session = current("train.torch.prepare_data_loader()")
+    check_kind("prepare_data_loader", data_loader, DataLoader)
     size, rank = session.whereabouts.world_size, session.whereabouts.world_rank
     if add_dist_sampler and size > 1 and _can_be_split(data_loader, rank):
         data_loader = _split(data_loader, size, rank)

@@ -32,6 +32,15 @@ def acceleration(caller: str) -> Acceleration:
     return found
 
 
+def check_kind(function: str, given: Any, kind: type[Any]) -> None:
+    """What a function of this package is given must be of a kind."""
+    if not isinstance(given, kind):
+        raise TypeError(
+            f"train.torch.{function} takes a {kind.__module__}.{kind.__name__}; "
+            f"got {type(given).__name__}: {given!r}"
+        )
+
+
 def prepare_model(
     model: torch.nn.Module,
     move_to_device: bool | torch.device = True,
@@ -46,6 +55,7 @@ def prepare_model(
     itself; `.module` is the model without what is around it in any case. `wrap_ddp` and
     `ddp_kwargs` are older spellings."""
     session = current("train.torch.prepare_model()")
+    check_kind("prepare_model", model, torch.nn.Module)
     if parallel_strategy not in STRATEGIES:
         raise ValueError(f"parallel_strategy is one of {STRATEGIES}; got {parallel_strategy!r}")
     device = move_to_device if isinstance(move_to_device, torch.device) else get_device()
@@ -129,11 +139,13 @@ def accelerate(amp: bool = False) -> None:
 
 def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     """The optimizer, whose steps undo the scaling of mixed precision."""
+    check_kind("prepare_optimizer", optimizer, torch.optim.Optimizer)
     return ScaledOptimizer(optimizer, acceleration("prepare_optimizer").scaler)
 
 
 def backward(tensor: torch.Tensor) -> None:
     """`tensor.backward()`, scaled for mixed precision."""
+    check_kind("backward", tensor, torch.Tensor)
     scaler = acceleration("backward").scaler
     (tensor if scaler is None else scaler.scale(tensor)).backward()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -24,6 +25,11 @@ class TorchCheckpoint(Checkpoint):
         cls: type[AnyTorchCheckpoint], state_dict: dict[str, Any], *, preprocessor: Any = None
     ) -> AnyTorchCheckpoint:
         """One that holds weights."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                "TorchCheckpoint.from_state_dict takes model.state_dict(); "
+                f"got {type(state_dict).__name__}"
+            )
         return cls._with(without_wrapper(state_dict), preprocessor)
 
     @classmethod
@@ -31,6 +37,10 @@ class TorchCheckpoint(Checkpoint):
         cls: type[AnyTorchCheckpoint], model: torch.nn.Module, *, preprocessor: Any = None
     ) -> AnyTorchCheckpoint:
         """One that holds a whole model."""
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(
+                f"TorchCheckpoint.from_model takes a torch.nn.Module; got {type(model).__name__}"
+            )
         return cls._with(unwrapped(model), preprocessor)
 
     @classmethod

@@ -43,6 +43,8 @@ _FEWEST_PENDING = 16
 class TuneController:
     """The state of an experiment. Schedulers and callbacks get it as `tune_controller`."""
 
+    RAISE = "RAISE"  # for fail_fast: the first failure is raised
+
     def __init__(
         self,
         *,
@@ -79,9 +81,7 @@ class TuneController:
         self._to_save: set[str] = set()
         self._saved: set[str] = set()  # those whose last result has its checkpoint
         self._stopping = False
-        cpus = self._total.get("CPU", 1)
-        late = isinstance(search_alg, SearchGenerator)  # it learns until the last moment
-        self._most_pending = 1 if late else max(_FEWEST_PENDING, math.ceil(cpus * 1.1))
+        self._most_pending = _most_pending(search_alg, self._total.get("CPU", 1))
 
     # -- what schedulers and callbacks look at -----------------------------------------------
 
@@ -409,3 +409,12 @@ def _required(*metrics: Any) -> tuple[str, ...]:
         return ()
     names = [name for one in metrics for name in (one if isinstance(one, list) else [one])]
     return tuple(dict.fromkeys(name for name in names if name not in (None, DEFAULT_METRIC)))
+
+
+def _most_pending(search_alg: SearchAlgorithm, cpus: float) -> int:
+    """How many trials are made before they can start; Ray's variable for it counts here too."""
+    given = os.environ.get("TUNE_MAX_PENDING_TRIALS_PG", "")
+    if given.isdigit():
+        return max(1, int(given))
+    late = isinstance(search_alg, SearchGenerator)  # it learns until the last moment
+    return 1 if late else max(_FEWEST_PENDING, math.ceil(cpus * 1.1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -213,7 +214,9 @@ def _callbacks(settings: Settings) -> list[Any]:
         if not isinstance(callback, Callback):
             raise TypeError(f"callbacks takes instances of tune.Callback; got {callback!r}")
     kinds = [type(callback) for callback in given]
-    missing = [one for one in default_loggers(_FLUSH_EVERY) if type(one) not in kinds]
+    wanted = os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") != "1"  # as with Ray
+    usual = default_loggers(_FLUSH_EVERY) if wanted else []
+    missing = [one for one in usual if type(one) not in kinds]
     # loggers first, so that what they wrote is there for the others
     own = [callback for callback in given if isinstance(callback, LoggerCallback)]
     rest = [callback for callback in given if not isinstance(callback, LoggerCallback)]

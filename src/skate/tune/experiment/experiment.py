@@ -17,7 +17,6 @@ from skate._run.config import CheckpointConfig, SyncConfig, as_config, default_s
 from skate._run.storage import Storage
 from skate.tune.error import TuneError
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
-from skate.tune.experiment.export_format import ExportFormat
 from skate.tune.experiment.trial import Trial
 from skate.tune.registry import get_trainable_cls, is_registered, register_trainable
 from skate.tune.stopper._criteria import as_stopper
@@ -57,7 +56,7 @@ class Experiment:
         self.run_identifier = self.register_if_needed(run)
         self.trainable = get_trainable_cls(self.run_identifier)
         if config is not None and not isinstance(config, Mapping):
-            raise TypeError(f"the search space is a dictionary; got {config!r}")
+            raise ValueError(f"the search space is a dictionary; got {config!r}")
         place = storage_path or local_dir or (sync_config and sync_config.upload_dir)
         place = place or default_storage_path()
         self.name = name or _free_name(self.run_identifier, place, storage_filesystem)
@@ -70,7 +69,6 @@ class Experiment:
         self._resources = resources_per_trial
         self._creators = (trial_name_creator, trial_dirname_creator)
         self._log_to_file = _log_files(log_to_file)
-        ExportFormat.validate(export_formats or ())
         self._export_formats = export_formats
         self._max_failures = max_failures
         self._restore = restore

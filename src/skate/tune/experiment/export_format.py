@@ -8,7 +8,7 @@ from skate.tune.error import TuneError
 
 
 class ExportFormat:
-    """Names for `export_formats`; what is written is up to the Trainable's `_export_model`."""
+    """Names for `export_formats`; what they mean is up to the Trainable's `_export_model`."""
 
     CHECKPOINT = "checkpoint"
     MODEL = "model"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -62,9 +63,12 @@ class FunctionTrainable(Trainable):
                 shutil.copytree(folder, checkpoint_dir, dirs_exist_ok=True)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """The function begins with it."""
-        is_dict = isinstance(checkpoint, dict)
-        self._latest = Checkpoint.from_dict(checkpoint) if is_dict else Checkpoint(checkpoint)
+        """The function begins with it, later: what is in a folder is copied."""
+        if isinstance(checkpoint, dict):
+            self._latest = Checkpoint.from_dict(checkpoint)
+        else:
+            own = os.path.join(self.logdir, "restored")
+            self._latest = Checkpoint(shutil.copytree(checkpoint, own, dirs_exist_ok=True))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.cleanup()

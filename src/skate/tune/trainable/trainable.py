@@ -8,6 +8,7 @@ import os
 import platform
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 from skate._run.checkpoint import DICT_FILE, Checkpoint
@@ -24,6 +25,7 @@ from skate.tune.result import (
 from skate.util import get_node_ip_address
 
 STATE_FILE = ".trainable.json"
+_INSIDE = "checkpoint"
 
 
 class SavedCheckpoint(str):
@@ -44,14 +46,22 @@ class Trainable:
     """Override `setup`, `step`, `save_checkpoint` and `load_checkpoint`.
 
     `reset_config` makes an instance usable for the next trial; `cleanup` is called at its end.
-    The result of a step may contain "done": True to end the trial.
+    The result of a step may contain "done": True to end the trial. Outside of the tuner,
+    `logger_creator` may make a `tune.logger.Logger` from the configuration.
     """
 
-    def __init__(self, config: dict[str, Any] | None = None, storage: Any = None) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any] | None = None,
+        storage: Any = None,
+        *,
+        logger_creator: Callable[[dict[str, Any]], Any] | None = None,
+    ) -> None:
         self.config = config or {}
         self._trial_info: Any = self.config.pop(TRIAL_INFO, None)
         self._storage = storage
-        self._logdir: str | None = None
+        self._result_logger = logger_creator(self.config) if logger_creator else None
+        self._logdir: str | None = getattr(self._result_logger, "logdir", None)
         self._iteration = 0
         self._time_total = 0.0
         self._timesteps_total: int | None = None
@@ -88,6 +98,8 @@ class Trainable:
 
     def log_result(self, result: dict[str, Any]) -> None:
         """Called with each result, in the trial's process."""
+        if self._result_logger is not None:
+            self._result_logger.on_result(result)
 
     def export_model(self, export_formats: Any, export_dir: str | None = None) -> dict[str, str]:
         """Write the model in the formats; {format: path}."""
@@ -209,6 +221,17 @@ class Trainable:
             json.dump(state, file)
         return SavedCheckpoint.at(folder, dict(self._last_result))
 
+    def save_to_object(self) -> bytes:
+        """A checkpoint as one value, for `restore_from_object`."""
+        with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+            self.save(os.path.join(folder, _INSIDE))
+            return Checkpoint(folder).to_bytes()
+
+    def restore_from_object(self, obj: bytes) -> None:
+        """Go on from what `save_to_object` gave."""
+        with Checkpoint.from_bytes(obj).as_directory() as folder:
+            self.restore(os.path.join(folder, _INSIDE))
+
     def restore(self, checkpoint_path: Any) -> None:
         """Go on from a checkpoint: its folder, or the Checkpoint itself."""
         checkpoint = getattr(checkpoint_path, "checkpoint", checkpoint_path)
@@ -265,6 +288,8 @@ class Trainable:
     def stop(self) -> None:
         """The end: calls `cleanup`."""
         self.cleanup()
+        if self._result_logger is not None:
+            self._result_logger.close()
 
     # -- who it is ---------------------------------------------------------------------------
 

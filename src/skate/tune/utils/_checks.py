@@ -24,9 +24,15 @@ def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
 
 
 def validate_save_restore(
-    trainable_cls: type[Trainable], config: dict[str, Any] | None = None, num_gpus: int = 0
+    trainable_cls: type[Trainable],
+    config: dict[str, Any] | None = None,
+    num_gpus: int = 0,
+    use_object_store: bool = False,
 ) -> bool:
-    """Whether a class goes on in a new instance, in another process, from what it saved."""
+    """Whether a class goes on in a new instance, in another process, from what it saved.
+
+    Checkpoints are folders, so `use_object_store`, which Ray had once, changes nothing.
+    """
     actor: Any = skate.remote(num_gpus=num_gpus)(trainable_cls)
     first, second = actor.remote(config=config), actor.remote(config=config)
     skate.get([first.train.remote() for _ in range(3)])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate import _serialization
+from skate.engine.affinity import elsewhere
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import to_units
@@ -53,7 +54,7 @@ class Planner:
     # -- tasks ---------------------------------------------------------------------------------
 
     def _make_task_plan(self, options: TaskOptions) -> Plan:
-        demand = _demand(options, default_cpus=1.0)
+        demand = self._demand(options, default_cpus=1.0)
         streaming, count = returns(options.num_returns)
         extra = self._extra(options, demand)
         if options.num_returns == "dynamic":
@@ -95,7 +96,7 @@ class Planner:
     # -- actors --------------------------------------------------------------------------------
 
     def actor_plan(self, options: ActorOptions, meta: ActorMeta) -> Plan:
-        demand = _demand(options, default_cpus=0.0)
+        demand = self._demand(options, default_cpus=0.0)
         extra = self._extra(options, demand)
         extra["resources"] = demand
         extra["concurrency"] = concurrency(options, meta.is_async)
@@ -133,6 +134,12 @@ class Planner:
         if options.retry_exceptions is not False:
             extra["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
         return Plan(None, count, retries, extra or None, None, streaming)
+
+    def _demand(
+        self, options: TaskOptions | ActorOptions, default_cpus: float
+    ) -> dict[str, float]:
+        demand = _demand(options, default_cpus)
+        return {**demand, **elsewhere(options.strategy, self._engine.node_id)}
 
     # -- surroundings --------------------------------------------------------------------------
 
