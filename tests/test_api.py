@@ -104,6 +104,16 @@ class TestInit:
         resources = skate.cluster_resources()
         assert (resources["memory"], resources["object_store_memory"]) == (10**9, 10**8)
 
+    def test_parameters_of_ray_before_its_first_version(self, start: Any, tmp_path: Path) -> None:
+        start(
+            memory=10**9,
+            temp_dir=str(tmp_path),
+            redis_max_memory=10**8,
+            plasma_directory="/dev/shm",
+            load_code_from_local=True,
+        )
+        assert skate.cluster_resources()["memory"] == 10**9
+
 
 @inline
 @pytest.mark.usefixtures("engine")

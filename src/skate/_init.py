@@ -44,7 +44,15 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "include_webui": (...,),
     "redis_password": (...,),
     "lru_evict": (...,),
-}
+    **dict.fromkeys(
+        (  # of Ray before 1.0
+            "driver_object_store_memory", "enable_object_reconstruction", "huge_pages",
+            "internal_config", "load_code_from_local", "node_ip_address", "num_redis_shards",
+            "plasma_directory", "redis_max_clients", "redis_max_memory", "use_pickle",
+        ),
+        (...,),
+    ),
+}  # fmt: skip
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set for programs that were handed to a Ray cluster
 
@@ -269,6 +277,9 @@ def _connect(address: str | None, settings: dict[str, Any]) -> Engine:
 
 
 def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | None, str | None]:
+    for name in ("memory", "temp_dir"):  # until Ray 1.0
+        if name in kwargs:
+            kwargs.setdefault(f"_{name}", kwargs.pop(name))
     memory = _options._bytes("_memory", kwargs.pop("_memory", None))
     temp_dir = kwargs.pop("_temp_dir", None)
     place = kwargs.pop("_object_spilling_directory", None) or _place_to_spill(kwargs)

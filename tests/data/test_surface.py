@@ -225,6 +225,7 @@ class TestOnesOwn:
                 return [ReadTask(lambda: [pd.DataFrame({"n": [start, start + 1]})])]
 
         assert skate.data.read_datasource(Old()).sum("n") == 1
+        assert skate.data.read_datasource(Old(), start=3, parallelism=1).sum("n") == 7
 
     def test_files_of_ones_own(self, tmp_path):
         class Lines(BlockBasedFileDatasink):

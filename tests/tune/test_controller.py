@@ -158,6 +158,18 @@ def test_a_paused_trial_that_cannot_save_has_failed(make):
     assert (trial.status, trial.num_failures) == (Trial.PENDING, 1)
 
 
+def test_a_stopped_trial_cannot_fail_any_more(make):
+    scheduler = Deciding()
+    controller = make(samples=1, scheduler=scheduler, saves=True, max_failures=1)
+    trial = started(controller)
+    scheduler.decision = "PAUSE"
+    controller.on_result(trial, {"training_iteration": 1}, None)
+    controller.stop_trial(trial)
+    controller.on_failure(trial, OSError("the disk is full"))
+    assert (trial.status, trial.num_failures) == (Trial.TERMINATED, 0)
+    assert controller.is_finished
+
+
 def test_a_trial_that_is_stopped_while_it_saves_ends_once(make):
     ended = []
 

@@ -118,7 +118,7 @@ def test_without_the_usual_files(run, monkeypatch):
     (trial,) = analysis.trials
     assert {"params.json", "result.json"} <= set(os.listdir(trial.logdir))
     assert "progress.csv" not in os.listdir(trial.logdir)
-    analysis = run(saving, config={"x": 5}, name="silent")
+    analysis = run(saving, config={"x": 5}, name="silent", callbacks=[LegacyLoggerCallback([])])
     assert not {"params.json", "result.json"} & set(os.listdir(analysis.trials[0].logdir))
     assert analysis.dataframe().loss[0] == 3
     assert len(next(iter(analysis.trial_dataframes.values()))) == 0

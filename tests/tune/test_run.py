@@ -447,6 +447,18 @@ class TestResources:
         assert trial.placement_group_factory.required_resources == {"CPU": 2.0}
         assert trial.last_result["value"] == 4
 
+    def test_a_function_for_ray_that_allocates_resources(self, run):
+        def allocate(controller, trial, result, scheduler):
+            cpus = controller._resource_updater.get_num_cpus()
+            assert controller._resource_updater.get_num_gpus() == 1
+            return tune.PlacementGroupFactory([{"CPU": cpus}])
+
+        scheduler = ResourceChangingScheduler(resources_allocation_function=allocate)
+        analysis = run(
+            Counter, config={"by": 1}, stop={"training_iteration": 2}, scheduler=scheduler
+        )
+        assert analysis.trials[0].placement_group_factory.required_resources == {"CPU": 2.0}
+
 
 class TestPausing:
     def test_hyperband(self, run):
@@ -535,7 +547,7 @@ def test_callbacks_hear_everything(run):
     assert listener.step == "ended"
     results = [f"result {step}" for step in range(4)]
     assert listener.heard == ["setup 1", "start 1", *results, "complete", "end"]
-    with pytest.raises(ValueError, match="instances"):
+    with pytest.raises(TypeError, match="instances"):
         run(square, config={"x": 1}, callbacks=[Listener], name="wrong")
 
 
@@ -553,7 +565,7 @@ def test_callbacks_hear_everything(run):
     ],
 )  # fmt: skip
 def test_wrong_arguments(run, wrong):
-    said = r"takes|is for|must return|in one place|is True"
+    said = r"takes|is for|must return|in one place|is True|are instances"
     with pytest.raises((ValueError, TypeError), match=said):
         run(square, config={"x": 1}, **wrong)
 

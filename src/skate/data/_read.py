@@ -229,10 +229,13 @@ def read_sql(
 
 
 def read_datasource(datasource: Datasource, **options: Any) -> Dataset:
-    """A source of your own."""
+    """A source of your own. Keywords that are not about the execution are for the reader of one
+    that overrides `create_reader` or `prepare_read`."""
     if not hasattr(datasource, "get_read_tasks"):
         raise TypeError(f"read_datasource takes a Datasource; got {datasource!r}")
-    return _dataset(CustomSource(datasource), options)
+    of_older_versions = getattr(datasource, "should_create_reader", False)
+    theirs = [name for name in options if of_older_versions and name not in (*_PLAN, *_REMOTE)]
+    return _dataset(CustomSource(datasource, {n: options.pop(n) for n in theirs}), options)
 
 
 __all__ = [

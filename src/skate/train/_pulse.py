@@ -14,6 +14,7 @@ from skate.train._errors import WorkerHungError
 LOOK_AROUND = 1.0  # seconds between two looks at workers that say nothing
 HUNG_VARIABLE = "SKATE_TRAIN_HUNG_AFTER"
 HUNG_AFTER = 60.0  # seconds without an answer from a worker's process
+STARTING = 10  # times as long may a process take that has never answered: it may be importing
 
 Silence = Callable[[list[int], float], None]
 
@@ -34,6 +35,7 @@ class Pulse:
         self._workers = workers
         self._limit = float(os.environ.get(HUNG_VARIABLE, HUNG_AFTER))
         self._pings: dict[int, tuple[Any, float]] = {}
+        self._started: set[int] = set()  # ranks that have answered at least once
 
     def answers(
         self, asked: dict[Any, int], silence: Silence | None = None
@@ -50,6 +52,7 @@ class Pulse:
                     value = skate.get(ref)
                 except Exception as error:
                     raise WorkerFailed(rank, error) from error
+                self._started.add(rank)
                 yield rank, value
             if not ready:
                 missing = sorted(asked.values())
@@ -67,7 +70,8 @@ class Pulse:
                 skate.get(ping, timeout=0)
                 del self._pings[rank]
             except GetTimeoutError:
-                if now - sent > self._limit:
+                limit = self._limit * (1 if rank in self._started else STARTING)
+                if now - sent > limit:
                     raise WorkerFailed(rank, _hung(rank, now - sent)) from None
             except SkateError:
                 del self._pings[rank]  # it is dead, as its pending answer says in a moment

@@ -102,6 +102,10 @@ class TuneController:
         return self._total
 
     @property
+    def _resource_updater(self) -> _Totals:  # whom allocation functions written for Ray ask
+        return _Totals(self._total)
+
+    @property
     def is_finished(self) -> bool:
         """Whether nothing is left to do."""
         done = self._stopping or (self.search_alg.is_finished() and not self._live)
@@ -279,7 +283,7 @@ class TuneController:
         result = self._undecided.pop(trial.trial_id, None)
         if result is not None and trial.status == Trial.RUNNING:
             self._tell("on_trial_result", trial, result=result)
-        if trial.status != Trial.RUNNING and not trial.is_saving:  # on its way out
+        if trial.is_finished() or (trial.status == Trial.PAUSED and not trial.is_saving):
             if trial.checkpoint_at_end:
                 logger.warning("the end of %s was not clean: %r", trial, error)
             self.on_released(trial)
@@ -418,3 +422,16 @@ def _most_pending(search_alg: SearchAlgorithm, cpus: float) -> int:
         return max(1, int(given))
     late = isinstance(search_alg, SearchGenerator)  # it learns until the last moment
     return 1 if late else max(_FEWEST_PENDING, math.ceil(cpus * 1.1))
+
+
+class _Totals:
+    """How much there is of what is counted."""
+
+    def __init__(self, total: Mapping[str, float]) -> None:
+        self._total = total
+
+    def get_num_cpus(self) -> float:
+        return self._total.get("CPU", 0)
+
+    def get_num_gpus(self) -> float:
+        return self._total.get("GPU", 0)

@@ -209,10 +209,8 @@ def _callbacks(settings: Settings) -> list[Any]:
     """The user's, and those loggers that every experiment has."""
     given = list(settings.callbacks or [])
     for callback in given:
-        if isinstance(callback, type):
-            raise ValueError(f"callbacks takes instances, not classes; got {callback!r}")
-        if not isinstance(callback, Callback):
-            raise TypeError(f"callbacks takes instances of tune.Callback; got {callback!r}")
+        if not isinstance(callback, Callback):  # RunConfig has checked, but for training
+            raise TypeError(f"a search takes instances of tune.Callback; got {callback!r}")
     kinds = [type(callback) for callback in given]
     wanted = os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") != "1"  # as with Ray
     usual = default_loggers(_FLUSH_EVERY) if wanted else []

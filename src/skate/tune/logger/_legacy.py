@@ -99,7 +99,7 @@ class UnifiedLogger(Logger):
     def __init__(
         self, config: dict[str, Any], logdir: str, trial: Any = None, loggers: Any = None
     ) -> None:
-        self._kinds = loggers or (JsonLogger, CSVLogger, TBXLogger)
+        self._kinds = (JsonLogger, CSVLogger, TBXLogger) if loggers is None else loggers
         super().__init__(config, logdir, trial)
 
     def _init(self) -> None:
