@@ -226,7 +226,7 @@ def test_keyboard_interrupt_reaches_the_prompt() -> None:
 def test_pretended_gpus() -> None:
     @skate.remote
     class Actor:
-        def gpus(self) -> tuple[list[int], str]:
+        def gpus(self) -> tuple[list[int | str], str]:
             return skate.get_gpu_ids(), os.environ["CUDA_VISIBLE_DEVICES"]
 
     first, second = Actor.options(num_gpus=1).remote(), Actor.options(num_gpus=2).remote()

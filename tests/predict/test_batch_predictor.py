@@ -173,8 +173,9 @@ def test_columns_that_are_not_there() -> None:
     rows = skate.data.from_pandas(pd.DataFrame({"a": [1.0], "b": [2.0]}))
     predictor = BatchPredictor.from_checkpoint(Checkpoint.from_dict({"factor": 2.0}), Times)
     for parameter in ("feature_columns", "keep_columns"):
+        columns: dict[str, Any] = {parameter: ["a", "c"]}
         with pytest.raises(KeyError, match=rf"{parameter} names \['c'\].*\['a', 'b'\]"):
-            predictor.predict(rows, **{parameter: ["a", "c"]})
+            predictor.predict(rows, **columns)
 
 
 def test_what_is_no_dataset_and_no_checkpoint() -> None:

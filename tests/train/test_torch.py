@@ -152,7 +152,7 @@ def test_loaders_keep_shuffling_and_each_epoch_differs(run_config, tmp_path, cou
     assert first[0] == list(sampler)
 
 
-class EveryThirdTwice(Sampler):
+class EveryThirdTwice(Sampler[int]):
     def __iter__(self):
         yield from [0, 0, 3, 3, 6, 6, 9]
 

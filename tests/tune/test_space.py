@@ -95,7 +95,7 @@ class TestDomains:
             lambda: tune.randint(5, 1),
             lambda: tune.quniform(0, 1, 0),
             lambda: tune.qrandint(0, 10, -1),
-            lambda: tune.choice(5),
+            lambda: tune.choice(5),  # type: ignore[arg-type]
         ],
     )
     def test_impossible_domains_are_refused(self, make):
