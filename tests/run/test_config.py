@@ -103,6 +103,17 @@ def test_a_dict_is_a_configuration_and_unknown_names_are_named():
         as_config(ScalingConfig, 2)
 
 
+def test_verbose_is_a_number_or_yes_or_no():
+    assert [RunConfig(verbose=given).verbose for given in (False, True, 2, None)] == [
+        0,
+        1,
+        2,
+        None,
+    ]
+    with pytest.raises(ValueError, match="whole number"):
+        RunConfig(verbose=-1)
+
+
 def test_the_place_of_runs(monkeypatch, tmp_path):
     assert RunConfig(storage_path=tmp_path).storage_path == str(tmp_path)
     assert RunConfig(local_dir=str(tmp_path)).storage_path == str(tmp_path)

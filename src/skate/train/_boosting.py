@@ -127,24 +127,19 @@ class BoostingTrainer(DataParallelTrainer):
 
     def __init__(
         self,
-        train_loop_per_worker: Callable[..., Any] | None = None,
+        train_loop_per_worker: Callable[..., Any] | None,
+        settings: Settings,
         *,
+        train_loop_config: dict[str, Any] | None,
         backend_config: BackendConfig,
-        run_config: RunConfig | dict[str, Any] | None = None,
-        train_loop_config: dict[str, Any] | None = None,
-        scaling_config: ScalingConfig | dict[str, Any] | None = None,
-        datasets: dict[str, Any] | None = None,
-        dataset_config: Any = None,
-        preprocessor: Any = None,
-        resume_from_checkpoint: Checkpoint | None = None,
-        metadata: dict[str, Any] | None = None,
-        label_column: str | None = None,
-        params: dict[str, Any] | None = None,
-        num_boost_round: int | None = None,
-        dmatrix_params: dict[str, dict[str, Any]] | None = None,
-        **train_kwargs: Any,
+        scaling_config: ScalingConfig | dict[str, Any] | None,
+        run_config: RunConfig | dict[str, Any] | None,
+        datasets: dict[str, Any] | None,
+        dataset_config: Any,
+        preprocessor: Any,
+        resume_from_checkpoint: Checkpoint | None,
+        metadata: dict[str, Any] | None,
     ) -> None:
-        settings = Settings(label_column, params, num_boost_round, dmatrix_params, train_kwargs)
         run = as_config(RunConfig, run_config)
         loop = train_loop_per_worker
         if loop is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, TypedDict
+from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig, as_config
@@ -13,19 +13,6 @@ from skate.train._errors import TrainingFailedError
 from skate.train._recorder import Recorder
 
 __all__ = ["BaseTrainer", "TrainingFailedError"]
-
-
-class TrainerSettings(TypedDict, total=False):
-    """What all trainers take besides a loop and the configuration of its framework."""
-
-    train_loop_config: dict[str, Any] | None
-    scaling_config: ScalingConfig | dict[str, Any] | None
-    run_config: RunConfig | dict[str, Any] | None
-    datasets: dict[str, Any] | None
-    dataset_config: Any
-    preprocessor: Any
-    resume_from_checkpoint: Checkpoint | None
-    metadata: dict[str, Any] | None
 
 
 class BaseTrainer:

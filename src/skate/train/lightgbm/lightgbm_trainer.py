@@ -9,7 +9,8 @@ import lightgbm
 import numpy as np
 
 from skate._run.checkpoint import Checkpoint
-from skate.train._boosting import BoostingLoop, BoostingTrainer, Table
+from skate._run.config import RunConfig, ScalingConfig
+from skate.train._boosting import BoostingLoop, BoostingTrainer, Settings, Table
 from skate.train.lightgbm._callback import TrainReportCallback
 from skate.train.lightgbm._config import LightGBMConfig, get_network_params
 from skate.train.lightgbm._frames import normalize_pandas_for_lightgbm
@@ -79,11 +80,34 @@ class LightGBMTrainer(BoostingTrainer):
         self,
         train_loop_per_worker: Callable[..., Any] | None = None,
         *,
+        train_loop_config: dict[str, Any] | None = None,
         lightgbm_config: LightGBMConfig | None = None,
-        **settings: Any,
+        scaling_config: ScalingConfig | dict[str, Any] | None = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        datasets: dict[str, Any] | None = None,
+        dataset_config: Any = None,
+        preprocessor: Any = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+        metadata: dict[str, Any] | None = None,
+        label_column: str | None = None,
+        params: dict[str, Any] | None = None,
+        num_boost_round: int | None = None,
+        dmatrix_params: dict[str, dict[str, Any]] | None = None,
+        **train_kwargs: Any,
     ) -> None:
-        backend = lightgbm_config or LightGBMConfig()
-        super().__init__(train_loop_per_worker, backend_config=backend, **settings)
+        super().__init__(
+            train_loop_per_worker,
+            Settings(label_column, params, num_boost_round, dmatrix_params, train_kwargs),
+            train_loop_config=train_loop_config,
+            backend_config=lightgbm_config or LightGBMConfig(),
+            scaling_config=scaling_config,
+            run_config=run_config,
+            datasets=datasets,
+            dataset_config=dataset_config,
+            preprocessor=preprocessor,
+            resume_from_checkpoint=resume_from_checkpoint,
+            metadata=metadata,
+        )
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> lightgbm.Booster:

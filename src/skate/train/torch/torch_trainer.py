@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from skate._run.checkpoint import Checkpoint
+from skate._run.config import RunConfig, ScalingConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
 from skate.train.torch._config import TorchConfig
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from skate.train.base_trainer import TrainerSettings
 
 
 class TorchTrainer(DataParallelTrainer):
@@ -30,8 +27,25 @@ class TorchTrainer(DataParallelTrainer):
         self,
         train_loop_per_worker: Callable[..., Any],
         *,
+        train_loop_config: dict[str, Any] | None = None,
         torch_config: TorchConfig | None = None,
-        **settings: Unpack[TrainerSettings],
+        scaling_config: ScalingConfig | dict[str, Any] | None = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        datasets: dict[str, Any] | None = None,
+        dataset_config: Any = None,
+        preprocessor: Any = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> None:
-        backend = torch_config or TorchConfig()
-        super().__init__(train_loop_per_worker, backend_config=backend, **settings)
+        super().__init__(
+            train_loop_per_worker,
+            train_loop_config=train_loop_config,
+            backend_config=torch_config or TorchConfig(),
+            scaling_config=scaling_config,
+            run_config=run_config,
+            datasets=datasets,
+            dataset_config=dataset_config,
+            preprocessor=preprocessor,
+            resume_from_checkpoint=resume_from_checkpoint,
+            metadata=metadata,
+        )

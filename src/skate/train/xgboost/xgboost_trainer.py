@@ -8,7 +8,8 @@ from typing import Any
 import xgboost
 
 from skate._run.checkpoint import Checkpoint
-from skate.train._boosting import BoostingLoop, BoostingTrainer, Table
+from skate._run.config import RunConfig, ScalingConfig
+from skate.train._boosting import BoostingLoop, BoostingTrainer, Settings, Table
 from skate.train.xgboost._callback import TrainReportCallback
 from skate.train.xgboost._config import XGBoostConfig
 from skate.train.xgboost.xgboost_checkpoint import XGBoostCheckpoint
@@ -60,11 +61,34 @@ class XGBoostTrainer(BoostingTrainer):
         self,
         train_loop_per_worker: Callable[..., Any] | None = None,
         *,
+        train_loop_config: dict[str, Any] | None = None,
         xgboost_config: XGBoostConfig | None = None,
-        **settings: Any,
+        scaling_config: ScalingConfig | dict[str, Any] | None = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        datasets: dict[str, Any] | None = None,
+        dataset_config: Any = None,
+        preprocessor: Any = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+        metadata: dict[str, Any] | None = None,
+        label_column: str | None = None,
+        params: dict[str, Any] | None = None,
+        num_boost_round: int | None = None,
+        dmatrix_params: dict[str, dict[str, Any]] | None = None,
+        **train_kwargs: Any,
     ) -> None:
-        backend = xgboost_config or XGBoostConfig()
-        super().__init__(train_loop_per_worker, backend_config=backend, **settings)
+        super().__init__(
+            train_loop_per_worker,
+            Settings(label_column, params, num_boost_round, dmatrix_params, train_kwargs),
+            train_loop_config=train_loop_config,
+            backend_config=xgboost_config or XGBoostConfig(),
+            scaling_config=scaling_config,
+            run_config=run_config,
+            datasets=datasets,
+            dataset_config=dataset_config,
+            preprocessor=preprocessor,
+            resume_from_checkpoint=resume_from_checkpoint,
+            metadata=metadata,
+        )
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> xgboost.Booster:
