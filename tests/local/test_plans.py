@@ -25,7 +25,11 @@ class Bench:
         hub = SimpleNamespace(scheduler=self.machine.scheduler, actors={})
         self.hub = hub
         engine: Any = SimpleNamespace(
-            hub=hub, runtime_env=runtime_env, namespace="default", lock=threading.RLock()
+            hub=hub,
+            runtime_env=runtime_env,
+            namespace="default",
+            node_id="here",
+            lock=threading.RLock(),
         )
         self.planner = Planner(engine)
 

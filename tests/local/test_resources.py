@@ -63,28 +63,28 @@ def test_would_fit_counts_what_comes_back() -> None:
 def test_whole_gpus_are_numbered_and_come_back() -> None:
     four = pool(GPU=4)
     first, second = taken(four, GPU=1), taken(four, GPU=2)
-    assert first.gpu_ids == (0,)
-    assert second.gpu_ids == (1, 2)
+    assert first.gpu_numbers == (0,)
+    assert second.gpu_numbers == (1, 2)
     assert four.take(to_units({"GPU": 2})) is None
     four.give_back(first)
-    assert taken(four, GPU=2).gpu_ids == (0, 3)
+    assert taken(four, GPU=2).gpu_numbers == (0, 3)
 
 
 def test_parts_share_a_gpu_and_keep_whole_ones_whole() -> None:
     two = pool(GPU=2)
     parts = [taken(two, GPU=0.25) for _ in range(4)]
-    assert {part.gpu_ids for part in parts} == {(0,)}
-    assert taken(two, GPU=1).gpu_ids == (1,)
+    assert {part.gpu_numbers for part in parts} == {(0,)}
+    assert taken(two, GPU=1).gpu_numbers == (1,)
     two.give_back(parts[2])
-    assert taken(two, GPU=0.25).gpu_ids == (0,)
+    assert taken(two, GPU=0.25).gpu_numbers == (0,)
 
 
 def test_a_part_goes_to_the_fullest_gpu_that_has_room() -> None:
     two = pool(GPU=2)
     taken(two, GPU=0.5)  # GPU 0
     taken(two, GPU=0.75)  # GPU 1
-    assert taken(two, GPU=0.25).gpu_ids == (1,)
-    assert taken(two, GPU=0.5).gpu_ids == (0,)
+    assert taken(two, GPU=0.25).gpu_numbers == (1,)
+    assert taken(two, GPU=0.5).gpu_numbers == (0,)
 
 
 def test_rests_of_two_gpus_do_not_make_one() -> None:
@@ -94,13 +94,13 @@ def test_rests_of_two_gpus_do_not_make_one() -> None:
     assert two.take(to_units({"GPU": 0.5})) is None
     assert two.take(to_units({"GPU": 1})) is None
     two.give_back(first)
-    assert taken(two, GPU=1).gpu_ids == (0,)
+    assert taken(two, GPU=1).gpu_numbers == (0,)
 
 
 def test_a_machine_with_a_part_of_a_gpu() -> None:
     odd = pool(GPU=1.5)
-    assert taken(odd, GPU=0.5).gpu_ids == (1,)
-    assert taken(odd, GPU=1).gpu_ids == (0,)
+    assert taken(odd, GPU=0.5).gpu_numbers == (1,)
+    assert taken(odd, GPU=1).gpu_numbers == (0,)
 
 
 def test_lent_cpus_are_free_and_are_taken_back_at_once() -> None:

@@ -22,8 +22,6 @@ from skate.data.sources.generated import Range
 if TYPE_CHECKING:
     import pandas
 
-FEW_ROWS = 16  # frames and tables are not cut into blocks with fewer
-
 
 def from_items(
     items: Iterable[Any],
@@ -179,7 +177,8 @@ def from_huggingface(
 
 def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> MaterializedDataset:
     """A dataset of blocks that are here. Large ones are cut, so that functions on them can run in
-    parallel; all of them if a number is given."""
+    parallel; all of them if a number is given. A small one stays whole: without a batch size, a
+    function is to see all of a frame that has a few rows."""
     schema = blocks[0].schema if blocks else None
     total = sum(block.num_rows for block in blocks)
     least = DataContext.get_current().target_min_block_size
@@ -187,7 +186,7 @@ def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> Materialize
     for block in blocks:
         if block.num_rows:
             share = round((count or 4 * driver_threads()) * block.num_rows / total)
-            most = share if count else max(block.nbytes // least, block.num_rows // FEW_ROWS)
+            most = share if count else block.nbytes // least
             bundles.extend(even_bundles(block, max(1, min(share, most))))
     return MaterializedDataset(plan.Input(tuple(bundles), schema))
 

@@ -296,8 +296,13 @@ class Reactor:
 
     def interrupt(self) -> None:
         """Make the current leader's poll return. Safe in destructors and signal handlers."""
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             os.eventfd_write(self._alarm, 1)
+        except OSError:
+            if not self.closed:  # if it is: another thread has closed it just now
+                raise
 
     def _clear_alarm(self) -> None:
         os.eventfd_read(self._alarm)
