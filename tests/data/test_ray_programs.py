@@ -32,8 +32,11 @@ class TestRows:
         assert numbers.take() == [1, 2]
 
     def test_that_is_how_it_is_where_ray_is_imported(self, monkeypatch):
+        numbers = skate.data.from_items([1])
         monkeypatch.setenv("SKATE_AS_RAY", "1")
-        assert not DataContext().plain_rows
+        assert numbers.take() == [{"item": 1}]
+        monkeypatch.delenv("SKATE_AS_RAY")
+        assert numbers.take() == [1]
 
     def test_an_error_of_user_code(self):
         def fail(row):

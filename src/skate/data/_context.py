@@ -47,13 +47,17 @@ class DataContext(RaySettings, Refused):
     """How many blocks may fail before an execution does; -1: any number."""
     enable_progress_bars: bool = True
     """A line of progress on a terminal; never elsewhere."""
-    plain_rows: bool = field(default_factory=lambda: AS_RAY not in os.environ)
-    """Rows that are no dictionaries come back from take and iter_rows as they are. False, and in
-    programs that `import ray`: as `{"item": value}`, as maps see them."""
+    plain_rows: bool | None = None
+    """True: rows that are no dictionaries come back from take and iter_rows as they are. False: as
+    `{"item": value}`, as maps see them. None: False in programs that `import ray`."""
     execution_options: ExecutionOptions = field(default_factory=ExecutionOptions)
     _config: dict[str, Any] = field(default_factory=dict)
 
     _current: ClassVar[DataContext | None] = None
+
+    def has_plain_rows(self) -> bool:
+        """What `plain_rows` means here and now."""
+        return AS_RAY not in os.environ if self.plain_rows is None else self.plain_rows
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "target_max_block_size" and value is None:

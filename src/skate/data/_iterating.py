@@ -47,7 +47,7 @@ class Iterating(ABC):
         return Epochs(self._rows)
 
     def _rows(self) -> Iterator[Row]:
-        plain = DataContext.get_current().plain_rows
+        plain = DataContext.get_current().has_plain_rows()
         return (row for block in self._blocks() for row in rows_of(block, plain))
 
     def iter_batches(

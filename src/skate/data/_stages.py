@@ -201,11 +201,19 @@ class Actors:
 
     def is_starved(self) -> bool:
         """Whether no actor has its resources yet, because others hold them."""
-        return (
-            bool(self._started)
-            and not self._fits()
-            and not skate.wait(self._started, timeout=0)[0]
-        )
+        if not self._started or self._fits() or skate.wait(self._started, timeout=0)[0]:
+            return False
+        return not self._is_starting()
+
+    def _is_starting(self) -> bool:
+        """Whether an actor has a process already, whose constructor takes its time."""
+        from skate.util.state import list_actors
+
+        own = {actor._actor_id.hex() for actor in self.load}
+        try:
+            return any(row["pid"] for row in list_actors() if row["actor_id"] in own)
+        except Exception:  # a Ray cluster tells it only if it has a dashboard
+            return False
 
     def has_room(self, running: int, finished: int) -> bool:
         return running + finished < self.window
