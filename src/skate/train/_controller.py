@@ -97,7 +97,11 @@ class Controller:
                 self._view.restarting(failures, failed.failures)
 
     def _run_group(self) -> Any:
-        group = WorkerGroup(self._plan.scaling, self._recorder.run.run_config.worker_runtime_env)
+        group = WorkerGroup(
+            self._plan.scaling,
+            self._recorder.run.run_config.worker_runtime_env,
+            self._plan.backend.backend_cls.worker_cls,
+        )
         try:
             return self._train(group)
         finally:

@@ -22,7 +22,12 @@ CONCURRENT_CALLS = 4
 class WorkerGroup:
     """What back ends see of the workers."""
 
-    def __init__(self, scaling: ScalingConfig, runtime_env: Any = None) -> None:
+    def __init__(
+        self,
+        scaling: ScalingConfig,
+        runtime_env: Any = None,
+        worker_cls: type[TrainWorker] | None = None,
+    ) -> None:
         skate.init(ignore_reinit_error=True)
         self._resources = resources_per_worker(scaling)
         count = number_of_workers(scaling, self._resources)
@@ -33,15 +38,15 @@ class WorkerGroup:
         self._places: list[Place] = []
         self.failures: dict[int, BaseException] = {}  # of the calls from here, by rank
         try:
-            self._start(count, runtime_env)
+            self._start(count, runtime_env, worker_cls or TrainWorker)
         except BaseException:
             self.shutdown()
             raise
         self.pulse = Pulse(self.workers)
 
-    def _start(self, count: int, runtime_env: Any) -> None:
+    def _start(self, count: int, runtime_env: Any, worker_cls: type[TrainWorker]) -> None:
         rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}
-        actor: Any = skate.remote(TrainWorker)
+        actor: Any = skate.remote(worker_cls)
         options = {
             "num_cpus": self._resources.get("CPU", 0),
             "num_gpus": self._resources.get("GPU", 0),

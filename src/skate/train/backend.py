@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skate.train._group import WorkerGroup
+    from skate.train._worker import TrainWorker
 
 
 class BackendConfig:
@@ -39,6 +40,10 @@ class Backend:
 
     share_cuda_visible_devices: bool = False
     """Whether each worker sees the GPUs of all workers on its machine."""
+
+    worker_cls: type[TrainWorker] | None = None
+    """The class of the workers, if it is another one than usual. Processes for a class are forked
+    from where the modules have been imported that its own module uses."""
 
     def on_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
         """The workers are there."""

@@ -10,6 +10,7 @@ from typing import Any
 from skate.train._addresses import free_address
 from skate.train._group import WorkerGroup
 from skate.train._places import Place
+from skate.train._worker import TrainWorker
 from skate.train.backend import Backend, BackendConfig
 
 INIT_METHODS = ("env", "tcp")
@@ -45,10 +46,15 @@ class TorchConfig(BackendConfig):
         }
 
 
+class TorchWorker(TrainWorker):
+    """Starts with torch: importing it once is quicker than in all workers side by side."""
+
+
 class TorchBackend(Backend):
     """`torch.distributed` in each worker, as torchrun would have set it up."""
 
     share_cuda_visible_devices = True
+    worker_cls = TorchWorker
 
     def on_start(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
         gpus = worker_group.get_resources_per_worker().get("GPU", 0)
