@@ -142,7 +142,7 @@ def test_a_worker_stops_while_the_group_starts(run_config, tally, monkeypatch):
 
 
 def test_workers_that_cannot_be_started_give_their_cpus_back(run_config, monkeypatch):
-    def failing(self, count, runtime_env):
+    def failing(self, *settings):
         raise OSError("no more processes")
 
     monkeypatch.setattr("skate.train._group.WorkerGroup._start", failing)
