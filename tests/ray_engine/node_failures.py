@@ -25,11 +25,12 @@ pytestmark = [
 @pytest.fixture
 def victim(cluster: Any) -> Iterator[Any]:
     """A node that the test may kill; `doomed` is its resource."""
+    before = set(cluster.worker_nodes)
     node = cluster.add_node(**NODE, resources={"doomed": 100})
     cluster.wait_for_nodes()
     yield node
-    if node in cluster.worker_nodes:
-        cluster.remove_node(node, allow_graceful=False)
+    for added in set(cluster.worker_nodes) - before:  # it, or what took its place
+        cluster.remove_node(added, allow_graceful=False)
 
 
 def while_replacing(node: Any, cluster: Any, flag: Flag, job: Callable[[], Any]) -> Any:
