@@ -311,7 +311,9 @@ def test_lists_of_domains_as_options_of_hyperopt():
     from skate.tune.search.hyperopt import HyperOptSearch
 
     options = [[tune.choice(["a", "b"]), 1], [tune.choice(["c", "d"]), {"e": tune.choice([2])}]]
-    searcher = HyperOptSearch({"x": tune.choice(options)}, metric="m", mode="max")
+    searcher = HyperOptSearch(
+        {"x": tune.choice(options)}, metric="m", mode="max", random_state_seed=1
+    )
     drawn = [searcher.suggest(str(number))["x"] for number in range(20)]
     assert {tuple(map(str, option)) for option in drawn} == {
         ("a", "1"), ("b", "1"), ("c", "{'e': 2}"), ("d", "{'e': 2}"),
