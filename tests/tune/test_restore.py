@@ -94,6 +94,41 @@ def test_killed_at_a_random_moment(tmp_path: Path, seed: int) -> None:
     again = {int(line.split()[0]) for line in begun(tmp_path)[begun_before:]}
     assert not again & done_before
     assert again | done_before == set(range(12))
+    for place in (tmp_path / "search").glob("*/result.json"):
+        rows = [json.loads(line) for line in place.read_text().splitlines()]
+        assert [row["training_iteration"] for row in rows] == [1, 2, 3, 4]
+
+
+class Books(tune.Callback):
+    """Which checkpoints the state of the experiment knows, and which results are on record, when
+    callbacks are told."""
+
+    def __init__(self) -> None:
+        self.at_results: list[tuple[int, int]] = []
+        self.at_checkpoints: list[tuple[int, int]] = []
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        self.at_results.append(self._counts(trial))
+
+    def on_checkpoint(self, iteration, trials, trial, checkpoint, **info):
+        self.at_checkpoints.append(self._counts(trial))
+
+    def _counts(self, trial):
+        state = Path(trial.path).parent / STATE_FILE
+        results = Path(trial.path) / "result.json"
+        recorded = results.read_text().count("\n") if results.exists() else 0
+        return state.read_text().count('"kind": "checkpoint"'), recorded
+
+
+def test_a_checkpoint_counts_after_its_result(run):
+    def saving(config):
+        for step in range(3):
+            tune.report({"loss": 1}, checkpoint=tune.Checkpoint.from_dict({"step": step}))
+
+    books = Books()
+    run(saving, callbacks=[books])
+    assert [known for known, _ in books.at_results] == [0, 1, 2]
+    assert books.at_checkpoints == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_a_state_file_cut_at_every_byte_is_read(tmp_path: Path) -> None:
@@ -309,9 +344,10 @@ def test_what_is_known_is_uploaded_without_waiting_for_the_next_event(monkeypatc
     filesystem = fsspec.filesystem("memory")
     storage = Storage("experiments", "search", filesystem)
     log = StateLog(storage)
+    monkeypatch.setattr("skate.tune.execution.state._UPLOAD_EVERY", 1000)
     for name in ("a", "b"):
         log.trial(Trial("f", trial_id=name, storage=storage))
-    assert [trial.trial_id for trial in trials_of(storage)] == ["a"]  # not twice in a second
+    assert [trial.trial_id for trial in trials_of(storage)] == ["a"]  # not twice in that time
     monkeypatch.setattr("skate.tune.execution.state._UPLOAD_EVERY", 0)
     log.flush_if_due()
     assert [trial.trial_id for trial in trials_of(storage)] == ["a", "b"]

@@ -17,7 +17,7 @@ import logging
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate._run.callbacks import Callback, CallbackList
 from skate._run.checkpoint import Checkpoint
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FEWEST_PENDING = 16
+
+
+class _New(NamedTuple):
+    """A checkpoint that is there and not on record yet, and those that go for it."""
+
+    kept: Kept
+    replaced: list[Checkpoint]
 
 
 class TuneController:
@@ -79,6 +86,7 @@ class TuneController:
         self._to_halt: list[Trial] = []
         self._undecided: dict[str, dict[str, Any]] = {}  # results that wait for a checkpoint
         self._to_save: set[str] = set()
+        self._unrecorded: dict[str, list[_New]] = {}
         self._saved: set[str] = set()  # those whose last result has its checkpoint
         self._stopping = False
         self._most_pending = _most_pending(search_alg, self._total.get("CPU", 1))
@@ -213,6 +221,7 @@ class TuneController:
     ) -> str:
         """Carry the decision out; what the trial is told."""
         self._tell("on_trial_result", trial, result=result)
+        self._record_checkpoints(trial)
         if decision == TrialScheduler.STOP:
             self._complete(trial, flat)
             saves = trial.checkpoint_at_end and self._can_save(trial)
@@ -241,24 +250,32 @@ class TuneController:
         if checkpoint is not None:
             self._note_checkpoint(trial, checkpoint, trial.last_result)
         result = self._undecided.pop(trial.trial_id, None)
-        if trial.status != Trial.RUNNING:
-            return HALT
-        if result is None:
-            return GO_ON
+        if result is None or trial.status != Trial.RUNNING:
+            self._record_checkpoints(trial)
+            return GO_ON if trial.status == Trial.RUNNING else HALT
         flat = _flat(result)
         return self._conclude(trial, result, flat, self._decide(trial, result, flat))
 
     def _note_checkpoint(self, trial: Trial, name: str, metrics: Mapping[str, Any]) -> None:
+        """The scheduler may use it for its decision."""
         place = trial.storage.checkpoint(name)
         self._saved.add(trial.trial_id)
         if trial.checkpoint == place:
             return
         trial.next_checkpoint = int(name.partition("/")[0].rpartition("_")[2]) + 1
-        self._log.checkpoint(trial, place, metrics)
-        for old in trial.on_checkpoint(Kept(place, dict(metrics))):
-            trial.storage.delete(old.path[len(trial.path) :].lstrip("/").partition("/")[0])
-        self._tell("on_trial_save", trial)
-        self._tell("on_checkpoint", trial, checkpoint=place)
+        kept = Kept(place, dict(metrics))
+        new = _New(kept, trial.on_checkpoint(kept))
+        self._unrecorded.setdefault(trial.trial_id, []).append(new)
+
+    def _record_checkpoints(self, trial: Trial) -> None:
+        """Their result is on record by now: a trial that goes on from here does not report it
+        again."""
+        for new in self._unrecorded.pop(trial.trial_id, ()):
+            self._tell("on_trial_save", trial)
+            self._log.checkpoint(trial, new.kept.checkpoint, new.kept.metrics)
+            for old in new.replaced:
+                trial.storage.delete(old.path[len(trial.path) :].lstrip("/").partition("/")[0])
+            self._tell("on_checkpoint", trial, checkpoint=new.kept.checkpoint)
 
     # -- trials go ---------------------------------------------------------------------------
 
@@ -343,6 +360,8 @@ class TuneController:
         self._log.config(trial)
         inner = os.path.basename(checkpoint.path) if os.path.isfile(checkpoint.path) else ""
         self._note_checkpoint(trial, f"{name}/{inner}" if inner else name, metrics)
+        if trial.status != Trial.RUNNING:  # it has no result that waits for its verdict
+            self._record_checkpoints(trial)
 
     # -- the end -----------------------------------------------------------------------------
 
