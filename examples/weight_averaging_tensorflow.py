@@ -33,6 +33,7 @@ class Network:
 
         from skate.experimental.tf_utils import TensorFlowVariables
 
+        tf.keras.utils.set_random_seed(seed)
         layers = tf.keras.layers
         self.model = tf.keras.Sequential(
             [layers.Input((4,)), layers.Dense(32, activation="tanh"), layers.Dense(1)]

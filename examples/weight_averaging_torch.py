@@ -25,6 +25,7 @@ def make_data(seed: int, count: int = 256) -> tuple[torch.Tensor, torch.Tensor]:
 @skate.remote
 class Network:
     def __init__(self, seed: int) -> None:
+        torch.manual_seed(seed)
         self.model = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 1))
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.02)
         self.inputs, self.targets = make_data(seed)

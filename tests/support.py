@@ -16,7 +16,7 @@ parallel = pytest.mark.engines("local", "ray")
 local_only = pytest.mark.engines("local")
 
 #: How long anything in a test may take before it counts as a hang.
-PATIENCE = float(os.environ.get("SKATE_TEST_PATIENCE", "20"))
+PATIENCE = float(os.environ.get("SKATE_TEST_PATIENCE", "60"))
 
 
 def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> None:

@@ -38,7 +38,7 @@ def run(program: Path, folder: Path) -> str:
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

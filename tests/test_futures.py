@@ -71,7 +71,7 @@ def test_awaiting() -> None:
     async def main() -> Any:
         later = Later(3)
         asyncio.get_running_loop().call_soon(later.finish)
-        return await asyncio.wait_for(asyncio_future(later.ref), 10)
+        return await asyncio.wait_for(asyncio_future(later.ref), 60)
 
     assert asyncio.run(main()) == 3
 
@@ -96,7 +96,7 @@ def test_waiting_for_an_item_of_a_stream() -> None:
         waiting = asyncio.create_task(stream_item_ready(later, later.ref, 0))
         await asyncio.sleep(0)
         later.finish()
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)
 
     asyncio.run(main())
 

@@ -18,7 +18,6 @@ SOURCE = str(Path(__file__).parents[1] / "src")
 
 ALLOWED = {"skate", "cloudpickle"}
 SLOW = {"asyncio", "multiprocessing", "concurrent.futures", "unittest", "http", "ssl"}
-MOST_SECONDS = 0.060
 
 NAMES = """
     init shutdown is_initialized remote method get put wait kill cancel get_actor
@@ -67,15 +66,16 @@ def test_import_loads_no_library_on_top_of_the_core() -> None:
     assert not loaded & {f"skate.{name}" for name in on_top}
 
 
-def test_import_takes_a_few_milliseconds(tmp_path: Path) -> None:
+def test_import_takes_less_than_that_of_asyncio(tmp_path: Path) -> None:
+    """However fast the machine is."""
     # The least of several runs of each; more of them only on a machine that is busy otherwise.
-    empty, full = [], []
+    ours, other = [], []
     for _ in range(60):
-        empty.append(cpu_seconds("pass", tmp_path))
-        full.append(cpu_seconds("import skate", tmp_path))
-        if len(full) >= 5 and min(full) - min(empty) < MOST_SECONDS:
+        ours.append(cpu_seconds("import skate", tmp_path))
+        other.append(cpu_seconds("import asyncio", tmp_path))
+        if len(ours) >= 5 and min(ours) < min(other):
             break
-    assert min(full) - min(empty) < MOST_SECONDS
+    assert min(ours) < min(other)
 
 
 def test_the_public_names() -> None:

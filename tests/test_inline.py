@@ -123,7 +123,7 @@ def test_an_actor_goes_with_its_last_handle(is_async: bool) -> None:
     assert len(own_threads) == is_async
     del handle
     for thread in own_threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     gc.collect()
     assert not Watched.alive
@@ -153,7 +153,7 @@ def test_async_calls_overlap() -> None:
     chained = skate.remote(lambda text: text.upper()).remote(waiting)
     assert skate.wait([waiting, chained], num_returns=2, timeout=0) == ([], [waiting, chained])
     gate.open.remote()
-    assert skate.get([waiting, chained], timeout=20) == ["through", "THROUGH"]
+    assert skate.get([waiting, chained], timeout=60) == ["through", "THROUGH"]
 
 
 def test_a_call_that_waits_for_its_argument_can_be_cancelled() -> None:
@@ -168,10 +168,10 @@ def test_a_call_that_waits_for_its_argument_can_be_cancelled() -> None:
     dependent = skate.remote(lambda _: ran.append(1)).remote(waiting)
     skate.cancel(dependent)
     with pytest.raises(skate.exceptions.TaskCancelledError):
-        skate.get(dependent, timeout=20)
+        skate.get(dependent, timeout=60)
     skate.cancel(waiting)
     with pytest.raises(skate.exceptions.TaskCancelledError):
-        skate.get(waiting, timeout=20)
+        skate.get(waiting, timeout=60)
     assert not ran
 
 

@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("*_with_tensorflow.py"))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)  # several files in one test
 def test_with_tensorflow() -> None:
     assert len(FILES) == 3
     done = subprocess.run(

@@ -47,6 +47,7 @@ __all__ = [
     "ClientContext",
     "DynamicObjectRefGenerator",
     "JobID",
+    "LoggingConfig",
     "NodeID",
     "ObjectID",
     "ObjectRef",
@@ -83,6 +84,8 @@ _LAZY = frozenset(
         "data",
         "exceptions",
         "experimental",
+        "job_config",
+        "logging_config",
         "predict",
         "remote_function",
         "runtime_env",
@@ -96,6 +99,10 @@ _LAZY = frozenset(
 
 
 def __getattr__(name: str) -> Any:
+    if name == "LoggingConfig":
+        from skate.logging_config import LoggingConfig
+
+        return LoggingConfig
     if name in _LAZY:
         from importlib import import_module
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 _LIGHTNING = "use train.torch.TorchTrainer with train.lightning.prepare_trainer"
 _PIPELINE = "a Dataset streams by itself: iterate over it, once per epoch"
-_SEARCHER = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
+SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
 
 FORMER: dict[str, str] = {
     "data.Dataset.fully_executed": "write materialize()",
@@ -23,22 +23,22 @@ FORMER: dict[str, str] = {
     "train.lightning.LightningTrainer": _LIGHTNING,
     "tune.integration.mlflow.mlflow_mixin": "call air.integrations.mlflow.setup_mlflow(config)",
     "tune.integration.wandb.wandb_mixin": "call air.integrations.wandb.setup_wandb(config)",
-    "tune.search.ax": _SEARCHER,
-    "tune.search.dragonfly": _SEARCHER,
-    "tune.search.flaml": _SEARCHER,
-    "tune.search.hebo": _SEARCHER,
-    "tune.search.nevergrad": _SEARCHER,
-    "tune.search.sigopt": _SEARCHER,
-    "tune.search.skopt": _SEARCHER,
-    "tune.search.zoopt": _SEARCHER,
-    "tune.suggest.ax": _SEARCHER,
-    "tune.suggest.dragonfly": _SEARCHER,
-    "tune.suggest.flaml": _SEARCHER,
-    "tune.suggest.hebo": _SEARCHER,
-    "tune.suggest.nevergrad": _SEARCHER,
-    "tune.suggest.sigopt": _SEARCHER,
-    "tune.suggest.skopt": _SEARCHER,
-    "tune.suggest.zoopt": _SEARCHER,
+    "tune.search.ax": SEARCHERS,
+    "tune.search.dragonfly": SEARCHERS,
+    "tune.search.flaml": SEARCHERS,
+    "tune.search.hebo": SEARCHERS,
+    "tune.search.nevergrad": SEARCHERS,
+    "tune.search.sigopt": SEARCHERS,
+    "tune.search.skopt": SEARCHERS,
+    "tune.search.zoopt": SEARCHERS,
+    "tune.suggest.ax": SEARCHERS,
+    "tune.suggest.dragonfly": SEARCHERS,
+    "tune.suggest.flaml": SEARCHERS,
+    "tune.suggest.hebo": SEARCHERS,
+    "tune.suggest.nevergrad": SEARCHERS,
+    "tune.suggest.sigopt": SEARCHERS,
+    "tune.suggest.skopt": SEARCHERS,
+    "tune.suggest.zoopt": SEARCHERS,
     "tune.track": "write tune.report()",
     "util.data": "Ray dropped MLDataset in 2.0; use data.Dataset",
     "util.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",

@@ -17,13 +17,10 @@ ENGINES = ("local", "inline", "ray")
 # Parameters about the services of a cluster, which do not exist here, with the values that ask
 # for nothing. `...` stands for any value.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
-    "labels": (None, {}),
     "include_dashboard": (...,),
     "dashboard_host": (...,),
     "dashboard_port": (...,),
-    "job_config": (None,),
     "configure_logging": (True, False),
-    "logging_config": (None,),
     "enable_resource_isolation": (False,),
     "cgroup_path": (None,),
     "system_reserved_cpu": (None,),
@@ -47,8 +44,9 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         (  # of Ray before 1.0
             "driver_object_store_memory", "enable_object_reconstruction", "huge_pages",
-            "internal_config", "load_code_from_local", "node_ip_address", "num_redis_shards",
-            "plasma_directory", "redis_max_clients", "redis_max_memory", "use_pickle",
+            "_internal_config", "internal_config", "load_code_from_local", "node_ip_address",
+            "num_redis_shards", "plasma_directory", "redis_max_clients", "redis_max_memory",
+            "use_pickle",
         ),
         (...,),
     ),
@@ -153,7 +151,8 @@ def init(
     has, where that is not to be found out. `preload` names modules that workers start with;
     `spill_dir` is where objects go that do not fit into memory; `log_to_driver=False` silences
     what workers print. `namespace` is where named actors live, `runtime_env` the surroundings of
-    all tasks and actors.
+    all tasks and actors; a `JobConfig` may say both. `labels` are what `nodes()` says of this
+    machine. A `LoggingConfig` is for the root logger, here and in workers.
 
     A second call with nothing new returns the same context. One that asks for something else is
     an error, unless `ignore_reinit_error` says to keep what runs.
@@ -162,6 +161,10 @@ def init(
     memory, spill_dir = _from_private(kwargs, spill_dir)
     _check_without_effect({**harmless, **kwargs})
     _configure_logging(logging_level, logging_format)
+    job = _checked("job_config", job_config, "skate.job_config", "JobConfig")
+    of_job = job._for_init() if job is not None else {}
+    logging_config = logging_config or of_job.get("logging_config")
+    runtime_env = _logging(logging_config, runtime_env or of_job.get("runtime_env"))
     wanted = {
         "address": address,
         "engine": "inline" if local_mode else engine,
@@ -169,8 +172,9 @@ def init(
         "num_gpus": _options._quantity("num_gpus", num_gpus),
         "memory": memory,
         "resources": _options._resources("resources", resources),
+        "labels": _labels(labels),
         "object_store_memory": _options._bytes("object_store_memory", object_store_memory),
-        "namespace": _options.namespace("namespace", namespace),
+        "namespace": _options.namespace("namespace", namespace or of_job.get("namespace")),
         "runtime_env": _options._runtime_env("runtime_env", runtime_env),
         "log_to_driver": None if log_to_driver else False,
         "preload": preload,
@@ -312,6 +316,36 @@ def _check_without_effect(given: dict[str, Any]) -> None:
                 f"init({name}={value!r}) asks for a service of a cluster that does not exist on "
                 f"one machine; leave it out, or give {' or '.join(map(repr, allowed))}"
             )
+
+
+def _checked(name: str, value: Any, module: str, kind: str) -> Any:
+    """The value, if it is None or of that class. Neither loads a module that nobody asked for."""
+    if value is None:
+        return None
+    from importlib import import_module
+
+    if isinstance(value, getattr(import_module(module), kind)):
+        return value
+    raise TypeError(f"{name} takes a {kind}; got {type(value).__name__}: {value!r}")
+
+
+def _labels(labels: dict[str, str] | None) -> dict[str, str] | None:
+    _options._mapping("labels", labels)
+    for name, value in (labels or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"labels takes strings for names and values; got {name!r}: {value!r}")
+    return labels or None
+
+
+def _logging(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Set up this process as the configuration says; the environment that does so in workers."""
+    config = _checked("logging_config", config, "skate.logging_config", "LoggingConfig")
+    if config is None:
+        return runtime_env
+    from skate.runtime_env import with_setup_hook
+
+    config._apply()
+    return with_setup_hook(runtime_env, config._apply)
 
 
 def _configure_logging(level: int | str | None, format: str | None) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 from skate._requirements import all_installed
 
-_SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config")
+_HOOK = "worker_process_setup_hook"
+_SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config", _HOOK)
 _INSTALLING = ("pip", "conda", "uv", "container", "image_uri", "py_executable", "java_jars")
-_PROCESS = ("worker_process_setup_hook", "nsight", "rocprof_sys", "mpi")
+_PROCESS = ("nsight", "rocprof_sys", "mpi")
 
 
 class RuntimeEnv(dict[str, Any]):
@@ -22,6 +23,8 @@ class RuntimeEnv(dict[str, Any]):
     RuntimeEnv(env_vars={"OMP_NUM_THREADS": "1"}, working_dir="experiment")
 
     Workers run in the directories themselves: nothing is copied, so `excludes` leaves out nothing.
+    `worker_process_setup_hook` is a function, or the path of one ("module.name"), that each worker
+    calls before anything else. If that raises, so does whatever was to run there.
     What installs packages or containers, and directories that are elsewhere, can be had on a Ray
     cluster only; on this machine init() or remote() raise ValueError, unless the packages that
     `pip` or `uv` ask for are there already.
@@ -91,7 +94,7 @@ class RuntimeEnv(dict[str, Any]):
         return dict(self)
 
     def serialize(self) -> str:
-        return json.dumps(self, sort_keys=True)
+        return json.dumps(self, sort_keys=True, default=_name_of)
 
     @classmethod
     def deserialize(cls, serialized_runtime_env: str) -> RuntimeEnv:
@@ -154,6 +157,10 @@ class RuntimeEnvConfig(dict[str, Any]):
         )
 
 
+def _name_of(hook: Any) -> str:
+    return str(getattr(hook, "__qualname__", hook))
+
+
 def _restore(fields: dict[str, Any]) -> RuntimeEnv:
     return RuntimeEnv(_validate=False, **fields)
 
@@ -178,6 +185,39 @@ def check_possible_here(runtime_env: Mapping[str, Any]) -> None:
             )
 
 
+class _InTurn:
+    """Several hooks as one."""
+
+    def __init__(self, *hooks: Any) -> None:
+        self._hooks = hooks
+
+    def __call__(self) -> None:
+        for hook in self._hooks:
+            run_setup_hook(hook)
+
+
+def with_setup_hook(runtime_env: Mapping[str, Any] | None, hook: Any) -> dict[str, Any]:
+    """The environment with one more hook, called before the one it has."""
+    env = dict(runtime_env or {})
+    return {**env, _HOOK: _InTurn(hook, env[_HOOK]) if env.get(_HOOK) else hook}
+
+
+def run_setup_hook(hook: Any) -> None:
+    """Call a hook that is a function, or the path of one. RuntimeEnvSetupError if it fails."""
+    from skate.exceptions import RuntimeEnvSetupError
+
+    try:
+        if isinstance(hook, str):
+            from pkgutil import resolve_name
+
+            hook = resolve_name(hook)
+        hook()
+    except Exception as error:
+        raise RuntimeEnvSetupError(
+            f"runtime_env[{_HOOK!r}] failed in a worker: {type(error).__name__}: {error}"
+        ) from error
+
+
 def _is_this_one(name: str, value: Any) -> bool:
     """Whether the environment that is asked for is the one that workers share."""
     if name == "py_executable":
@@ -188,7 +228,12 @@ def _is_this_one(name: str, value: Any) -> bool:
 def _check(name: str, value: Any) -> None:
     if name not in RuntimeEnv.known_fields:
         raise ValueError(f"runtime_env has no field {name!r}; allowed are {', '.join(_SUPPORTED)}")
-    check = {"env_vars": _check_env_vars, "working_dir": _check_path, "py_modules": _check_list}
+    check = {
+        "env_vars": _check_env_vars,
+        "working_dir": _check_path,
+        "py_modules": _check_list,
+        _HOOK: _check_hook,
+    }
     if name in check:
         check[name](name, value)
 
@@ -210,6 +255,14 @@ def _check_path(name: str, value: Any) -> None:
         raise TypeError(f"runtime_env[{name!r}] takes the path of a directory; got {value!r}")
     if "://" not in str(value) and not Path(value).is_dir():
         raise ValueError(f"runtime_env[{name!r}] is not a directory: {str(value)!r}")
+
+
+def _check_hook(name: str, value: Any) -> None:
+    if not callable(value) and not isinstance(value, str):
+        raise TypeError(
+            f"runtime_env[{name!r}] takes a function or the path of one, 'module.name'; "
+            f"got {value!r}"
+        )
 
 
 def _check_list(name: str, value: Any) -> None:

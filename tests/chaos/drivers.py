@@ -16,7 +16,7 @@ import pytest
 
 import skate
 
-SECONDS = 60
+SECONDS = 120
 
 #: Programs that run by themselves until somebody ends them.
 spawned: list[subprocess.Popen[str]] = []

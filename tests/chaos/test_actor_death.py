@@ -44,7 +44,7 @@ def test_queued_calls_get_an_error(flag):
     os.kill(pid, signal.SIGKILL)
     for ref in refs:
         with pytest.raises(Died):
-            skate.get(ref, timeout=20)
+            skate.get(ref, timeout=60)
 
 
 def test_queued_calls_are_run_by_the_next_life(flag):
@@ -54,22 +54,22 @@ def test_queued_calls_are_run_by_the_next_life(flag):
     refs = [victim.hold.remote(go), *[victim.work.remote(i) for i in range(100)]]
     os.kill(pid, signal.SIGKILL)
     go.set()
-    assert skate.get(refs, timeout=20) == [None, *range(100)]
+    assert skate.get(refs, timeout=60) == [None, *range(100)]
 
 
 @pytest.mark.parametrize("how", ["kill", "exit", "segfault"])
 def test_every_way_to_die_is_a_typed_error(how):
     victim = Victim.remote()
     with pytest.raises(Died):
-        skate.get(victim.die.remote(how), timeout=20)
+        skate.get(victim.die.remote(how), timeout=60)
     with pytest.raises(Died):
-        skate.get(victim.work.remote(1), timeout=20)
+        skate.get(victim.work.remote(1), timeout=60)
 
 
 def test_an_error_names_the_actor_and_its_end():
     victim = Victim.options(name="the victim").remote()
     with pytest.raises(Died) as info:
-        skate.get(victim.die.remote("kill"), timeout=20)
+        skate.get(victim.die.remote("kill"), timeout=60)
     assert "Victim" in str(info.value)
     assert "SIGKILL" in str(info.value)
 
@@ -85,7 +85,7 @@ def test_dying_in_the_constructor():
 
     actor = Stillborn.remote()
     with pytest.raises(Died):
-        skate.get(actor.hello.remote(), timeout=20)
+        skate.get(actor.hello.remote(), timeout=60)
 
 
 def test_dying_in_the_constructor_once(tally):
@@ -99,14 +99,14 @@ def test_dying_in_the_constructor_once(tally):
             return "alive"
 
     actor = Second.remote()
-    assert skate.get(actor.hello.remote(), timeout=20) == "alive"
+    assert skate.get(actor.hello.remote(), timeout=60) == "alive"
 
 
 def test_dying_again_and_again():
     victim = Victim.options(max_restarts=-1, max_task_retries=-1).remote()
     for i in range(10):
-        os.kill(skate.get(victim.pid.remote(), timeout=20), signal.SIGKILL)
-        assert skate.get(victim.work.remote(i), timeout=20) == i
+        os.kill(skate.get(victim.pid.remote(), timeout=60), signal.SIGKILL)
+        assert skate.get(victim.work.remote(i), timeout=60) == i
 
 
 def test_a_caller_in_another_actor_gets_the_error():
@@ -114,12 +114,12 @@ def test_a_caller_in_another_actor_gets_the_error():
     class Caller:
         def call(self, victim):
             try:
-                skate.get(victim.die.remote("kill"), timeout=20)
+                skate.get(victim.die.remote("kill"), timeout=60)
             except Died:
                 return "typed"
 
     caller, victim = Caller.remote(), Victim.remote()
-    assert skate.get(caller.call.remote(victim), timeout=20) == "typed"
+    assert skate.get(caller.call.remote(victim), timeout=60) == "typed"
 
 
 def test_every_result_of_a_call_between_actors_gets_the_error():
@@ -133,12 +133,12 @@ def test_every_result_of_a_call_between_actors_gets_the_error():
 
         def outcome(self, ref):
             try:
-                skate.get(ref, timeout=20)
+                skate.get(ref, timeout=60)
             except Died:
                 return "died"
 
     caller, victim = Caller.remote(), Victim.remote()
-    assert skate.get(caller.call.remote(victim), timeout=20) == ["died", "died"]
+    assert skate.get(caller.call.remote(victim), timeout=60) == ["died", "died"]
 
 
 def test_the_children_of_a_dead_actor_are_freed():
@@ -151,7 +151,7 @@ def test_the_children_of_a_dead_actor_are_freed():
             return skate.get(self.child.pid.remote())
 
     parent = Parent.remote()
-    pid = skate.get(parent.child_pid.remote(), timeout=20)
+    pid = skate.get(parent.child_pid.remote(), timeout=60)
     skate.kill(parent)
     eventually(lambda: not psutil.pid_exists(pid))
 
@@ -169,18 +169,18 @@ def test_an_async_actor_dies_with_many_calls_under_way():
 
     actor = Async.remote()
     refs = [actor.wait.remote() for _ in range(50)]
-    os.kill(skate.get(actor.pid.remote(), timeout=20), signal.SIGKILL)
+    os.kill(skate.get(actor.pid.remote(), timeout=60), signal.SIGKILL)
     for ref in refs:
         with pytest.raises(Died):
-            skate.get(ref, timeout=20)
+            skate.get(ref, timeout=60)
 
 
 def test_a_name_is_free_after_death():
     victim = Victim.options(name="reborn").remote()
     with pytest.raises(Died):
-        skate.get(victim.die.remote("kill"), timeout=20)
+        skate.get(victim.die.remote("kill"), timeout=60)
     again = Victim.options(name="reborn").remote()
-    assert skate.get(again.work.remote(1), timeout=20) == 1
+    assert skate.get(again.work.remote(1), timeout=60) == 1
 
 
 def test_a_stream_of_a_dying_actor():
@@ -193,6 +193,6 @@ def test_a_stream_of_a_dying_actor():
 
     streamer = Streamer.remote()
     stream = streamer.stream.remote()
-    assert skate.get(next(stream), timeout=20) == 1
+    assert skate.get(next(stream), timeout=60) == 1
     with pytest.raises(Died):
-        skate.get(next(stream), timeout=20)
+        skate.get(next(stream), timeout=60)

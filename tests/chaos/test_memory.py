@@ -112,7 +112,7 @@ WAYS_TO_END = {
 def test_the_memory_of_an_actor_that_has_ended_is_freed(way):
     for _ in range(3):
         maker = Maker.remote()
-        assert skate.get(maker.make.remote(), timeout=20).sum() == 0
+        assert skate.get(maker.make.remote(), timeout=60).sum() == 0
         WAYS_TO_END[way](maker)
     del maker
     eventually(lambda: not segments())
@@ -124,7 +124,7 @@ def test_the_memory_of_workers_that_serve_once_is_freed():
     def once(i):
         return np.full(MB, i, "u1")
 
-    assert [int(skate.get(once.remote(i), timeout=20)[0]) for i in range(5)] == [*range(5)]
+    assert [int(skate.get(once.remote(i), timeout=60)[0]) for i in range(5)] == [*range(5)]
     eventually(lambda: not segments())
 
 
@@ -178,7 +178,7 @@ def test_a_full_disk_is_a_typed_error():
         except (skate.exceptions.OutOfDiskError, skate.exceptions.ObjectStoreFullError) as error:
             print("typed:", type(error).__name__)
         del refs
-        print(skate.get(skate.remote(lambda: "usable").remote(), timeout=20))
+        print(skate.get(skate.remote(lambda: "usable").remote(), timeout=60))
     """
     prefix = drivers.small_mounts(dev_shm="64m", mnt="48m")
     out = drivers.run_code(code, prefix=prefix, TMPDIR="/mnt")
@@ -195,12 +195,12 @@ def test_a_full_disk_is_a_typed_error_for_results_too():
         failed = 0
         for ref in refs:
             try:
-                skate.get(ref, timeout=30)
+                skate.get(ref, timeout=60)
             except (skate.exceptions.OutOfDiskError, skate.exceptions.ObjectStoreFullError):
                 failed += 1
         print("failed:", failed)
         del ref, refs
-        print(skate.get(skate.remote(lambda: "usable").remote(), timeout=20))
+        print(skate.get(skate.remote(lambda: "usable").remote(), timeout=60))
     """
     prefix = drivers.small_mounts(dev_shm="64m", mnt="48m")
     out = drivers.run_code(code, prefix=prefix, TMPDIR="/mnt")

@@ -32,7 +32,7 @@ def test_processes_of_any_number_call_an_actor():
         target = Target.remote()
         callers = [Caller.remote() for _ in range(8)]
         for caller in callers:
-            print(skate.get(caller.call.remote(target), timeout=20))
+            print(skate.get(caller.call.remote(target), timeout=60))
     """
     assert drivers.run_code(code).split() == ["1000000"] * 8
 
@@ -50,7 +50,7 @@ CALLS = """
     def call(actor):
         return [skate.get(actor.hello.remote()) for _ in range(50)][-1]
 
-    print(skate.get(call.remote(Actor.remote()), timeout=20))
+    print(skate.get(call.remote(Actor.remote()), timeout=60))
     print(int(skate.get(skate.put(numpy.ones(1_000_000))).sum()))
 """
 
@@ -78,7 +78,7 @@ def test_paths_among_the_places_of_modules(tmp_path):
             import skate_far_away
             return skate_far_away.WORD
 
-        print(skate.get(skate.remote(word).remote(), timeout=20))
+        print(skate.get(skate.remote(word).remote(), timeout=60))
     """
     assert drivers.run_code(code).strip() == "found"
 
@@ -110,7 +110,7 @@ def test_processes_draw_different_numbers_from_torch(tmp_path):
                 return torch.state.random()
 
         members = [Member.remote() for _ in range(4)]
-        print(len(set(skate.get([member.draw.remote() for member in members], timeout=20))))
+        print(len(set(skate.get([member.draw.remote() for member in members], timeout=60))))
     """
     path = os.pathsep.join([str(tmp_path), drivers.environment()["PYTHONPATH"]])
     assert drivers.run_code(code, PYTHONPATH=path).strip() == "4"
@@ -137,6 +137,6 @@ def test_control_c_while_the_hub_answers_a_worker():
         try:
             skate.get(ref)
         except KeyboardInterrupt:
-            print("interrupted", skate.get(ref, timeout=20))
+            print("interrupted", skate.get(ref, timeout=60))
     """
     assert drivers.run_code(code).split() == ["interrupted", "2.0"]

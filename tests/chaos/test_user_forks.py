@@ -33,7 +33,7 @@ def test_a_task_forks_a_child_that_exits():
             os._exit(5)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    assert skate.get(fork.remote(), timeout=20) == 5
+    assert skate.get(fork.remote(), timeout=60) == 5
 
 
 @pytest.mark.usefixtures("engine")
@@ -47,8 +47,8 @@ def test_a_forked_child_that_returns_answers_nothing():
         return "from the parent"
 
     for _ in range(3):
-        assert skate.get(fork.remote(), timeout=20) == "from the parent"
-    assert skate.get([identity.remote(i) for i in range(20)], timeout=20) == list(range(20))
+        assert skate.get(fork.remote(), timeout=60) == "from the parent"
+    assert skate.get([identity.remote(i) for i in range(20)], timeout=60) == list(range(20))
 
 
 @pytest.mark.usefixtures("engine")
@@ -58,7 +58,7 @@ def test_a_task_runs_a_program():
         command = [sys.executable, "-c", "print(6 * 7)"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    assert skate.get(program.remote(), timeout=20) == "42"
+    assert skate.get(program.remote(), timeout=60) == "42"
 
 
 @pytest.mark.usefixtures("engine")
@@ -68,7 +68,7 @@ def test_a_task_uses_a_pool_of_processes():
         with multiprocessing.get_context("fork").Pool(2) as workers:
             return workers.map(abs, [-1, -2, -3])
 
-    assert skate.get(pool.remote(), timeout=20) == [1, 2, 3]
+    assert skate.get(pool.remote(), timeout=60) == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("engine")
@@ -81,15 +81,15 @@ def test_children_of_a_task_print_while_it_talks_to_the_driver(capfd):
             child.start()
         values = [skate.get([identity.remote("v" * 5000) for _ in range(5)]) for _ in range(40)]
         for child in children:
-            child.join(20)
+            child.join(60)
         return sum(map(len, values)), [child.exitcode for child in children]
 
     def chatter():
         for _ in range(300):
             print("y" * 2000)
 
-    assert skate.get(parent.remote(), timeout=20) == (200, [0, 0])
-    assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+    assert skate.get(parent.remote(), timeout=60) == (200, [0, 0])
+    assert skate.get(identity.remote("usable"), timeout=60) == "usable"
     assert "Traceback" not in capfd.readouterr().err
 
 

@@ -1,8 +1,10 @@
 """A worker dies at every point of a task's life: a retry or a typed error, never a hang."""
 
+import contextlib
 import ctypes
 import os
 import signal
+import socket
 import sys
 import threading
 
@@ -80,8 +82,14 @@ def pid():
     return os.getpid()
 
 
+def kill(processes):
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):  # one that was not needed any more
+            process.kill()
+
+
 def usable():
-    return skate.get(identity.remote("usable"), timeout=20) == "usable"
+    return skate.get(identity.remote("usable"), timeout=60) == "usable"
 
 
 # -- where a worker can die -----------------------------------------------------------------------
@@ -104,7 +112,7 @@ def submit(point, tally, **options):
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("point", POINTS)
 def test_a_task_is_retried(point, tally):
-    value = skate.get(submit(point, tally), timeout=20)
+    value = skate.get(submit(point, tally), timeout=60)
     assert value == "survived" or value[1] == "survived"
     assert len(tally) == 2
     assert usable()
@@ -114,14 +122,14 @@ def test_a_task_is_retried(point, tally):
 @pytest.mark.parametrize("point", POINTS)
 def test_without_retries_it_is_a_typed_error(point, tally):
     with pytest.raises(Crashed, match="SIGKILL"):
-        skate.get(submit(point, tally, max_retries=0), timeout=20)
+        skate.get(submit(point, tally, max_retries=0), timeout=60)
     assert usable()
 
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("delay", [0, 0.001, 0.005, 0.01, 0.02, 0.05])
 def test_dying_while_writing_a_large_result(tally, delay):
-    value = skate.get(writing.remote(tally, delay), timeout=20)
+    value = skate.get(writing.remote(tally, delay), timeout=60)
     assert value.sum() == 10_000_000
     assert usable()
 
@@ -139,14 +147,14 @@ def test_dying_at_import(start, tmp_path, tally, monkeypatch):
     import skate_dies_at_import
 
     start(num_cpus=1)
-    assert skate.get(skate.remote(skate_dies_at_import.task).remote(), timeout=20) == "imported"
+    assert skate.get(skate.remote(skate_dies_at_import.task).remote(), timeout=60) == "imported"
     del sys.modules["skate_dies_at_import"]
 
 
 @pytest.mark.usefixtures("engine")
 def test_dying_while_idle():
     for _ in range(5):
-        os.kill(skate.get(pid.remote(), timeout=20), signal.SIGKILL)
+        os.kill(skate.get(pid.remote(), timeout=60), signal.SIGKILL)
     assert usable()
 
 
@@ -155,7 +163,7 @@ def test_all_workers_die_while_idle():
     found = set(skate.get([pid.remote() for _ in range(20)]))
     for victim in found:
         os.kill(victim, signal.SIGKILL)
-    assert skate.get([identity.remote(i) for i in range(20)], timeout=20) == list(range(20))
+    assert skate.get([identity.remote(i) for i in range(20)], timeout=60) == list(range(20))
 
 
 @pytest.mark.usefixtures("engine")
@@ -171,7 +179,7 @@ def test_dying_while_waiting_for_another_task(tally):
     def hold():
         threading.Event().wait(0.05)
 
-    assert skate.get(outer.remote(), timeout=20) == "inner"
+    assert skate.get(outer.remote(), timeout=60) == "inner"
     assert usable()
 
 
@@ -183,7 +191,7 @@ def test_what_a_dead_worker_had_put_is_lost_or_kept_but_never_hangs(tally):
         die()
 
     with pytest.raises(Crashed):
-        skate.get(put_and_die.remote(), timeout=20)
+        skate.get(put_and_die.remote(), timeout=60)
     assert usable()
 
 
@@ -195,9 +203,9 @@ def test_a_stream_dies_in_the_middle():
         die()
 
     refs = stream.remote()
-    assert skate.get(next(refs), timeout=20) == 1
+    assert skate.get(next(refs), timeout=60) == 1
     with pytest.raises(Crashed):
-        skate.get(next(refs), timeout=20)
+        skate.get(next(refs), timeout=60)
 
 
 # -- how a worker can die -------------------------------------------------------------------------
@@ -239,7 +247,22 @@ def test_the_error_names_how_the_worker_died(way):
         threading.Event().wait(20)
 
     with pytest.raises(Crashed, match=word):
-        skate.get(task.remote(), timeout=20)
+        skate.get(task.remote(), timeout=60)
+    assert usable()
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_error_names_the_signal_although_the_fork_server_is_busy():
+    worker = skate.get(pid.remote(), timeout=60)
+    servers = [p for p in psutil.Process().children(recursive=True) if p.pid != worker]
+    for server in servers:
+        server.suspend()
+    try:
+        with pytest.raises(Crashed, match="SIGKILL"):
+            skate.get(skate.remote(die).options(max_retries=0).remote(), timeout=60)
+    finally:
+        for server in servers:
+            server.resume()
     assert usable()
 
 
@@ -250,7 +273,7 @@ def test_a_stack_overflow():
         overflow()
 
     with pytest.raises((Crashed, RecursionError)):
-        skate.get(task.remote(), timeout=20)
+        skate.get(task.remote(), timeout=60)
     assert usable()
 
 
@@ -262,7 +285,7 @@ def test_sys_exit(code):
         sys.exit(code)
 
     with pytest.raises(skate.exceptions.RayError):
-        skate.get(task.remote(), timeout=20)
+        skate.get(task.remote(), timeout=60)
     assert usable()
 
 
@@ -274,7 +297,7 @@ def test_a_task_that_always_kills_its_worker_comes_to_an_end(tally):
         die()
 
     with pytest.raises(Crashed, match="SIGKILL"):
-        skate.get(poison.remote(), timeout=20)
+        skate.get(poison.remote(), timeout=60)
     assert len(tally) == 4
     assert usable()
 
@@ -287,10 +310,10 @@ def test_innocent_neighbours_survive(tally):
 
     bad = [poison.remote() for _ in range(5)]
     good = [identity.remote(i) for i in range(50)]
-    assert skate.get(good, timeout=30) == list(range(50))
+    assert skate.get(good, timeout=60) == list(range(50))
     for ref in bad:
         with pytest.raises(Crashed):
-            skate.get(ref, timeout=20)
+            skate.get(ref, timeout=60)
 
 
 # -- the processes behind the workers -------------------------------------------------------------
@@ -299,9 +322,8 @@ def test_innocent_neighbours_survive(tally):
 @pytest.mark.usefixtures("engine")
 def test_everything_but_the_driver_dies():
     skate.get([pid.remote() for _ in range(4)])
-    for process in psutil.Process().children(recursive=True):
-        process.kill()
-    assert skate.get([identity.remote(i) for i in range(10)], timeout=20) == list(range(10))
+    kill(psutil.Process().children(recursive=True))
+    assert skate.get([identity.remote(i) for i in range(10)], timeout=60) == list(range(10))
 
 
 @pytest.mark.usefixtures("engine")
@@ -309,11 +331,27 @@ def test_a_fork_server_dies():
     workers = set(skate.get([pid.remote() for _ in range(10)]))
     servers = [p for p in psutil.Process().children(recursive=True) if p.pid not in workers]
     assert servers
-    for server in servers:
-        server.kill()
+    kill(servers)
     for worker in workers:
         os.kill(worker, signal.SIGKILL)
     assert usable()
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_fork_server_dies_while_it_is_asked_for_a_worker(monkeypatch):
+    """The packet cannot be sent any more, and nobody has noticed before."""
+    send, failed = socket.send_fds, []
+
+    def send_fails_once(sock, *rest):
+        if failed:
+            return send(sock, *rest)
+        failed.append(sock)
+        raise BrokenPipeError
+
+    large = skate.put(np.ones(1 << 20))
+    monkeypatch.setattr(socket, "send_fds", send_fails_once)
+    assert skate.get(skate.remote(lambda array: array.sum()).remote(large), timeout=60) == 1 << 20
+    assert failed
 
 
 @pytest.mark.usefixtures("engine")
@@ -326,10 +364,9 @@ def test_a_fork_server_dies_under_running_tasks(flag):
     go = flag("go")
     refs = [hold.remote(go) for _ in range(4)]
     eventually(lambda: skate.available_resources().get("CPU", 0) == 0)
-    for process in psutil.Process().children(recursive=True):
-        process.kill()
+    kill(psutil.Process().children(recursive=True))
     go.set()
-    assert len(skate.get(refs, timeout=20)) == 4
+    assert len(skate.get(refs, timeout=60)) == 4
 
 
 # -- neighbours and streams -----------------------------------------------------------------------
@@ -352,8 +389,8 @@ def test_without_retries_a_task_runs_once_whatever_its_neighbours_are(flag, tall
     neighbours = [identity.remote(i) for i in range(5)]
     go.set()
     with pytest.raises(Crashed, match="SIGKILL"):
-        skate.get(ref, timeout=20)
-    assert skate.get(neighbours, timeout=20) == list(range(5))
+        skate.get(ref, timeout=60)
+    assert skate.get(neighbours, timeout=60) == list(range(5))
     assert len(tally) == 1
 
 
@@ -366,4 +403,4 @@ def test_a_stream_with_backpressure_dies_in_the_middle_and_goes_on(tally):
                 die()
             yield i
 
-    assert [skate.get(ref, timeout=20) for ref in stream.remote()] == list(range(20))
+    assert [skate.get(ref, timeout=60) for ref in stream.remote()] == list(range(20))

@@ -31,10 +31,10 @@ def test_signals_and_semaphores() -> None:
 
     signal = SignalActor.remote()
     waiting = signal.wait.remote()
-    wait_for_condition(lambda: ray.get(signal.cur_num_waiters.remote()) == 1)
+    wait_for_condition(lambda: ray.get(signal.cur_num_waiters.remote()) == 1, timeout=60)
     assert ray.wait([waiting], timeout=0)[0] == []
     ray.get(signal.send.remote())
-    assert ray.get(waiting, timeout=10) is None
+    assert ray.get(waiting, timeout=60) is None
 
     semaphore = Semaphore.remote(value=1)
     ray.get(semaphore.acquire.remote())
@@ -47,7 +47,7 @@ def test_conditions() -> None:
     from ray._private.test_utils import async_wait_for_condition, wait_for_condition
 
     answers = iter([False, True])
-    wait_for_condition(lambda: next(answers), retry_interval_ms=1)
+    wait_for_condition(lambda: next(answers), timeout=60, retry_interval_ms=1)
     with pytest.raises(RuntimeError, match="not met within"):
         wait_for_condition(lambda: False, timeout=0.01, retry_interval_ms=1)
     with pytest.raises(ZeroDivisionError):
@@ -92,7 +92,7 @@ def test_actors_in_the_words_of_tables() -> None:
     from ray._private.test_utils import kill_actor_and_wait_for_failure, wait_for_num_actors
 
     actor = ray.remote(Keeper).options(name="keeper").remote()
-    wait_for_num_actors(1, "ALIVE")
+    wait_for_num_actors(1, "ALIVE", timeout=60)
     row = ray._private.state.actors(actor._actor_id.hex())
     assert (row["State"], row["Name"], row["NumRestarts"]) == ("ALIVE", "keeper", 0)
     kill_actor_and_wait_for_failure(actor)

@@ -19,7 +19,7 @@ class Meeting:
         self.barrier = threading.Barrier(expected)
 
     def meet(self):
-        return self.barrier.wait(timeout=20) >= 0
+        return self.barrier.wait(timeout=60) >= 0
 
 
 @parallel
@@ -111,7 +111,7 @@ def test_async_methods_run_interleaved():
     event = Event.remote()
     waiting = [event.wait.remote() for _ in range(50)]
     skate.get(event.set.remote())
-    assert skate.get(waiting, timeout=20) == ["woken"] * 50
+    assert skate.get(waiting, timeout=60) == ["woken"] * 50
 
 
 @parallel
@@ -177,14 +177,14 @@ def test_concurrency_groups_do_not_wait_for_each_other(flag):
     go = flag("go")
     grouped = Grouped.remote()
     held = grouped.hold.remote(go)
-    assert skate.get([grouped.compute.remote(), grouped.plain.remote()], timeout=20) == [
+    assert skate.get([grouped.compute.remote(), grouped.plain.remote()], timeout=60) == [
         "computed",
         "plain",
     ]
     also = grouped.compute.options(concurrency_group="io").remote()
     assert skate.wait([also], timeout=0.05) == ([], [also])
     go.set()
-    assert skate.get([held, also], timeout=20) == ["released", "computed"]
+    assert skate.get([held, also], timeout=60) == ["released", "computed"]
 
 
 @parallel
@@ -205,7 +205,7 @@ def test_concurrency_groups_of_async_methods():
     grouped = Grouped.remote()
     waiting = grouped.wait.remote()
     skate.get(grouped.set.remote())
-    assert skate.get(waiting, timeout=20) == "woken"
+    assert skate.get(waiting, timeout=60) == "woken"
 
 
 class Plain:
@@ -242,8 +242,8 @@ every_kind = pytest.mark.parametrize(
 def test_an_actor_whose_repr_fails(cls, options):
     actor = skate.remote(cls).options(**options).remote()
     with pytest.raises(ValueError, match="the real cause"):
-        skate.get(actor.fail.remote(), timeout=20)
-    assert skate.get(actor.hello.remote(), timeout=20) == "hello"
+        skate.get(actor.fail.remote(), timeout=60)
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
 
 
 @pytest.mark.differs_from_ray("Ray's worker ends of such a __repr__")
@@ -251,9 +251,9 @@ def test_an_actor_whose_repr_fails(cls, options):
 def test_an_unknown_concurrency_group_where_there_are_none(cls, options):
     actor = skate.remote(cls).options(**options).remote()
     with pytest.raises((ValueError, skate.exceptions.RayError)) as info:
-        skate.get(actor.hello.options(concurrency_group="nowhere").remote(), timeout=20)
+        skate.get(actor.hello.options(concurrency_group="nowhere").remote(), timeout=60)
     assert not isinstance(info.value, TimeoutError)
-    assert skate.get(actor.hello.remote(), timeout=20) == "hello"
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
 
 
 def test_an_unknown_concurrency_group_is_an_error():
@@ -264,7 +264,7 @@ def test_an_unknown_concurrency_group_is_an_error():
 
     grouped = Grouped.remote()
     with pytest.raises((ValueError, skate.exceptions.RayError)):
-        skate.get(grouped.hello.options(concurrency_group="nowhere").remote(), timeout=20)
+        skate.get(grouped.hello.options(concurrency_group="nowhere").remote(), timeout=60)
 
 
 @parallel
@@ -284,7 +284,7 @@ def test_the_async_loop_is_not_blocked_by_slow_arguments(flag):
     late = actor.echo.remote(slow.remote(go))
     other = actor.echo.remote("quick")
     go.set()
-    assert skate.get([late, other], timeout=20) == ["slow", "quick"]
+    assert skate.get([late, other], timeout=60) == ["slow", "quick"]
 
 
 def test_an_async_constructor_sees_the_loop():
@@ -329,6 +329,6 @@ class Delegating:
 
 def test_threads_of_an_actor_submit_tasks():
     actor = Delegating.remote()
-    assert skate.get([actor.ask.remote(i) for i in range(4)], timeout=30) == [1, 2, 3, 4]
+    assert skate.get([actor.ask.remote(i) for i in range(4)], timeout=60) == [1, 2, 3, 4]
     (ref,) = skate.get(actor.start.remote(10))
-    assert skate.get(ref, timeout=30) == 11
+    assert skate.get(ref, timeout=60) == 11

@@ -121,7 +121,7 @@ def test_a_handle_got_by_name_twice_keeps_the_actor_alive(flag):
         counter = skate.get_actor("twice")
         ready.set()
         go.wait()
-        return skate.get(counter.increment.remote(), timeout=20)
+        return skate.get(counter.increment.remote(), timeout=60)
 
     ready, go = flag("ready"), flag("go")
     counter = Counter.options(name="twice", num_cpus=0).remote()
@@ -131,7 +131,7 @@ def test_a_handle_got_by_name_twice_keeps_the_actor_alive(flag):
     gc.collect()
     skate.get(skate.remote(lambda: None).remote())  # by now it is known that it is gone
     go.set()
-    assert skate.get(result, timeout=20) == 2
+    assert skate.get(result, timeout=60) == 2
 
 
 @pytest.mark.parametrize(("wrong", "error"), [("", ValueError), (123, TypeError)])
@@ -314,7 +314,7 @@ class Async:
 def test_every_kind_of_actor_ends_in_peace(cls, options, tally):
     for n in range(1, 4):
         actor = skate.remote(cls).options(num_cpus=0, **options).remote()
-        pid = skate.get(actor.begin.remote(tally), timeout=20)
+        pid = skate.get(actor.begin.remote(tally), timeout=60)
         del actor
         gc.collect()
         eventually(lambda pid=pid: gone(pid))

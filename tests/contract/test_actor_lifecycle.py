@@ -84,7 +84,7 @@ def test_calls_under_way_and_queued_fail_when_the_actor_is_killed(flag):
     skate.kill(counter)
     for ref in [running, *queued]:
         with pytest.raises(ActorError):
-            skate.get(ref, timeout=20)
+            skate.get(ref, timeout=60)
 
 
 @parallel

@@ -223,11 +223,11 @@ def test_the_order_holds_inside_a_task_when_a_call_between_fails(flag):
         skate.wait([second], timeout=1)
         third = log.add.remote("third")
         go.set()
-        skate.get([first, third], timeout=20)
+        skate.get([first, third], timeout=60)
         return skate.get(log.get.remote())
 
     log = Log.options(num_cpus=0).remote()
-    assert skate.get(caller.remote(log, flag("go")), timeout=30) == ["first", "third"]
+    assert skate.get(caller.remote(log, flag("go")), timeout=60) == ["first", "third"]
 
 
 @parallel
@@ -240,11 +240,11 @@ def test_a_call_behind_a_slow_one_keeps_its_arguments_and_options(flag):
         behind = log.add.options(name="behind").remote(skate.put("behind"))
         many = [identity.options(name=f"task {i}").remote(i) for i in range(1100)]
         go.set()
-        skate.get([behind, *many], timeout=20)
+        skate.get([behind, *many], timeout=60)
         return skate.get(log.get.remote())
 
     log = Log.options(num_cpus=0).remote()
-    assert skate.get(caller.remote(log, flag("go")), timeout=30) == ["behind"]
+    assert skate.get(caller.remote(log, flag("go")), timeout=60) == ["behind"]
 
 
 def test_a_reference_as_an_argument_becomes_its_value():

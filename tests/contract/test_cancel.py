@@ -56,7 +56,7 @@ def test_a_waiting_task_never_runs(flag, tally, force):
     waiting = count.remote()
     skate.cancel(waiting, force=force)
     with pytest.raises(Cancelled):
-        skate.get(waiting, timeout=20)
+        skate.get(waiting, timeout=60)
     go.set()
     skate.get(held)
     skate.get(identity.remote(1))
@@ -70,7 +70,7 @@ def test_a_task_whose_arguments_are_not_there_yet(flag):
     waiting = identity.remote(held)
     skate.cancel(waiting)
     with pytest.raises(Cancelled):
-        skate.get(waiting, timeout=20)
+        skate.get(waiting, timeout=60)
     go.set()
     skate.get(held)
 
@@ -82,8 +82,8 @@ def test_a_running_task_is_interrupted(flag):
     started.wait()
     skate.cancel(ref)
     with pytest.raises(Cancelled):
-        skate.get(ref, timeout=20)
-    assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+        skate.get(ref, timeout=60)
+    assert skate.get(identity.remote("usable"), timeout=60) == "usable"
 
 
 @parallel
@@ -103,7 +103,7 @@ def test_a_running_task_sees_a_keyboard_interrupt(flag, tally):
     started.wait()
     skate.cancel(ref)
     with pytest.raises(Cancelled):
-        skate.get(ref, timeout=20)
+        skate.get(ref, timeout=60)
     assert tally.words() == ["interrupted"]
 
 
@@ -124,8 +124,8 @@ def test_force_kills_what_does_not_listen(flag):
     started.wait()
     skate.cancel(ref, force=True)
     with pytest.raises((Cancelled, skate.exceptions.WorkerCrashedError)):
-        skate.get(ref, timeout=20)
-    assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+        skate.get(ref, timeout=60)
+    assert skate.get(identity.remote("usable"), timeout=60) == "usable"
 
 
 @parallel
@@ -148,7 +148,7 @@ def test_force_after_a_polite_attempt(flag, tally):
     eventually(lambda: len(tally) == 1)
     skate.cancel(ref, force=True)
     with pytest.raises((Cancelled, skate.exceptions.WorkerCrashedError)) as info:
-        skate.get(ref, timeout=20)
+        skate.get(ref, timeout=60)
     assert not isinstance(info.value, TimeoutError)
 
 
@@ -160,7 +160,7 @@ def test_dependants_of_a_cancelled_task_fail(flag):
     started.wait()
     skate.cancel(ref)
     with pytest.raises((Cancelled, skate.exceptions.RayTaskError)):
-        skate.get(dependant, timeout=20)
+        skate.get(dependant, timeout=60)
 
 
 @parallel
@@ -174,13 +174,13 @@ def test_cancelling_reaches_the_children(flag):
     started.wait()
     skate.cancel(ref, recursive=True)
     with pytest.raises((Cancelled, skate.exceptions.RayTaskError)):
-        skate.get(ref, timeout=20)
+        skate.get(ref, timeout=60)
 
     @skate.remote(num_cpus=2)
     def everything():
         return "all CPUs are free"
 
-    assert skate.get(everything.remote(), timeout=20) == "all CPUs are free"
+    assert skate.get(everything.remote(), timeout=60) == "all CPUs are free"
 
 
 @parallel
@@ -204,7 +204,7 @@ def test_an_async_call_is_cancelled(flag, tally):
     started.wait()
     skate.cancel(ref)
     with pytest.raises((Cancelled, skate.exceptions.RayTaskError)):
-        skate.get(ref, timeout=20)
+        skate.get(ref, timeout=60)
     assert skate.get(actor.hello.remote()) == "hello"
     assert tally.words() == ["cancelled"]
 
@@ -227,8 +227,8 @@ def test_a_queued_call_of_an_actor_is_cancelled(flag):
     skate.cancel(queued)
     go.set()
     with pytest.raises(Cancelled):
-        skate.get(queued, timeout=20)
-    assert skate.get([held, last], timeout=20) == ["held", "hello"]
+        skate.get(queued, timeout=60)
+    assert skate.get([held, last], timeout=60) == ["held", "hello"]
 
 
 def test_an_actor_call_cannot_be_cancelled_by_force():
@@ -257,7 +257,7 @@ def test_a_call_that_ignores_its_cancellation_has_no_value(flag):
     started.wait()
     skate.cancel(ref)
     with pytest.raises(Cancelled):
-        skate.get(ref, timeout=20)
+        skate.get(ref, timeout=60)
 
 
 @parallel
@@ -265,7 +265,7 @@ def test_a_task_is_cancelled_by_force_before_its_process_is_up(flag):
     ref = spin.remote(flag("started"))
     skate.cancel(ref, force=True)
     with pytest.raises((Cancelled, skate.exceptions.WorkerCrashedError)):
-        skate.get(ref, timeout=20)
+        skate.get(ref, timeout=60)
 
 
 @parallel
@@ -282,7 +282,7 @@ def test_a_cancelled_task_is_not_retried(flag, tally):
     started.wait()
     skate.cancel(ref)
     with pytest.raises(Cancelled):
-        skate.get(ref, timeout=20)
+        skate.get(ref, timeout=60)
     assert len(tally) == 1
 
 
@@ -300,7 +300,7 @@ def test_a_stream_is_cancelled(flag):
     assert skate.get(next(stream)) == 0
     skate.cancel(stream)
     with pytest.raises(Cancelled):
-        skate.get(list(stream), timeout=20)
+        skate.get(list(stream), timeout=60)
 
 
 @parallel

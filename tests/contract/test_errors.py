@@ -214,7 +214,7 @@ def test_an_error_is_raised_before_the_rest_is_there(flag):
     go = flag("go")
     held = hold.remote(go)
     with pytest.raises(ValueError, match="early"):
-        skate.get([held, raising(ValueError("early"))], timeout=20)
+        skate.get([held, raising(ValueError("early"))], timeout=60)
     go.set()
     skate.get(held)
 

@@ -158,7 +158,7 @@ def test_items_can_be_arguments_of_other_tasks():
 
 def test_wait_takes_a_stream():
     stream = count.remote(2)
-    ready, pending = skate.wait([stream], timeout=20)
+    ready, pending = skate.wait([stream], timeout=60)
     assert ready == [stream]
     assert pending == []
     assert skate.get(next(stream)) == 0
@@ -221,7 +221,7 @@ def test_a_dropped_stream_does_not_block_what_comes_after(tally):
     stream = endless.remote()
     assert skate.get(next(stream)) == 1
     del stream
-    assert skate.get(everything.remote(), timeout=20) == "ran"
+    assert skate.get(everything.remote(), timeout=60) == "ran"
 
 
 @pytest.mark.differs_from_ray("Ray's close() changes nothing")
@@ -246,8 +246,8 @@ def test_a_stream_dropped_while_its_task_waits_takes_no_cpu(flag):
     stream = endless.remote()
     del stream
     go.set()
-    skate.get(held, timeout=20)
-    assert skate.get(everything.remote(), timeout=20) == "ran"
+    skate.get(held, timeout=60)
+    assert skate.get(everything.remote(), timeout=60) == "ran"
 
 
 def test_a_closed_stream_gives_no_more():

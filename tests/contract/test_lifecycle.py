@@ -71,8 +71,8 @@ def test_start_again_inside_a_task_with_the_same_arguments(start):
         return skate.get(identity.remote("inside"))
 
     start(num_cpus=2)
-    assert skate.get(again.remote(num_cpus=2), timeout=20) == "inside"
-    assert skate.get(again.remote(), timeout=20) == "inside"
+    assert skate.get(again.remote(num_cpus=2), timeout=60) == "inside"
+    assert skate.get(again.remote(), timeout=60) == "inside"
 
 
 def test_an_unknown_engine_is_refused():
@@ -131,8 +131,8 @@ def test_the_first_use_may_come_from_several_threads(engine_name, monkeypatch):
     together = threading.Barrier(6)
 
     def use(i):
-        together.wait(20)
-        return skate.get(identity.remote(i), timeout=20)
+        together.wait(60)
+        return skate.get(identity.remote(i), timeout=60)
 
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(use, range(6))) == list(range(6))
@@ -172,7 +172,7 @@ def test_an_old_reference_is_a_clear_error(start):
     old = skate.put(1)
     skate.shutdown()
     start(num_cpus=2)
-    for use in (lambda: skate.get(old, timeout=20), lambda: skate.get(identity.remote(old), 20)):
+    for use in (lambda: skate.get(old, timeout=60), lambda: skate.get(identity.remote(old), 20)):
         with pytest.raises(Exception):  # noqa: B017, PT011
             use()
     assert skate.get(identity.remote("new")) == "new"
@@ -191,14 +191,14 @@ def test_the_error_of_an_old_reference_names_shutdown(start):
 def test_an_old_reference_inside_an_argument_is_a_clear_error(start):
     @skate.remote
     def inside(refs):
-        return skate.get(refs[0], timeout=20)
+        return skate.get(refs[0], timeout=60)
 
     start(num_cpus=2)
     old = skate.put(1)
     skate.shutdown()
     start(num_cpus=2)
     with pytest.raises((skate.exceptions.RayError, ValueError)) as info:
-        skate.get(inside.remote([old]), timeout=20)
+        skate.get(inside.remote([old]), timeout=60)
     assert not isinstance(info.value, TimeoutError)
     assert skate.get(identity.remote("new")) == "new"
 
@@ -215,7 +215,7 @@ def test_an_old_actor_is_a_clear_error(start):
     skate.shutdown()
     start(num_cpus=2)
     with pytest.raises(Exception):  # noqa: B017, PT011
-        skate.get(actor.hello.remote(), timeout=20)
+        skate.get(actor.hello.remote(), timeout=60)
 
 
 def test_a_remote_function_survives_a_restart(start):

@@ -134,5 +134,5 @@ def test_a_destructor_that_prints_while_something_else_is_printed(heard):
             print([[] for _ in range(i % 7)])
         return "done"
 
-    assert skate.get(litter.remote(), timeout=20) == "done"
+    assert skate.get(litter.remote(), timeout=60) == "done"
     eventually(lambda: "swept" in heard)

@@ -36,8 +36,8 @@ def inside(group, **options):
 
 def test_a_group_becomes_ready(group):
     made = group([{"CPU": 1}, {"CPU": 1}])
-    skate.get(made.ready(), timeout=20)
-    assert made.wait(timeout_seconds=20) is True
+    skate.get(made.ready(), timeout=60)
+    assert made.wait(timeout_seconds=60) is True
     assert made.bundle_count == 2
     assert made.bundle_specs == [{"CPU": 1}, {"CPU": 1}]
 
@@ -45,7 +45,7 @@ def test_a_group_becomes_ready(group):
 def test_a_task_runs_in_a_group(group):
     made = group([{"CPU": 1}])
     ref = current.options(scheduling_strategy=inside(made)).remote()
-    assert skate.get(ref, timeout=20) == made.id.hex()
+    assert skate.get(ref, timeout=60) == made.id.hex()
 
 
 def test_without_a_group_there_is_none():
@@ -61,13 +61,13 @@ def test_an_actor_runs_in_a_group(group):
 
     made = group([{"CPU": 1}])
     actor = Actor.options(scheduling_strategy=inside(made)).remote()
-    assert skate.get(actor.current.remote(), timeout=20) == made.id.hex()
+    assert skate.get(actor.current.remote(), timeout=60) == made.id.hex()
 
 
 def test_a_bundle_is_chosen_by_its_index(group):
     made = group([{"CPU": 1}, {"CPU": 1}])
     strategy = inside(made, placement_group_bundle_index=1)
-    assert skate.get(current.options(scheduling_strategy=strategy).remote(), timeout=20)
+    assert skate.get(current.options(scheduling_strategy=strategy).remote(), timeout=60)
 
 
 @pytest.mark.parametrize("index", [2, -2])
@@ -87,21 +87,21 @@ def test_a_task_larger_than_any_bundle_is_refused(group):
 @parallel
 def test_bundles_are_reserved(group):
     made = group([{"CPU": 2}])
-    assert made.wait(timeout_seconds=20)
+    assert made.wait(timeout_seconds=60)
     ref = current.remote()
     assert skate.wait([ref], timeout=0.1) == ([], [ref])
     remove_placement_group(made)
-    assert skate.get(ref, timeout=20) is None
+    assert skate.get(ref, timeout=60) is None
 
 
 @parallel
 def test_a_group_that_finds_no_room_waits(group):
     first = group([{"CPU": 2}])
-    assert first.wait(timeout_seconds=20)
+    assert first.wait(timeout_seconds=60)
     second = group([{"CPU": 1}])
     assert second.wait(timeout_seconds=0.1) is False
     remove_placement_group(first)
-    assert second.wait(timeout_seconds=20) is True
+    assert second.wait(timeout_seconds=60) is True
 
 
 @parallel
@@ -113,7 +113,7 @@ def test_removing_a_group_ends_what_runs_in_it(group):
 
     made = group([{"CPU": 1}])
     actor = Actor.options(scheduling_strategy=inside(made)).remote()
-    assert skate.get(actor.hello.remote(), timeout=20) == "hello"
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
     remove_placement_group(made)
     eventually(lambda: dead(actor))
     eventually(lambda: skate.available_resources().get("CPU") == 2)
@@ -131,13 +131,13 @@ def dead(actor):
 def test_a_removed_group_takes_nothing_more(group):
     made = group([{"CPU": 1}])
     task = current.options(scheduling_strategy=inside(made))
-    assert skate.get(task.remote(), timeout=20) == made.id.hex()
+    assert skate.get(task.remote(), timeout=60) == made.id.hex()
     remove_placement_group(made)
     removed = skate.exceptions.TaskPlacementGroupRemoved
     for again in (task, current.options(scheduling_strategy=inside(made), num_cpus=0.5)):
         with pytest.raises((removed, ValueError)):
-            skate.get(again.remote(), timeout=20)
-    assert skate.get(current.remote(), timeout=20) is None
+            skate.get(again.remote(), timeout=60)
+    assert skate.get(current.remote(), timeout=60) is None
 
 
 @parallel
@@ -154,13 +154,13 @@ def test_a_refused_task_inside_a_task_fails_with_every_result(group):
 
     def outcome(ref):
         try:
-            return skate.get(ref, timeout=20)
+            return skate.get(ref, timeout=60)
         except ValueError:
             return "refused"
 
     made = group([{"CPU": 1}])
-    assert made.wait(timeout_seconds=20)
-    assert skate.get(outer.remote(made), timeout=20) == ["refused", "refused"]
+    assert made.wait(timeout_seconds=60)
+    assert skate.get(outer.remote(made), timeout=60) == ["refused", "refused"]
 
 
 def test_children_are_captured_on_request(group):
@@ -194,7 +194,7 @@ def test_children_are_not_captured_by_default(group):
 
 def test_the_table_of_groups(group):
     made = group([{"CPU": 1}], strategy="SPREAD", name="in the table")
-    assert made.wait(timeout_seconds=20)
+    assert made.wait(timeout_seconds=60)
     entry = placement_group_table(made)
     assert entry["state"] == "CREATED"
     assert entry["strategy"] == "SPREAD"
@@ -210,7 +210,7 @@ def test_a_group_by_name(group):
     from skate.util import get_placement_group
 
     made = group([{"CPU": 1}], name="found")
-    assert made.wait(timeout_seconds=20)
+    assert made.wait(timeout_seconds=60)
     assert get_placement_group("found").id == made.id
     with pytest.raises(ValueError, match="unknown"):
         get_placement_group("unknown")
@@ -218,11 +218,11 @@ def test_a_group_by_name(group):
 
 def test_a_name_belongs_to_one_group_at_a_time(group):
     made = group([{"CPU": 1}], name="only")
-    assert made.wait(timeout_seconds=20)
+    assert made.wait(timeout_seconds=60)
     with pytest.raises(Exception, match="only"):
         group([{"CPU": 1}], name="only")
     remove_placement_group(made)
-    assert group([{"CPU": 1}], name="only").wait(timeout_seconds=20)
+    assert group([{"CPU": 1}], name="only").wait(timeout_seconds=60)
 
 
 def test_a_group_travels(group):
@@ -231,7 +231,7 @@ def test_a_group_travels(group):
         return skate.get(current.options(scheduling_strategy=inside(made), num_cpus=1).remote())
 
     made = group([{"CPU": 1}])
-    assert skate.get(run_in.remote(made), timeout=20) == made.id.hex()
+    assert skate.get(run_in.remote(made), timeout=60) == made.id.hex()
 
 
 @pytest.mark.parametrize(
@@ -260,4 +260,4 @@ def test_a_negative_bundle_is_refused():
 def test_an_impossible_group_says_so(group):
     made = group([{"CPU": 2}, {"CPU": 1}])
     with pytest.raises(skate.exceptions.RayError, match="CPU"):
-        skate.get(made.ready(), timeout=20)
+        skate.get(made.ready(), timeout=60)

@@ -100,7 +100,7 @@ def test_an_actor_keeps_its_cpus_to_itself():
     waiting = second.pid.remote()
     assert skate.wait([waiting], timeout=0.2) == ([], [waiting])
     skate.kill(first)
-    assert skate.get(waiting, timeout=20) != pid
+    assert skate.get(waiting, timeout=60) != pid
 
 
 @parallel
@@ -120,7 +120,7 @@ def test_fractions_of_a_cpu(flag):
             other.wait()
         return True
 
-    assert all(skate.get([meet.remote(i) for i in range(4)], timeout=30))
+    assert all(skate.get([meet.remote(i) for i in range(4)], timeout=60))
 
 
 @parallel
@@ -134,7 +134,7 @@ def test_tasks_without_cpus_are_not_limited(flag):
             other.wait()
         return True
 
-    assert all(skate.get([meet.remote(i) for i in range(4)], timeout=30))
+    assert all(skate.get([meet.remote(i) for i in range(4)], timeout=60))
 
 
 @parallel
@@ -176,7 +176,7 @@ def test_actors_with_cpus_wait_for_them():
     waiting = second.hello.remote()
     assert skate.wait([waiting], timeout=0.1) == ([], [waiting])
     skate.kill(first)
-    assert skate.get(waiting, timeout=20) == "hello"
+    assert skate.get(waiting, timeout=60) == "hello"
 
 
 # -- blocked tasks give their CPU back ------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_task_that_waits_for_another_gives_its_cpu_back():
     def outer():
         return skate.get(inner.remote())
 
-    assert skate.get(outer.remote(), timeout=30) == "inner"
+    assert skate.get(outer.remote(), timeout=60) == "inner"
 
 
 @parallel
@@ -200,9 +200,9 @@ def test_wait_gives_the_cpu_back_as_well():
     @skate.remote(num_cpus=2)
     def outer():
         ref = identity.options(num_cpus=2).remote(1)
-        return skate.wait([ref], timeout=20) == ([ref], [])
+        return skate.wait([ref], timeout=60) == ([ref], [])
 
-    assert skate.get(outer.remote(), timeout=30)
+    assert skate.get(outer.remote(), timeout=60)
 
 
 @parallel
@@ -229,7 +229,7 @@ def test_a_wide_tree_of_tasks():
 def test_a_machine_that_is_not_there():
     strategy = NodeAffinitySchedulingStrategy("ab" * 28, soft=False)
     with pytest.raises(skate.exceptions.TaskUnschedulableError):
-        skate.get(gpus.options(scheduling_strategy=strategy).remote(), timeout=20)
+        skate.get(gpus.options(scheduling_strategy=strategy).remote(), timeout=60)
     soft = NodeAffinitySchedulingStrategy("ab" * 28, soft=True)
     assert skate.get(gpus.options(scheduling_strategy=soft).remote())
     here = NodeAffinitySchedulingStrategy(skate.nodes()[0]["NodeID"], soft=False)
@@ -244,7 +244,7 @@ def test_an_actor_for_a_machine_that_is_not_there():
     strategy = NodeAffinitySchedulingStrategy("ab" * 28, soft=False)
     lost = Lost.options(scheduling_strategy=strategy).remote()
     with pytest.raises(skate.exceptions.ActorUnschedulableError):
-        skate.get(lost.method.remote(), timeout=20)
+        skate.get(lost.method.remote(), timeout=60)
 
 
 two_gpus = pytest.mark.init(num_gpus=2)
@@ -297,7 +297,7 @@ def test_fractions_of_a_gpu_share_one(flag):
         other.wait()
         return skate.get_gpu_ids()
 
-    first, second = skate.get([meet.remote(here, there), meet.remote(there, here)], timeout=30)
+    first, second = skate.get([meet.remote(here, there), meet.remote(there, here)], timeout=60)
     assert first == second
     assert len(first) == 1
 
@@ -337,7 +337,7 @@ def test_the_driver_has_no_gpus():
 )
 def test_an_impossible_request_says_so_at_once(options, word):
     with pytest.raises(skate.exceptions.RayError, match=word):
-        skate.get(identity.options(**options).remote(1), timeout=20)
+        skate.get(identity.options(**options).remote(1), timeout=60)
 
 
 @pytest.mark.differs_from_ray("Ray waits for ever")
@@ -349,10 +349,10 @@ def test_an_impossible_actor_says_so_at_once():
 
     actor = Actor.remote()
     with pytest.raises(skate.exceptions.RayError, match="GPU"):
-        skate.get(actor.hello.remote(), timeout=20)
+        skate.get(actor.hello.remote(), timeout=60)
 
 
 @pytest.mark.differs_from_ray("Ray waits for ever")
 def test_an_impossible_request_names_the_way_out():
     with pytest.raises(skate.exceptions.RayError, match=r"init\(num_gpus="):
-        skate.get(identity.options(num_gpus=1).remote(1), timeout=20)
+        skate.get(identity.options(num_gpus=1).remote(1), timeout=60)

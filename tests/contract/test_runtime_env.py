@@ -144,7 +144,7 @@ def test_errors_to_retry_may_be_known_to_the_worker_only(tmp_path, tally):
     def outer():
         from skate_private import PrivateError
 
-        return skate.get(second_time.options(retry_exceptions=[PrivateError]).remote(), timeout=20)
+        return skate.get(second_time.options(retry_exceptions=[PrivateError]).remote(), timeout=60)
 
-    assert skate.get(outer.remote(), timeout=20) == "second time"
-    assert skate.get(variable.remote("HOME"), timeout=20) == os.environ.get("HOME")
+    assert skate.get(outer.remote(), timeout=60) == "second time"
+    assert skate.get(variable.remote("HOME"), timeout=60) == os.environ.get("HOME")

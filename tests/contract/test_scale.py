@@ -129,13 +129,13 @@ def test_cancelling_many_pending_tasks_takes_time_in_proportion(flag):
         spent = time.process_time() - start
         for ref in refs:
             with pytest.raises(skate.exceptions.TaskCancelledError):
-                skate.get(ref, timeout=20)
+                skate.get(ref, timeout=60)
         return spent / count
 
     go = flag("go")
     held = hold.remote(go)
-    small = max(cancel(1_000), 5e-6)
-    assert cancel(10_000) < 5 * small  # ten times as much each, if all were looked at each time
+    # Ten times as much each, if all were looked at each time. One measurement may be disturbed.
+    assert any(cancel(10_000) < 5 * max(cancel(1_000), 5e-6) for _ in range(5))
     go.set()
     skate.get(held)
 
@@ -150,6 +150,6 @@ def test_cancelling_what_is_on_its_way_between_workers():
             skate.cancel(ref)
         for i, ref in enumerate(refs):
             try:
-                assert skate.get(ref, timeout=20) == i
+                assert skate.get(ref, timeout=60) == i
             except skate.exceptions.TaskCancelledError:
                 pass

@@ -293,11 +293,11 @@ def test_options_may_be_of_subclasses_of_plain_types():
     def name():
         return skate.get_runtime_context().get_task_name()
 
-    assert skate.get(name.options(name=Name.FIRST).remote(), timeout=20) == "the first"
+    assert skate.get(name.options(name=Name.FIRST).remote(), timeout=60) == "the first"
     numbers = {"num_cpus": np.float32(0.5), "num_returns": np.int64(2), "max_retries": np.int8(1)}
     task = skate.remote(lambda: (1, 2)).options(**numbers)
-    assert skate.get(task.remote(), timeout=np.float64(20)) == [1, 2]
-    assert skate.get(name.remote(), timeout=20)
+    assert skate.get(task.remote(), timeout=np.float64(60)) == [1, 2]
+    assert skate.get(name.remote(), timeout=60)
 
 
 @skate.remote
@@ -310,7 +310,7 @@ class Dice:
 @pytest.mark.differs_from_ray("Ray has no preload")
 def test_processes_draw_different_random_numbers():
     dice = [Dice.options(num_cpus=0).remote() for _ in range(4)]
-    for throws in zip(*skate.get([die.throw.remote() for die in dice], timeout=20), strict=True):
+    for throws in zip(*skate.get([die.throw.remote() for die in dice], timeout=60), strict=True):
         assert len(set(throws)) == 4
 
 

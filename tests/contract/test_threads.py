@@ -96,7 +96,7 @@ def test_one_pending_reference_awaited_by_many_threads(flag):
         thread.start()
     go.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert results == ["released"] * 8
 
 
@@ -124,7 +124,7 @@ def test_a_thread_of_an_actor_calls_skate():
             self.result = skate.get(identity.remote("background"))
 
         def get(self):
-            self.thread.join(20)
+            self.thread.join(60)
             return self.result
 
     assert skate.get(Background.remote().get.remote()) == "background"
@@ -144,7 +144,7 @@ def test_references_dropped_in_other_threads():
 def test_new_options_from_many_threads():
     def work(i):
         tasks = [identity.options(resources={f"r{i}": (n + 1) / 1000}) for n in range(50)]
-        return sum(skate.get([task.remote(1) for task in tasks for _ in range(2)], timeout=30))
+        return sum(skate.get([task.remote(1) for task in tasks for _ in range(2)], timeout=60))
 
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -64,7 +64,7 @@ def test_wait_takes_the_first_of_the_ready():
 
 def test_wait_counts_errors_as_ready():
     ref = fail.remote()
-    assert skate.wait([ref], timeout=20) == ([ref], [])
+    assert skate.wait([ref], timeout=60) == ([ref], [])
 
 
 def test_wait_for_nothing():
@@ -132,7 +132,7 @@ def test_wait_wakes_up_when_a_task_ends(flag):
     ref = hold.remote(go)
     assert skate.wait([ref], timeout=0.05) == ([], [ref])
     go.set()
-    assert skate.wait([ref], timeout=20) == ([ref], [])
+    assert skate.wait([ref], timeout=60) == ([ref], [])
 
 
 # -- time-outs ------------------------------------------------------------------------------------
@@ -237,18 +237,18 @@ def test_the_loop_goes_on_while_a_reference_is_awaited(flag):
 def test_a_future_of_the_value():
     future = identity.remote(7).future()
     assert isinstance(future, concurrent.futures.Future)
-    assert future.result(timeout=20) == 7
+    assert future.result(timeout=60) == 7
 
 
 def test_a_future_of_an_error():
     future = fail.remote("in the future").future()
     with pytest.raises(ValueError, match="in the future"):
-        future.result(timeout=20)
+        future.result(timeout=60)
 
 
 def test_a_future_keeps_its_value_when_the_reference_is_gone():
     futures = [identity.remote(i).future() for i in range(10)]
-    concurrent.futures.wait(futures, timeout=20)
+    concurrent.futures.wait(futures, timeout=60)
     assert [f.result() for f in futures] == list(range(10))
 
 
@@ -267,14 +267,14 @@ def test_references_can_be_awaited_inside_a_task():
 @pytest.mark.differs_from_ray("Ray runs callbacks on the thread that brings the answers")
 def test_a_callback_of_a_future_may_wait_for_a_task(flag):
     def ask(future):
-        answers.put(skate.get(identity.remote(f"{future.result()} and asked"), timeout=20))
+        answers.put(skate.get(identity.remote(f"{future.result()} and asked"), timeout=60))
 
     answers = queue.Queue()
     go = flag("go")
     hold.remote(go).future().add_done_callback(ask)
     go.set()
-    assert answers.get(timeout=20) == "released and asked"
-    assert skate.get(identity.remote("usable"), timeout=20) == "usable"
+    assert answers.get(timeout=60) == "released and asked"
+    assert skate.get(identity.remote("usable"), timeout=60) == "usable"
 
 
 @parallel

@@ -59,7 +59,7 @@ def test_a_pool_grows_while_its_actors_are_busy(tmp_path: Any) -> None:
             (tmp_path / str(os.getpid())).touch()
 
         def __call__(self, batch: Any) -> Any:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
                 time.sleep(0.01)
             return batch

@@ -184,7 +184,7 @@ class TestStreamingSplit:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=60)
         assert len(failures) == 2
 
     @local_only
@@ -197,7 +197,7 @@ class TestStreamingSplit:
         def train(given):
             return sum(int(batch["id"].sum()) for batch in given.iter_batches())
 
-        assert skate.get(train.remote(part), timeout=30) == 190
+        assert skate.get(train.remote(part), timeout=60) == 190
 
 
 def test_an_iterator_travels():

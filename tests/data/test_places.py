@@ -139,7 +139,7 @@ def test_a_store_out_of_reach_is_an_error_soon_that_names_it():
             text=True,
             check=True,
         )
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60
     assert "cannot reach 's3://anonymous@bucket/breast_cancer.csv'" in done.stdout
     assert "connect" in done.stdout.lower()
 

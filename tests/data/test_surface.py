@@ -139,7 +139,7 @@ class TestSplits:
         train, test = ({row["id"] for row in part.take_all()} for part in parts)
         assert not train & test
         assert train | test == set(range(400))
-        assert 50 < len(test) < 150
+        assert 40 < len(test) < 160  # without a seed, too: seven deviations
         assert parts[0].columns() == ["id"]
 
     def test_mistakes(self):

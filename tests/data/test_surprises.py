@@ -250,9 +250,9 @@ def test_a_part_that_is_not_read_is_named(monkeypatch):
     counts = []
     thread = threading.Thread(target=lambda: counts.append(len(list(first.iter_rows()))))
     thread.start()
-    assert warned.wait(30)
+    assert warned.wait(60)
     assert len(list(second.iter_rows())) == 5
-    thread.join(30)
+    thread.join(60)
     assert counts == [5]
     assert texts == ["part 1 of a split in 2 is not read, and others wait for it"]
 

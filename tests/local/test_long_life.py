@@ -36,12 +36,12 @@ def local() -> Any:
 
 def test_options_of_workers_are_forgotten() -> None:
     submitter = Submitter.remote()
-    assert skate.get(submitter.submit.remote(MANY), timeout=30) < MANY // 2
+    assert skate.get(submitter.submit.remote(MANY), timeout=60) < MANY // 2
     assert all(len(worker.options) < MANY // 2 for worker in local().processes.workers.values())
 
 
 def test_options_of_the_driver_are_forgotten() -> None:
-    skate.get([identity.options(name=f"task {i}").remote(i) for i in range(MANY)], timeout=30)
+    skate.get([identity.options(name=f"task {i}").remote(i) for i in range(MANY)], timeout=60)
     assert len(local().planner._plans) < MANY
 
 
@@ -55,7 +55,7 @@ def test_shapes_are_forgotten() -> None:
 
 def test_functions_are_forgotten() -> None:
     for i in range(100):
-        assert skate.get(skate.remote(lambda x: x).remote(i), timeout=20) == i
+        assert skate.get(skate.remote(lambda x: x).remote(i), timeout=60) == i
     assert len(local().hub.functions) < 50
 
 
@@ -64,8 +64,8 @@ def test_workers_forget_functions_that_are_gone() -> None:
         return sum(len(worker.functions) for worker in local().processes.workers.values())
 
     for i in range(100):
-        skate.get(skate.remote(lambda x: x).remote(i), timeout=20)
-    skate.get(identity.remote(0), timeout=20)
+        skate.get(skate.remote(lambda x: x).remote(i), timeout=60)
+    skate.get(identity.remote(0), timeout=60)
     assert known_by_workers() < 20
 
     @skate.remote
@@ -73,7 +73,7 @@ def test_workers_forget_functions_that_are_gone() -> None:
         engine: Any = installed_engine()
         return len(engine.execution._functions)
 
-    assert skate.get(functions_here.remote(), timeout=20) < 20
+    assert skate.get(functions_here.remote(), timeout=60) < 20
 
 
 def test_returned_values_are_dropped_when_a_later_one_cannot_be_sent() -> None:
@@ -88,7 +88,7 @@ def test_returned_values_are_dropped_when_a_later_one_cannot_be_sent() -> None:
     before = segments()
     for _ in range(5):
         with pytest.raises(TypeError):
-            skate.get(half.remote(), timeout=20)
+            skate.get(half.remote(), timeout=60)
     assert segments() <= before
 
 
@@ -114,7 +114,7 @@ def test_large_arguments_of_calls_live_until_they_are_counted(monkeypatch: Any) 
     keepers = [Keeper.remote() for _ in range(3)]
     for number, keeper in enumerate(keepers):
         keeper.keep.remote(np.full(100_000, number))
-    found = skate.get([keeper.values.remote() for keeper in keepers], timeout=20)
+    found = skate.get([keeper.values.remote() for keeper in keepers], timeout=60)
     assert found == [{0}, {1}, {2}]
 
 
@@ -143,6 +143,6 @@ def test_a_cancelled_task_that_a_worker_gives_back_is_answered(flag: Any) -> Non
             engine.hub.received(worker, [(m.GAVE_BACK, back)])
     for ref in behind:
         with pytest.raises(skate.exceptions.TaskCancelledError):
-            skate.get(ref, timeout=20)
+            skate.get(ref, timeout=60)
     go.set()
-    skate.get(holding, timeout=20)
+    skate.get(holding, timeout=60)

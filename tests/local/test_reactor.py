@@ -220,13 +220,16 @@ def test_many_threads_and_many_answers(bench: Bench) -> None:
 # -- timers and callbacks ----------------------------------------------------------------------
 
 
-def test_timers_run_in_the_order_in_which_they_are_due(bench: Bench) -> None:
+def test_timers_run_in_the_order_in_which_they_are_due(bench: Bench, monkeypatch: Any) -> None:
     ran: list[int] = []
     waiter = Waiter()
-    bench.reactor.call_later(0.012, waiter.finish)
-    for delay in (8, 2, 5):
-        bench.reactor.call_later(delay / 1000, lambda delay=delay: ran.append(delay))  # type: ignore[misc]
-    bench.reactor.call_later(0.002, lambda: ran.append(0))
+    now = time.monotonic()
+    with monkeypatch.context() as all_at_once:
+        all_at_once.setattr("skate.engine.local.reactor.time.monotonic", lambda: now)
+        bench.reactor.call_later(0.012, waiter.finish)
+        for delay in (8, 2, 5):
+            bench.reactor.call_later(delay / 1000, lambda delay=delay: ran.append(delay))  # type: ignore[misc]
+        bench.reactor.call_later(0.002, lambda: ran.append(0))
     assert bench.reactor.run_until(waiter, PATIENCE)
     assert ran == [2, 0, 5, 8]
 

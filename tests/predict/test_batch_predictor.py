@@ -214,6 +214,7 @@ class Network(nn.Module):
 
 
 def test_images_get_classes() -> None:
+    torch.manual_seed(0)
     model, images = Network(), torch.rand(10, 1, 4, 4)
     checkpoint = Checkpoint.from_dict({"epoch": 1, "model": model.state_dict()})
     predictor = BatchPredictor.from_checkpoint(checkpoint, TorchPredictor, model=Network())
@@ -224,7 +225,9 @@ def test_images_get_classes() -> None:
         expected = model(images).numpy()
     found = results.to_pandas()
     assert list(found.columns) == ["predictions"]
-    np.testing.assert_allclose(np.stack(list(found["predictions"])), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.stack(list(found["predictions"])), expected, rtol=1e-5, atol=1e-6
+    )
     classes = results.map_batches(
         lambda batch: ["abc"[p.argmax(0)] for p in batch["predictions"]], batch_format="pandas"
     )

@@ -75,7 +75,7 @@ class Head:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 def _free_port() -> int:
@@ -89,7 +89,7 @@ def head() -> Iterator[Head]:
     folder = Path(tempfile.mkdtemp(prefix="head-"))  # short: Ray's sockets lie in it
     made = Head(folder)
     try:
-        eventually(made.listens, patience=60)
+        eventually(made.listens, patience=150)
         yield made
     finally:
         made.stop()
@@ -106,7 +106,7 @@ def run(folder: Path, **surroundings: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=150,
     )
     assert done.stdout, done.stderr
     return done.stdout.strip()

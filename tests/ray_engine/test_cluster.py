@@ -67,7 +67,7 @@ def test_a_task_runs_on_the_node_that_was_asked_for():
 
 def test_a_strictly_spread_group_has_one_bundle_per_node():
     group = placement_group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
-    assert group.wait(30)
+    assert group.wait(60)
 
     @skate.remote
     def inside() -> tuple[str, bool]:
@@ -151,12 +151,12 @@ def test_a_died_actor_and_a_cancelled_task_say_so():
     assert skate.get(counter.add.remote()) == 1
     skate.kill(counter)
     with pytest.raises(ActorDiedError):
-        skate.get(counter.add.remote(), timeout=30)
+        skate.get(counter.add.remote(), timeout=60)
 
     blocked = node_id.options(resources={"second": 1, "third": 1}).remote()
     skate.cancel(blocked)
     with pytest.raises(TaskCancelledError):
-        skate.get(blocked, timeout=30)
+        skate.get(blocked, timeout=60)
 
 
 def test_a_plain_ray_task_finds_skate_by_itself():
@@ -278,6 +278,6 @@ print(skate.get([double.remote(i) for i in range(3)]), skate.engine.current_engi
 def test_a_separate_driver_attaches_by_the_environment(cluster):
     surroundings = {**os.environ, "SKATE_ADDRESS": cluster.address}
     command = [sys.executable, "-c", DRIVER]
-    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[0, 2, 4] ray", done.stderr
     assert done.stderr == ""

@@ -11,8 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.seeds.documents import blocks, text_of
 
 DOCUMENT = text_of("001")
@@ -43,7 +41,6 @@ def program(text: str) -> str:
 if DOCUMENT is not None:
     TEXT = DOCUMENT
 
-    @pytest.mark.timeout(180)
     def test_the_guide(tmp_path: Path) -> None:
         (tmp_path / "guide.py").write_text(program(TEXT))
         settings = {
@@ -53,7 +50,7 @@ if DOCUMENT is not None:
         }
         done = subprocess.run(
             [sys.executable, "guide.py"],
-            cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True, timeout=150,
+            cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("checked\n")

@@ -17,7 +17,6 @@ from tests import oracle
 from tests.leftovers import Picture, leftovers_since
 
 pytestmark = [
-    pytest.mark.timeout(300),
     pytest.mark.leaves("one session for the whole file: importing TensorFlow takes seconds"),
 ]
 

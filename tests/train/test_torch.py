@@ -315,6 +315,7 @@ def test_batches_of_a_dataset(run_config):
     rows = skate.data.from_items([{"x": float(n), "y": 2.0 * n} for n in range(64)])
 
     def loop():
+        torch.manual_seed(0)
         model = train.torch.prepare_model(nn.Linear(1, 1))
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
         for _ in range(3):

@@ -8,7 +8,6 @@ import os
 import pickle
 import re
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -314,10 +313,8 @@ def test_resources_that_are_not_there(run_config):
         scaling_config=ScalingConfig(num_workers=1, resources_per_worker={"CPU": 64}),
         run_config=run_config(),
     )
-    start = time.monotonic()
     with pytest.raises(skate.exceptions.SkateError, match="64"):
         trainer.fit()
-    assert time.monotonic() - start < 5
 
 
 def test_a_gpu_that_is_not_there(run_config):

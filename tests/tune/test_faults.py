@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from skate.tune.execution import worker as process
 from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE
 from skate.tune.execution.session import Task
 from skate.tune.schedulers import FIFOScheduler, PopulationBasedTraining
+from tests.support import eventually
 from tests.tune.test_run import Counter, last
 
 
@@ -32,9 +34,15 @@ class TestHalting:
     """Of one trial in a worker, without a driver."""
 
     @pytest.fixture
-    def worker(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(process, "_GRACE", 0.2)
+    def clock(self, monkeypatch):
+        """What the worker takes for the time: it stands still unless a trial moves it."""
+        now = SimpleNamespace(seconds=0.0)
+        monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: now.seconds))
         monkeypatch.setattr(process, "_LONGEST_CALL", 0.1)
+        return now
+
+    @pytest.fixture
+    def worker(self, tmp_path, clock):
 
         def begun(trainable):
             from skate._run.context import Whereabouts
@@ -50,7 +58,7 @@ class TestHalting:
 
         return begun
 
-    def test_a_trial_that_does_not_listen_is_stuck(self, worker):
+    def test_a_trial_that_does_not_listen_is_stuck(self, worker, clock):
         ends = []
 
         def deaf(config):
@@ -58,21 +66,25 @@ class TestHalting:
                 try:
                     tune.report(a=1)
                 except BaseException:
-                    pass
+                    clock.seconds += 2 * process._GRACE
 
         deaf_one = worker(deaf)
         assert deaf_one.exchange(HALT) == [(process.STUCK,)]
         ends.append(True)
-        assert deaf_one.exchange(HALT) == [(process.ENDED,)]
+        eventually(lambda: deaf_one.exchange(HALT) == [(process.ENDED,)])
 
-    def test_the_last_checkpoint_may_take_its_time(self, worker):
+    def test_the_last_checkpoint_may_take_its_time(self, worker, clock):
+        def take_time():
+            clock.seconds += 2 * process._GRACE
+            time.sleep(2 * process._LONGEST_CALL)  # so that the worker looks at its clock
+
         class Slow(Counter):
             def save_checkpoint(self, checkpoint_dir):
-                time.sleep(3 * process._GRACE)
+                take_time()
                 return {"value": self.value}
 
             def cleanup(self):
-                time.sleep(3 * process._GRACE)
+                take_time()
 
         items = worker(Slow).exchange(HALT_AND_SAVE)
         assert items == [("saved", "checkpoint_000000"), (process.ENDED,)]
@@ -138,7 +150,7 @@ def test_a_slow_save_holds_up_nobody_else(run, tmp_path):
             return super().step()
 
         def save_checkpoint(self, checkpoint_dir):
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while self.by == 1 and not (tmp_path / "step 16").exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

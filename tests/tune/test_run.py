@@ -333,7 +333,7 @@ class TestStopping:
 
         start = time.monotonic()
         analysis = run(endless, num_samples=3, time_budget_s=0.5)
-        assert 0.5 <= time.monotonic() - start < 10
+        assert 0.5 <= time.monotonic() - start < 60
         assert {trial.status for trial in analysis.trials} == {"TERMINATED"}
         assert not analysis.trials[2].last_result  # it has waited for its turn in vain
 
@@ -413,7 +413,7 @@ class TestResources:
 
         def seeing(config):
             tally.add()
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while len(tally) < config["together"]:  # the others are here at the same time
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 class Member:
     """Runs any function of the collective API; returns its first argument as it is then."""
 
-    def join(self, world_size: int, rank: int, name: str = "default", timeout: int = 30000) -> int:
+    def join(self, world_size: int, rank: int, name: str = "default", timeout: int = 60000) -> int:
         collective.init_collective_group(world_size, rank, "gloo", name, timeout)
         return collective.get_rank(name)
 

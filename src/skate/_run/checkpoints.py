@@ -10,6 +10,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig
 from skate._run.reporting import AUTOMATIC
+from skate._run.validation import ReportedCheckpointStatus
 from skate._run.values import lookup, numbers_in, plain
 
 CHECKPOINT_NAME = "checkpoint_{:06d}"
@@ -23,6 +24,16 @@ class Kept:
     checkpoint: Checkpoint
     metrics: dict[str, Any] = field(default_factory=dict)
     positions: list[dict[str, int]] | None = None
+    validation: dict[str, Any] | None = None  # the last line of its validation, if any
+
+    @property
+    def status(self) -> ReportedCheckpointStatus:
+        status = (self.validation or {}).get("status", ReportedCheckpointStatus.COMMITTED)
+        return ReportedCheckpointStatus(status)
+
+    @property
+    def pending(self) -> bool:
+        return self.status is ReportedCheckpointStatus.PENDING_VALIDATION
 
 
 class CheckpointManager:
@@ -61,10 +72,27 @@ class CheckpointManager:
     ) -> list[Checkpoint]:
         """Note a new checkpoint, which may have taken the place of another of the same name;
         returns those that are to be deleted now."""
-        self._kept = [kept for kept in self._kept if kept.checkpoint != checkpoint]
-        self._kept.append(Kept(checkpoint, dict(metrics), positions))
-        self._check_score(metrics)
+        return self.keep(Kept(checkpoint, dict(metrics), positions))
+
+    def keep(self, new: Kept) -> list[Checkpoint]:
+        """The same for one with all that is known about it."""
+        self._kept = [kept for kept in self._kept if kept.checkpoint != new.checkpoint]
+        self._kept.append(new)
+        self._check_score(new.metrics)
         return self._dismissed()
+
+    def validated(self, checkpoint: Checkpoint, line: dict[str, Any]) -> list[Checkpoint]:
+        """A checkpoint has been validated, as the line says; those to delete now."""
+        for kept in self._kept:
+            if kept.checkpoint == checkpoint:
+                kept.validation = line
+                kept.metrics = {**kept.metrics, **line.get("metrics", {})}
+        return self._dismissed()
+
+    @property
+    def pending(self) -> list[Kept]:
+        """Those that are yet to be validated."""
+        return [kept for kept in self._kept if kept.pending]
 
     def add_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Metrics that were reported right after the last checkpoint belong to it."""
@@ -90,7 +118,8 @@ class CheckpointManager:
         number = self.config.num_to_keep
         if number is None:
             return []
-        surplus = [kept for kept in self._ranked()[:-number] if kept is not self.latest]
+        worst = self._ranked()[:-number]
+        surplus = [kept for kept in worst if kept is not self.latest and not kept.pending]
         self._kept = [kept for kept in self._kept if kept not in surplus]
         return [kept.checkpoint for kept in surplus]
 

@@ -21,6 +21,10 @@ def default_storage_path() -> str:
     return os.environ.get(STORAGE_VARIABLE) or os.path.expanduser("~/skate_results")
 
 
+class WrongKindError(TypeError, ValueError):
+    """An argument of a trainer is something else than it should be. Ray raises a ValueError."""
+
+
 def as_config(cls: type[AnyConfig], value: Any) -> AnyConfig:
     """A configuration from what a user may write: itself, a dict, or None for the defaults."""
     if value is None:
@@ -33,7 +37,9 @@ def as_config(cls: type[AnyConfig], value: Any) -> AnyConfig:
         if unknown:
             raise ValueError(f"{cls.__name__} has no {unknown}; it has {known}")
         return cls(**value)
-    raise TypeError(f"expected a {cls.__name__} or a dict; got {type(value).__name__}: {value!r}")
+    raise WrongKindError(
+        f"expected a {cls.__name__} or a dict; got {type(value).__name__}: {value!r}"
+    )
 
 
 def check_whole(name: str, value: Any, least: int, meaning: str = "") -> None:

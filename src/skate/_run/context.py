@@ -22,6 +22,7 @@ class Whereabouts:
     node_rank: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
     storage: Any = None
+    validates: bool = False  # checkpoints, where a report asks for it
 
 
 class TrainContext:

@@ -6,7 +6,7 @@ from typing import Any
 
 from skate._run.folders import LocalFolder
 from skate._run.loggers.csv_file import PROGRESS_FILE, table_of
-from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE
+from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE, VALIDATIONS_FILE
 from skate._run.storage import Storage
 
 EVENTS = "events.out.tfevents."  # how the names of TensorBoard's files begin
@@ -36,7 +36,8 @@ def keep_results(storage: Storage, rows: list[dict[str, Any]]) -> None:
 def begin_anew(storage: Storage) -> None:
     """There is nothing to go on from: the folder is that of a new run."""
     events = [name for name in storage.names() if name.startswith(EVENTS)]
-    _delete(storage, RESULT_FILE, PROGRESS_FILE, CHECKPOINTS_FILE, *events)
+    files = (RESULT_FILE, PROGRESS_FILE, CHECKPOINTS_FILE, VALIDATIONS_FILE)
+    _delete(storage, *files, *events)
 
 
 def _delete(storage: Storage, *names: str) -> None:

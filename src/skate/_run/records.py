@@ -4,7 +4,9 @@
                        elsewhere, its class, how far the datasets were read
     result.json        the line of the result that it was reported with makes it count
 
-A crash between the two leaves a line without a result, which counts for nothing: what is not in
+    validations.json   a line per checkpoint that is to be validated, and one when it has been
+
+A crash between the first two leaves a line without a result, which counts for nothing: what is not in
 the history did not happen. A checkpoint that was saved without a result counts at once.
 """
 
@@ -21,6 +23,7 @@ from skate._run.storage import Storage
 
 RESULT_FILE = "result.json"
 CHECKPOINTS_FILE = "checkpoints.json"
+VALIDATIONS_FILE = "validations.json"
 
 Line = dict[str, Any]
 
@@ -60,10 +63,13 @@ def recorded_checkpoints(storage: Storage, history: list[Line]) -> list[Kept]:
     for name in results:  # trials of tuning have no other books
         lines.setdefault(name, {})
     present = set(storage.names())
+    validations = dict(_named(storage.lines(VALIDATIONS_FILE)))
     found = []
     for name, line in lines.items():
         if "place" in line or name.partition("/")[0] in present:
-            found.append(_kept(storage, name, line, results.get(name, {})))
+            kept = _kept(storage, name, line, results.get(name, {}))
+            _add_validation(kept, line, validations.get(name))
+            found.append(kept)
     return [kept for kept in found if kept.checkpoint._place().exists()]
 
 
@@ -77,6 +83,14 @@ def _kept(storage: Storage, name: str, line: Line, result: Line) -> Kept:
     checkpoint = Checkpoint(place) if elsewhere else storage.checkpoint(place)
     kind = _class_of(line.get("class"))
     return Kept(kind.from_checkpoint(checkpoint), dict(result), line.get("positions"))
+
+
+def _add_validation(kept: Kept, line: Line, validation: Line | None) -> None:
+    """What has come of validating it, unless that was a checkpoint that had the name before."""
+    iteration = line.get("training_iteration")
+    if validation is not None and validation.get("training_iteration") == iteration:
+        kept.validation = validation
+        kept.metrics.update(validation.get("metrics", {}))
 
 
 def _place_of(checkpoint: Checkpoint, storage: Storage) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import check_folder_name
+from skate._run.validation import ValidationTaskConfig, checked_request
 from skate._run.values import shortened
 
 DEFAULT_METRIC = "_metric"
@@ -38,6 +39,7 @@ class Report:
     upload_mode: CheckpointUploadMode = CheckpointUploadMode.SYNC
     delete_local: bool = False
     upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
+    validation: bool | ValidationTaskConfig = False
 
 
 _OPTIONS = (
@@ -63,8 +65,9 @@ def read_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
             "Make one with Checkpoint.from_directory(folder) or Checkpoint.from_dict(values)"
         )
     options = {name: rest.pop(name) for name in _OPTIONS if name in rest}
+    validation = checked_request(options.pop("validation", False), checkpoint)
     metrics = _metrics(args, rest)
-    return Report(metrics, checkpoint, **_options(options))
+    return Report(metrics, checkpoint, validation=validation, **_options(options))
 
 
 def _metrics(args: tuple[Any, ...], rest: dict[str, Any]) -> dict[str, Any]:
@@ -86,10 +89,6 @@ def _metrics(args: tuple[Any, ...], rest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
-    if given.get("validation"):
-        raise ValueError(
-            "report(validation=…) is not supported: validate in the loop, and report the metrics"
-        )
     mode = given.get("checkpoint_upload_mode", CheckpointUploadMode.SYNC)
     if not isinstance(mode, CheckpointUploadMode):
         raise TypeError(f"checkpoint_upload_mode is a CheckpointUploadMode; got {mode!r}")

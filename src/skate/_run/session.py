@@ -118,6 +118,11 @@ def report(*args: Any, **kwargs: Any) -> None:
     """
     session = current("report()")
     given = read_report(args, kwargs)
+    if given.validation and not session.whereabouts.validates:
+        raise ValueError(
+            "`validation_config` was not set on the trainer, but report(validation=…) asks for a "
+            "validation: TorchTrainer(…, validation_config=ValidationConfig(fn))"
+        )
     session.report(replace(given, metrics=numbers_as_such(given.metrics or {})))
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from skate.compat._table import has_home, missing_name
 from skate.compat.parts.inside import Absent
 
+_LIBRARIES = ("ray.air", "ray.train", "ray.tune")  # whose own private names tests import
+
 
 class Alias(types.ModuleType):
     """`ray.x`: the names of its homes, the first that has one; also what is set is set there."""
@@ -38,6 +40,8 @@ class Alias(types.ModuleType):
         """A module of its own below this one, as `ray.worker`, which no home has as a name."""
         if not name.startswith("__") and has_home(f"{self.__name__}.{name}"):
             return importlib.import_module(f"{self.__name__}.{name}")
+        if self.__name__.startswith(_LIBRARIES) and _is_private(name):
+            return Absent(f"{self.__name__}.{name}")
         raise AttributeError(missing_name(self.__name__, name), name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -68,6 +72,11 @@ class Alias(types.ModuleType):
     def _is_function(self, name: str) -> bool:
         found = (vars(home)[name] for home in self._homes if name in vars(home))
         return not isinstance(next(found, self), types.ModuleType)
+
+
+def _is_private(name: str) -> bool:
+    """Whether it is a `_name`; `_repr_html_` and the like ask what an object can do."""
+    return name.startswith("_") and not name.startswith("__") and not name.endswith("_")
 
 
 def _public_names(module: types.ModuleType) -> list[str]:

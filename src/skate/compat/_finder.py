@@ -12,8 +12,9 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, DistributionFinder
 from typing import Any
 
+from skate.compat import _beside
 from skate.compat._alias import Alias
-from skate.compat._table import homes_of, missing_module
+from skate.compat._table import UNKNOWN, homes_of, missing_module
 
 RAY_VERSION = "2.60.0"  # of the API that is offered
 
@@ -26,13 +27,18 @@ class Finder(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         if name != "ray" and not name.startswith("ray."):
             return None
-        if homes_of(name) is None:
+        homes = homes_of(name)
+        if homes in (None, UNKNOWN) and (spec := _beside.find_file(name)):
+            return spec
+        if homes is None:
             # Without `name=`, or `from ray.x import y` would replace the text by its own.
             raise ModuleNotFoundError(missing_module(name))
         return ModuleSpec(name, self, is_package=True)
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Replace the empty module that the import system has made by the alias."""
+        if isinstance(module, Alias):  # by importlib.reload: it always looks its names up
+            return
         name = module.__name__
         homes = tuple(map(importlib.import_module, homes_of(name) or ()))
         alias = Alias(name, homes)

@@ -6,13 +6,19 @@ import importlib.util
 from functools import cache
 
 from skate._former import hint
+from skate.compat import _beside, _older
+from skate.compat._table_of_training import HOMES_OF_TRAINING, INSIDE_OF_TRAINING
 
-_INSIDE = ("skate.compat.parts", "skate.compat.parts.inside")
+UNKNOWN = ("skate.compat.parts.inside",)
+_INSIDE = ("skate.compat.parts", *UNKNOWN)
 _STATE = ("skate.util.state", "skate.compat.parts.state_api")
+_DATA_TESTS = ("skate.compat.parts.data_tests.util", "skate.compat.parts.inside")
+_TENSORS = ("skate.data.extensions",)
 
 # Modules whose home has another name, or several. What is below a module here is below its first
 # home, unless it has a row of its own. All else: `ray.x.y` is `skate.x.y`.
 HOMES: dict[str, tuple[str, ...]] = {
+    **_older.HOMES,
     "ray": ("skate.compat.parts.top", "skate"),
     "ray._common": _INSIDE,
     "ray._private": _INSIDE,
@@ -24,21 +30,53 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.cluster_utils": ("skate.compat.parts.cluster_utils",),
     "ray.exceptions": ("skate.exceptions", "skate.compat.parts.exceptions"),
     "ray.experimental.queue": ("skate.util.queue",),
+    "ray.air.util.tensor_extensions": _TENSORS,
+    "ray.air.util.tensor_extensions.arrow": _TENSORS,
+    "ray.air.util.tensor_extensions.pandas": _TENSORS,
+    "ray.air.util.tensor_extensions.utils": _TENSORS,
+    "ray.air.util.object_extensions": _TENSORS,
+    "ray.air.util.object_extensions.arrow": _TENSORS,
+    "ray.air.util.object_extensions.pandas": _TENSORS,
+    "ray.data._internal.compute": ("skate.data._compute",),
+    "ray.data._internal.execution.interfaces": ("skate.data.context", "skate.compat.parts.inside"),
+    "ray.data._internal.execution.interfaces.execution_options": ("skate.data.context",),
+    "ray.data._internal.object_extensions": _TENSORS,
+    "ray.data._internal.object_extensions.arrow": _TENSORS,
+    "ray.data._internal.object_extensions.pandas": _TENSORS,
+    "ray.data._internal.tensor_extensions": _TENSORS,
+    "ray.data._internal.tensor_extensions.arrow": _TENSORS,
+    "ray.data._internal.tensor_extensions.pandas": _TENSORS,
+    "ray.data._internal.tensor_extensions.utils": _TENSORS,
+    "ray.data.constants": ("skate.air.constants",),
     "ray.data.datasource.datasink": ("skate.data.datasource",),
     "ray.data.datasource.datasource": ("skate.data.datasource",),
     "ray.data.datasource.file_based_datasource": ("skate.data.datasource",),
     "ray.data.datasource.file_datasink": ("skate.data.datasource",),
     "ray.data.datasource.filename_provider": ("skate.data.datasource",),
     "ray.data.datasource.partitioning": ("skate.data.datasource",),
+    "ray.data.extensions.object_extension": _TENSORS,
+    "ray.data.extensions.tensor_extension": _TENSORS,
+    "ray.data.read_api": ("skate.data",),
+    "ray.data.tests": ("skate.compat.parts.data_tests",),
+    "ray.data.tests.conftest": (
+        "skate.compat.parts.data_tests.conftest",
+        "skate.compat.parts.tests.conftest",
+        "skate.compat.parts.inside",
+    ),
+    "ray.data.tests.test_util": _DATA_TESTS,
+    "ray.data.tests.util": _DATA_TESTS,
     "ray.data.util": ("skate.air.util",),
     "ray.experimental.internal_kv": ("skate.compat.parts.internal_kv",),
     "ray.experimental.tqdm_ray": ("skate.compat.parts.tqdm_ray",),
     "ray.includes": ("skate", "skate.compat.parts.inside"),
     "ray.internal": ("skate.compat.parts.internal",),
+    "ray.ray_constants": ("skate.compat.parts.ray_constants",),
     "ray.services": ("skate.compat.parts.services",),
     "ray.state": ("skate.compat.parts.state",),
     "ray.test_utils": ("skate.compat.parts.test_utils",),
     "ray.tests": ("skate.compat.parts.tests",),
+    "ray.tests.cluster_utils": ("skate.compat.parts.cluster_utils",),
+    "ray.tests.utils": ("skate.compat.parts.test_utils",),
     "ray.types": ("skate",),
     "ray.util.accelerators": ("skate.compat.parts.accelerators",),
     "ray.util.client": ("skate.compat.parts.client",),
@@ -47,70 +85,28 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.util.state.api": _STATE,
     "ray.experimental.state": _STATE,
     "ray.experimental.state.api": _STATE,
-    "ray.train._internal": ("skate.train",),
-    "ray.train.sklearn": ("skate.train.sklearn", "skate.predict.sklearn"),
-    "ray.train.torch": ("skate.train.torch", "skate.predict.torch"),
-    "ray.train._checkpoint": ("skate.train",),
-    "ray.train.checkpoint": ("skate.train",),
-    "ray.train.tests": ("skate.compat.parts.train_tests",),
-    "ray.train.tests.util": ("skate.compat.parts.train_tests",),
-    "ray.train.v2": ("skate.train",),
-    "ray.train.v2.api": ("skate.train",),
-    "ray.train.v2.api.callback": ("skate.train",),
-    "ray.train.v2.api.config": ("skate.train",),
-    "ray.train.v2.api.context": ("skate.train",),
-    "ray.train.v2.api.exceptions": ("skate.train",),
-    "ray.train.v2.api.report_config": ("skate.train",),
-    "ray.train.v2.api.reported_checkpoint": ("skate.train",),
-    "ray.train.v2.api.result": ("skate.train",),
-    "ray.train.v2.api.train_fn_utils": ("skate.train",),
     "ray.worker": ("skate.compat.parts.worker", "skate"),
-    "ray.tune.integration.mlflow": ("skate.air.integrations.mlflow",),
-    "ray.tune.integration.wandb": ("skate.air.integrations.wandb",),
-    "ray.tune.execution.trial_runner": ("skate.compat.parts.tune_runner",),
-    "ray.tune.execution.tune_controller": ("skate.tune.execution.controller",),
-    "ray.tune.experiment.trial": (
-        "skate.tune.experiment.trial",
-        "skate.tune.experiment.export_format",
-    ),
-    "ray.tune.function_runner": ("skate.tune.trainable.function_trainable",),
-    "ray.tune.logger.aim": ("skate._run.loggers.aim",),
-    "ray.tune.logger.comet": ("skate._run.loggers.comet",),
-    "ray.tune.logger.csv": ("skate.tune.logger",),
-    "ray.tune.logger.json": ("skate.tune.logger",),
-    "ray.tune.logger.logger": ("skate.tune.logger",),
-    "ray.tune.logger.mlflow": ("skate._run.loggers.mlflow",),
-    "ray.tune.logger.tensorboardx": ("skate.tune.logger",),
-    "ray.tune.logger.wandb": ("skate._run.loggers.wandb",),
-    "ray.tune.result": ("skate.tune.result", "skate.compat.parts.tune_result"),
-    "ray.tune.session": ("skate.tune",),
-    "ray.tune.sample": ("skate.tune.search.sample", "skate.compat.parts.tune_sample"),
-    "ray.tune.schedulers.pbt": ("skate.tune.schedulers.pbt", "skate.tune.schedulers.pbt_replay"),
-    "ray.tune.search.sample": ("skate.tune.search.sample", "skate.compat.parts.tune_sample"),
-    "ray.tune.search.searcher": (
-        "skate.tune.search.searcher",
-        "skate.tune.search.concurrency_limiter",
-    ),
-    "ray.tune.suggest.repeater": ("skate.tune.search.repeater",),
-    "ray.tune.suggest.search": ("skate.tune.search.search_algorithm",),
-    "ray.tune.suggest.search_generator": ("skate.tune.search.search_generator",),
-    "ray.tune.suggest.suggestion": (
-        "skate.tune.search.searcher",
-        "skate.tune.search.concurrency_limiter",
-    ),
-    "ray.tune.suggest.variant_generator": ("skate.tune.search.variant_generator",),
-    "ray.tune.syncer": ("skate._run.config",),
-    "ray.tune.trainable.trainable_fn_utils": ("skate.tune",),
-    "ray.tune.trial": ("skate.tune.experiment.trial", "skate.tune.experiment.export_format"),
-    "ray.tune.trial_runner": ("skate.compat.parts.tune_runner",),
-    "ray.tune.utils.mock": ("skate.compat.parts.tune_mock",),
-    "ray.tune.utils.mock_trainable": ("skate.compat.parts.tune_mock",),
-    "ray.tune.utils.placement_groups": ("skate.tune.execution.placement_groups",),
-    "ray.tune.utils.util": ("skate.tune.utils.util", "skate.tune.utils"),
+    **HOMES_OF_TRAINING,
 }
 
 # Whatever is below these can be imported, see `parts.inside`.
-_UNKNOWN = ("ray._common.", "ray._private.", "ray.autoscaler._private", "ray.core.")
+_BELOW_UNKNOWN = (
+    "ray._common.",
+    "ray._private.",
+    *INSIDE_OF_TRAINING,
+    "ray.autoscaler._private",
+    "ray.core.",
+    "ray.data._internal",
+    "ray.data.tests.",
+    "ray.ml.utils.",
+    "ray.tune.automl",
+    "ray.tune.cli",
+    "ray.tune.execution.",
+    "ray.tune.search._mock",
+    "ray.tune.search.util",
+    "ray.tune.utils.",
+    "ray.tune.web_server",
+)
 
 _CLUSTER = "it is a part of Ray's cluster: run the program on Ray itself, or `import skate` with "
 _CLUSTER += "the ray engine"
@@ -126,7 +122,6 @@ REASONS: dict[str, str] = {
     "ray.util.debugpy": _DEBUGGER,
     "ray.util.pdb": _DEBUGGER,
     "ray.util.rpdb": _DEBUGGER,
-    "ray.util.dask": "it is not offered; use dask's own scheduler, or the ray engine",
     "ray.util.spark": _CLUSTER,
 }
 
@@ -136,8 +131,10 @@ _WAY_OUT = "if the program needs it, run it on Ray itself, or `import skate` wit
 def homes_of(name: str) -> tuple[str, ...] | None:
     """The modules that `ray.x.y` stands for, or None if skate has nothing for it."""
     found = tuple(filter(_exists, _candidates(name)))
-    if name.startswith(_UNKNOWN) and _INSIDE[1] not in found:
-        found += _INSIDE[1:]
+    if name.startswith(_BELOW_UNKNOWN) and UNKNOWN[0] not in found:
+        found += UNKNOWN
+    if not found and _beside.is_folder(name):
+        return ("skate.compat.parts.tests",)
     return found or None
 
 

@@ -114,6 +114,7 @@ _MODULES = (
     "datatype",
     "exceptions",
     "expressions",
+    "extensions",
     "grouped_data",
     "iterator",
     "preprocessor",

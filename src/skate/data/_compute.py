@@ -73,10 +73,14 @@ def choose_compute(compute: Any, concurrency: Any, is_class: bool, name: str) ->
     """What `compute=` and `concurrency=` of one call mean."""
     if isinstance(compute, str):
         compute = _by_name(compute)
-    if compute is not None and concurrency is not None:
-        raise ValueError(f"{name}: give compute or concurrency, not both")
+    wanted = None if concurrency is None else _of_concurrency(concurrency, is_class, name)
+    if compute is not None and wanted is not None and not _same_size(compute, wanted):
+        raise ValueError(
+            f"{name}: compute={compute!r} and concurrency={concurrency!r} contradict each other; "
+            "give one of them"
+        )
     if compute is None:
-        compute = _of_concurrency(concurrency, is_class, name)
+        compute = wanted or _of_concurrency(None, is_class, name)
     if not isinstance(compute, (TaskPoolStrategy, ActorPoolStrategy)):
         raise TypeError(
             f"compute takes an ActorPoolStrategy or a TaskPoolStrategy; got {compute!r}"
@@ -84,6 +88,12 @@ def choose_compute(compute: Any, concurrency: Any, is_class: bool, name: str) ->
     if is_class and isinstance(compute, TaskPoolStrategy):
         raise ValueError(f"{name} is a class: it needs actors, such as ActorPoolStrategy(size=2)")
     return compute
+
+
+def _same_size(one: Any, other: Compute) -> bool:
+    if isinstance(one, ActorPoolStrategy) and isinstance(other, ActorPoolStrategy):
+        return (one.min_size, one.max_size) == (other.min_size, other.max_size)
+    return bool(one == other)
 
 
 def _by_name(name: str) -> Compute:
@@ -102,11 +112,15 @@ def _of_concurrency(concurrency: Any, is_class: bool, name: str) -> Compute:
     sizes = concurrency if isinstance(concurrency, tuple) else (concurrency,)
     if not all(isinstance(size, int) and size > 0 for size in sizes) or not 1 <= len(sizes) <= 3:
         raise ValueError(
-            f"concurrency takes a number, or (smallest, largest[, first]); got {concurrency!r}"
+            "``concurrency`` is expected to be set as a number or (smallest, largest[, "
+            f"first]); got {concurrency!r}"
         )
     if not is_class:
         if len(sizes) > 1:
-            raise ValueError(f"{name} is a function: concurrency takes one number, {sizes} given")
+            raise ValueError(
+                f"``concurrency`` is set as a tuple of integers, {sizes}, which is for classes; "
+                f"{name} is a function: give one number"
+            )
         return TaskPoolStrategy(sizes[0])
     if len(sizes) == 1:
         return ActorPoolStrategy(size=sizes[0])

@@ -45,6 +45,16 @@ class DataContext(RaySettings, Refused):
     """Calls that wait at an actor, where its pool does not say it; None: 2."""
     max_errored_blocks: int = 0
     """How many blocks may fail before an execution does; -1: any number."""
+    actor_task_retry_on_errors: bool | list[type[BaseException]] = False
+    """Errors after which a class is called again with the same input; True: all."""
+    actor_init_retry_on_errors: bool = False
+    """Whether a class is constructed again when its constructor raises,"""
+    actor_init_max_retries: int = 3
+    """and how often; -1: without end."""
+    retried_map_errors: bool | list[str] = False
+    """Errors after which a function is called again: parts of their messages; True: all,"""
+    max_map_retries: int = 0
+    """and how often."""
     enable_progress_bars: bool = True
     """A line of progress on a terminal; never elsewhere."""
     plain_rows: bool | None = None

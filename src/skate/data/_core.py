@@ -31,6 +31,15 @@ class Core(Iterating):
         self._id: str | None = None
         self._known_schema: pa.Schema | None = None
 
+    @property
+    def _logical_plan(self) -> plan.Node:
+        """The plan under the name that it has in Ray."""
+        return self._plan
+
+    def _block_num_rows(self) -> list[int]:
+        """Execute, and count the rows of each block."""
+        return [bundle.rows for bundle in self._bundles()]
+
     def _with(self, node: plan.Node) -> Dataset:
         from skate.data.dataset import Dataset
 

@@ -19,6 +19,7 @@ from skate.data import _plan as plan
 from skate.data._blocks import Block, check_columns, compact, concat
 from skate.data._bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
+from skate.data._seeds import Seed, generators
 from skate.data._tensors import type_text
 
 Streams = list[Iterator[Bundle]]
@@ -105,16 +106,16 @@ class Sample(plan.Exchange):
     """Each row with a probability."""
 
     fraction: float = 1.0
-    seed: int | None = None
+    seed: Seed = None
 
     @property
     def name(self) -> str:
         return f"RandomSample[{self.fraction}]"
 
     def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        random = np.random.default_rng(self.seed)
-        for bundle in streams[0]:
-            keep = random.random(bundle.rows) < self.fraction
+        generator_of = generators(self.seed)
+        for number, bundle in enumerate(streams[0]):
+            keep = generator_of(number).random(bundle.rows) < self.fraction
             yield bundle_of(bundle.get().filter(pa.array(keep)))
 
 

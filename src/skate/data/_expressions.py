@@ -88,7 +88,7 @@ class Expr:
     # -- operators ------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Expr:
-        return _binary("add", "+", self, other, lambda a, b: a + b)
+        return _computed(_sum, "+", self, other, _sum_in_arrow(self, _expr(other)))
 
     def __radd__(self, other: Any) -> Expr:
         return lit(other) + self
@@ -380,6 +380,32 @@ def _applied(function: Callable[..., Any], parts: Sequence[Expr], text: str, blo
             "values of partition folders are text unless Partitioning(field_types=...) says what "
             "they are)"
         ) from None
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """Of numbers; of texts, one after the other."""
+    a, b = _decoded(a), _decoded(b)
+    if not (_is_text(a.type) and _is_text(b.type)):
+        return pc.add(a, b)
+    if not pa.types.is_large_string(a.type) and not pa.types.is_large_string(b.type):
+        return pc.binary_join_element_wise(a, b, "")
+    wide = pa.large_string()
+    return pc.binary_join_element_wise(a.cast(wide), b.cast(wide), pa.scalar("", wide))
+
+
+def _sum_in_arrow(a: Expr, b: Expr) -> Any:
+    """For the reader of a file, unless one is text, which Arrow's `+` does not join."""
+    if a._arrow is None or b._arrow is None or "'" in (a._text[:1] + b._text[:1]):
+        return None
+    return a._arrow + b._arrow
+
+
+def _decoded(values: Any) -> Any:
+    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
 
 
 def _quotient(a: Any, b: Any) -> Any:

@@ -34,6 +34,10 @@ class Node:
         """What a printed plan adds to the name."""
         return ""
 
+    def initial_num_blocks(self) -> int | None:
+        """About how many blocks there will be; None where only a run can tell."""
+        return self.inputs[0].initial_num_blocks() if len(self.inputs) == 1 else None
+
 
 @dataclass(frozen=True, eq=False)
 class Input(Node):
@@ -47,6 +51,9 @@ class Input(Node):
     @property
     def name(self) -> str:
         return self.label
+
+    def initial_num_blocks(self) -> int:
+        return len(self.bundles)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +72,11 @@ class Read(Node):
     @property
     def detail(self) -> str:
         return self.source.detail()
+
+    def initial_num_blocks(self) -> int:
+        if self.source.known_count() == 0:
+            return 0
+        return len(self.source.read_tasks(self.parallelism))
 
 
 @dataclass(frozen=True, eq=False)

@@ -99,11 +99,6 @@ class Refused:
     checkpoint_config: Any = None
     execution_callback_classes: list[Any] = field(default_factory=list)
     custom_execution_callback_classes: list[Any] = field(default_factory=list)
-    actor_task_retry_on_errors: Any = False
-    actor_init_retry_on_errors: Any = False
-    actor_init_max_retries: int = 3
-    retried_map_errors: Any = False
-    max_map_retries: int = 0
     write_file_retry_on_errors: Any = ()
     retried_io_errors: Any = ()
     execution_no_progress_timeout_s: Any = None
@@ -116,16 +111,10 @@ class Refused:
         super().__setattr__(name, value)
 
 
-_RETRY = "retry inside your function; a worker that dies is replaced and its block run again"
 _WAYS_OUT = {
     "checkpoint_config": "write the result in parts, and read what is missing",
     "execution_callback_classes": "see Dataset.stats()",
     "custom_execution_callback_classes": "see Dataset.stats()",
-    "actor_task_retry_on_errors": _RETRY,
-    "actor_init_retry_on_errors": _RETRY,
-    "actor_init_max_retries": _RETRY,
-    "retried_map_errors": _RETRY,
-    "max_map_retries": _RETRY,
     "write_file_retry_on_errors": "give a filesystem whose options say how often to retry",
     "retried_io_errors": "give a filesystem whose options say how often to retry",
     "execution_no_progress_timeout_s": "use a time-out inside your function",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,6 +24,18 @@ class Reseeding(ISeedSequence):
 
 
 Seed: TypeAlias = "int | Reseeding | None"
+
+
+def generators(seed: Seed) -> Callable[[int], np.random.Generator]:
+    """A generator for each block, by its number: as Ray seeds them, so that the same seed and
+    blocks choose the same rows."""
+    if seed is None:
+        unseeded = np.random.default_rng()
+        return lambda number: unseeded
+    if isinstance(seed, Reseeding):
+        seed.uses += 1
+        return lambda number, use=seed.uses - 1: np.random.default_rng([use, number, seed.seed])
+    return lambda number: np.random.default_rng([number, seed])
 
 
 def seed_of(seed: int | None, reseed: bool) -> Seed:

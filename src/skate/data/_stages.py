@@ -22,9 +22,10 @@ from skate.data._blocks import Block, compact, concat
 from skate.data._bundles import Bundle, bundle_of
 from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
 from skate.data._context import DataContext, driver_threads
-from skate.data._notes import add_note
+from skate.data._notes import add_note, as_of_a_task
 from skate.data._stats import StageStats
 from skate.data._transforms import Chain, ReadTask, portions
+from skate.data._udf import UserFunction
 
 Meta = tuple[int, int, float]  # rows, bytes, seconds
 
@@ -138,8 +139,8 @@ class Tasks:
         def stream(*payloads: Any) -> Iterator[Any]:
             yield from stream_chain(chain, payloads)
 
-        options = {"num_cpus": 0, **options, "name": chain.name}
-        self._stream = skate.remote(stream).options(**_STREAMING, **options)
+        options = {"num_cpus": 0, **_STREAMING, **options, "name": chain.name}
+        self._stream = skate.remote(stream).options(**options)
         self.window = strategy.size or _tasks_at_a_time()
         # One or two wait in workers for their turn, unless the user has said how many may run.
         self._most = self.window + (1 if self.window < 4 else 2)
@@ -165,8 +166,12 @@ class _Mapper:
     """The actor of a pool. The user's classes are constructed by the first job, so that what a
     constructor raises reaches the user as what it is."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, overlaps: bool) -> None:
         self.chain = chain
+        if overlaps:
+            for step in chain.steps:
+                if isinstance(udf := getattr(step, "udf", None), UserFunction):
+                    udf.call_in_one_thread()
 
     def started(self) -> None:
         """An answer means that the actor has its resources."""
@@ -186,6 +191,7 @@ class Actors:
         self.demand = demand_of(options)
         options = {"max_restarts": -1, "max_task_retries": 3, **options}
         self._actor = skate.remote(_Mapper).options(**options)
+        self._overlaps = (options.get("max_concurrency") or 1) > 1
         self._chain = skate.put(chain)
         self.strategy = strategy
         self.depth = strategy.max_tasks_in_flight_per_actor
@@ -194,7 +200,7 @@ class Actors:
         self.window = strategy.max_size * self.depth
 
     def _grow(self) -> Any:
-        actor = self._actor.remote(self._chain)
+        actor = self._actor.remote(self._chain, self._overlaps)
         self.load[actor] = 0
         self._started.append(actor.started.remote())
         return actor
@@ -277,7 +283,10 @@ class Threads:
 
 def _run_here(chain: Chain, payloads: Sequence[Any]) -> tuple[Block, Meta]:
     start = time.perf_counter()
-    block = concat(list(chain(payloads)))
+    try:
+        block = concat(list(chain(payloads)))
+    except Exception as error:
+        raise as_of_a_task(error, chain.name) from error
     return block, (block.num_rows, block.nbytes, time.perf_counter() - start)
 
 
@@ -413,9 +422,9 @@ def chain_here(
                     yield bundle_of(block)
                 else:
                     empty = block
-        except Exception:
+        except Exception as error:
             if not may_fail():
-                raise
+                raise as_of_a_task(error, chain.name) from error
     if empty is not None and not had_rows:
         yield bundle_of(empty)
 

@@ -188,9 +188,19 @@ def column_of_values(values: Sequence[Any]) -> pa.Array:
         if column is not None:
             return column
     try:
-        return pa.array(values)
+        return pa.array(values, _exact_type(first))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         return _objects(values)
+
+
+def _exact_type(value: Any) -> pa.DataType | None:
+    """The type of a pandas time, whose nanoseconds Arrow would cut off; None: what Arrow sees."""
+    unit = getattr(value, "unit", None)
+    if unit is None or type(value).__module__.partition(".")[0] != "pandas":
+        return None
+    if hasattr(value, "total_seconds"):
+        return pa.duration(unit)
+    return pa.timestamp(unit, None if value.tzinfo is None else str(value.tzinfo))
 
 
 def is_array(value: Any) -> bool:

@@ -178,7 +178,7 @@ class Transforming(Core):
         **remote_args: Any,
     ) -> Dataset:  # fmt: skip
         """All columns but these."""
-        names = _names(cols)
+        names = _names("drop_columns", cols)
         label = f"DropColumns({list(names)})"
         return self._mapped(
             DropColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
@@ -189,7 +189,7 @@ class Transforming(Core):
         **remote_args: Any,
     ) -> Dataset:  # fmt: skip
         """These columns only, in this order. Files of columns are not read for the others."""
-        names = _names(cols)
+        names = _names("select_columns", cols)
         label = f"SelectColumns({list(names)})"
         return self._mapped(
             SelectColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
@@ -201,6 +201,9 @@ class Transforming(Core):
     ) -> Dataset:  # fmt: skip
         """New names, each for one column: a dictionary of changes, or one name per column."""
         step = Renamed(_new_names(names))
+        columns = self.columns(fetch_if_missing=False)
+        if columns is not None and not isinstance(names, Mapping):
+            step._new_names(columns)
         return self._mapped(
             step, "RenameColumns", None, None, concurrency, remote_args, keeps_rows=True
         )
@@ -273,7 +276,9 @@ class Transforming(Core):
         """Each row with the probability `fraction`."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction takes a number from 0 to 1; got {fraction}")
-        return self._with(Sample((self._plan,), fraction, numpy_seed(seed)))  # type: ignore[arg-type]
+        if self._plan.initial_num_blocks() == 0:
+            raise ValueError("random_sample needs rows to choose from; the dataset is empty")
+        return self._with(Sample((self._plan,), fraction, numpy_seed(seed)))
 
 
 @dataclass
@@ -336,21 +341,23 @@ class AddColumn:
         return batch.with_columns(value.alias(self.column))
 
 
-def _names(cols: str | Sequence[str]) -> tuple[str, ...]:
+def _names(method: str, cols: Any) -> tuple[str, ...]:
+    if not isinstance(cols, (str, Iterable)):
+        raise TypeError(f"{method} requires names of columns; got {cols!r}")
     names = (cols,) if isinstance(cols, str) else tuple(cols)
     for name in names:
         if not isinstance(name, str):
-            raise ValueError(f"columns are given by name; got {name!r}")
+            raise ValueError(f"{method} requires names of columns; got {name!r}")
     if len(set(names)) < len(names):
-        raise ValueError(f"a column is given twice: {list(names)}")
+        raise ValueError(f"{method} expects unique column names; got {list(names)}")
     return names
 
 
 def _new_names(names: Mapping[str, str] | Sequence[str]) -> Any:
     """Pairs of old and new names, or the new ones alone."""
-    new = _names(list(names.values()) if isinstance(names, Mapping) else names)
+    new = _names("rename_columns", list(names.values()) if isinstance(names, Mapping) else names)
     if not new:
-        raise ValueError("rename_columns needs at least one name")
+        raise ValueError("rename_columns requires at least one name")
     return tuple(names.items()) if isinstance(names, Mapping) else new
 
 

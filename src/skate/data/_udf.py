@@ -6,10 +6,12 @@ import inspect
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, islice
 from typing import Any
 
 from skate.data._notes import add_note
+from skate.data._retrying import Retries
 
 ASYNC_WINDOW = 64  # calls of an async function that are under way at a time
 
@@ -38,15 +40,22 @@ class UserFunction:
         self.kwargs = dict(kwargs or {})
         self.constructor_args = tuple(constructor_args or ())
         self.constructor_kwargs = dict(constructor_kwargs or {})
+        self.retries = Retries.from_settings(self.is_class)
         self._instance: Callable[..., Any] | None = None
         self._events: EventLoop | None = None
+        self._thread: ThreadPoolExecutor | None = None
 
     @property
     def name(self) -> str:
         return name_of(self.fn)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_instance": None, "_events": None}
+        return {**self.__dict__, "_instance": None, "_events": None, "_thread": None}
+
+    def call_in_one_thread(self) -> None:
+        """From now on calls wait for each other, in an actor that runs several jobs at a time: a
+        model need not be safe for threads."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="skate-data-udf")
 
     def load(self) -> Callable[..., Any]:
         if self._instance is None:
@@ -54,13 +63,17 @@ class UserFunction:
         return self._instance
 
     def _construct(self) -> Callable[..., Any]:
-        try:
-            instance: Callable[..., Any] = self.fn(
-                *self.constructor_args, **self.constructor_kwargs
-            )
-        except Exception as error:
-            add_note(error, f"in the constructor of {self.name}")
-            raise
+        for failures in count(1):
+            try:
+                instance: Callable[..., Any] = self.fn(
+                    *self.constructor_args, **self.constructor_kwargs
+                )
+            except Exception as error:
+                if not self.retries.construct_again(failures):
+                    add_note(error, f"in the constructor of {self.name}")
+                    raise
+            else:
+                break
         return instance
 
     def results(self, inputs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
@@ -72,12 +85,29 @@ class UserFunction:
             yield from _overlapping(call, inputs, self.args, self.kwargs, self._events)
             return
         args, kwargs = self.args, self.kwargs
+        call = self._one_by_one(call)
         for value in inputs:
             try:
                 result = call(value, *args, **kwargs)
             except Exception as error:
-                raise FunctionError(value) from error
+                if not self.retries.again(error, 1):
+                    raise FunctionError(value) from error
+                result = self._called_again(call, value)
             yield value, result
+
+    def _one_by_one(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        thread = self._thread
+        if thread is None:
+            return call
+        return lambda *args, **kwargs: thread.submit(call, *args, **kwargs).result()
+
+    def _called_again(self, call: Callable[..., Any], value: Any) -> Any:
+        for failures in count(2):
+            try:
+                return call(value, *self.args, **self.kwargs)
+            except Exception as error:
+                if not self.retries.again(error, failures):
+                    raise FunctionError(value) from error
 
 
 class FunctionTypeError(TypeError, ValueError):

@@ -20,7 +20,21 @@ from skate.data._blocks import (
 )
 from skate.data.aggregate import Count, Max, Mean, Min, Sum
 
-__all__ = ["Block", "BlockAccessor", "BlockMetadata"]
+__all__ = ["Block", "BlockAccessor", "BlockExecStats", "BlockMetadata"]
+
+
+@dataclass
+class BlockExecStats:
+    """What making a block has cost."""
+
+    start_time_s: float | None = None
+    end_time_s: float | None = None
+    wall_time_s: float | None = None
+    cpu_time_s: float | None = None
+    udf_time_s: float | None = 0
+    node_id: str | None = None
+    max_uss_bytes: int = 0
+    task_idx: int | None = None
 
 
 @dataclass

@@ -343,6 +343,13 @@ class Engine(ABC):
     def cluster_resources(self) -> dict[str, float]:
         """What there is in total."""
 
+    def add_resources(self, amounts: Mapping[str, float]) -> None:
+        """From now on there is so much more. NotImplementedError where others rule over it."""
+        raise NotImplementedError(
+            f"the {self.name} engine cannot be given more resources: {dict(amounts)}. Add nodes to "
+            "its cluster instead"
+        )
+
     @abstractmethod
     def available_resources(self) -> dict[str, float]:
         """What is not in use now; names with nothing left are absent."""

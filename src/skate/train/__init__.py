@@ -30,12 +30,17 @@ from skate._run.session import (
     world_rank,
     world_size,
 )
+from skate._run.validation import (
+    ReportedCheckpointStatus,
+    ValidationConfig,
+    ValidationFn,
+    ValidationTaskConfig,
+)
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train._errors import ControllerError, TrainingFailedError, WorkerGroupError
 from skate.train._reported import (
     CheckpointConsistencyMode,
     ReportedCheckpoint,
-    ReportedCheckpointStatus,
     get_all_reported_checkpoints,
 )
 from skate.train.backend import Backend, BackendConfig
@@ -63,6 +68,9 @@ __all__ = [
     "TrainContext",
     "TrainingFailedError",
     "UserCallback",
+    "ValidationConfig",
+    "ValidationFn",
+    "ValidationTaskConfig",
     "WorkerGroupError",
     "get_all_reported_checkpoints",
     "get_checkpoint",

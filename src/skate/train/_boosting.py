@@ -10,6 +10,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
 from skate._run.session import get_checkpoint, get_dataset_shard
+from skate._run.validation import ValidationConfig
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train.backend import BackendConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
@@ -139,6 +140,7 @@ class BoostingTrainer(DataParallelTrainer):
         preprocessor: Any,
         resume_from_checkpoint: Checkpoint | None,
         metadata: dict[str, Any] | None,
+        validation_config: ValidationConfig | None,
     ) -> None:
         run = as_config(RunConfig, run_config)
         loop = train_loop_per_worker
@@ -165,6 +167,7 @@ class BoostingTrainer(DataParallelTrainer):
             preprocessor=preprocessor,
             resume_from_checkpoint=resume_from_checkpoint,
             metadata=metadata,
+            validation_config=validation_config,
         )
 
     @property

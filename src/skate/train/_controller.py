@@ -172,6 +172,7 @@ class Controller:
             node_rank=place.node_rank,
             metadata=self._plan.metadata,
             storage=run.storage,
+            validates=self._recorder.validator is not None,
         )
         return Job(
             self._plan.pickled,

@@ -82,21 +82,26 @@ class DataConfig:
         return ExecutionOptions()
 
 
-def checked_datasets(given: Any) -> dict[str, Any]:
-    """By name; functions that make a dataset are called."""
+def check_datasets(given: Any) -> None:
+    """That they are datasets, or functions that make one, by name."""
     if given is None or given == {}:
-        return {}
+        return
     if not isinstance(given, Mapping):
         raise ValueError(f"datasets is a dict of datasets by name; got {type(given).__name__}")
     from skate.data._iterating import Iterating
 
-    made = {name: ds() if callable(ds) else ds for name, ds in given.items()}
-    for name, dataset in made.items():
-        if not isinstance(dataset, Iterating):
+    for name, dataset in given.items():
+        if not isinstance(dataset, Iterating) and not callable(dataset):
             raise ValueError(
                 f"datasets[{name!r}] is not a Dataset but a {type(dataset).__name__}; "
                 "make one with skate.data.from_items, from_pandas, read_parquet, …"
             )
+
+
+def checked_datasets(given: Any) -> dict[str, Any]:
+    """By name; functions that make a dataset are called."""
+    made = {name: ds() if callable(ds) else ds for name, ds in (given or {}).items()}
+    check_datasets(made)
     return made
 
 

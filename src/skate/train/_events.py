@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.validation import ValidationTaskConfig
 
 REPORTED, FINISHED, MEETING = "reported", "finished", "meeting"
 
@@ -23,6 +24,7 @@ class Event:
     checkpoint_name: str | None = None
     checkpoint: Checkpoint | None = None  # one that is not copied into the run's folder
     checkpoint_class: type[Checkpoint] = Checkpoint
+    validation: bool | ValidationTaskConfig = False
     held: bool = False  # its checkpoint is not written, and will not be if a lower rank has one
     positions: dict[str, int] = field(default_factory=dict)  # rows read, by dataset
     value: Any = None

@@ -22,6 +22,7 @@ def hand_over(report: Report, number: int, storage: Storage, rank: int) -> Event
         return event
     name = report.directory_name or CHECKPOINT_NAME.format(number)
     event.checkpoint_name = name
+    event.validation = report.validation
     if report.upload_mode is CheckpointUploadMode.NO_UPLOAD:
         event.checkpoint = report.checkpoint
     elif report.upload_fn is not None:

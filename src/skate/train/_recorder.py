@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import cloudpickle
 
 from skate._run.callbacks import CallbackList
 from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
-from skate._run.checkpoints import CHECKPOINT_NAME, CheckpointManager
+from skate._run.checkpoints import CHECKPOINT_NAME, CheckpointManager, Kept
 from skate._run.config import RunConfig
 from skate._run.history import begin_anew, keep_results, results_until
 from skate._run.loggers import default_loggers
@@ -27,6 +28,7 @@ from skate._run.result import ERROR_FILE, Result
 from skate._run.storage import Storage
 from skate._run.values import lookup
 from skate.train._events import Event
+from skate.train._validation import Validator
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -98,6 +100,7 @@ class Recorder:
         )
         self.clock = ResultClock(self.run.trial_id, config)
         self.next_checkpoint = 0
+        self.validator: Validator | None = None
         self._result: Result | None = None
 
     def __enter__(self) -> Self:
@@ -126,7 +129,7 @@ class Recorder:
         self.storage.delete(ERROR_FILE)
         history = self.storage.lines(RESULT_FILE)
         for kept in recorded_checkpoints(self.storage, history):
-            self._keep(kept.checkpoint, kept.metrics, kept.positions)
+            self._keep(kept)
         if self.manager.latest is None:
             begin_anew(self.storage)
         elif history:
@@ -140,10 +143,16 @@ class Recorder:
         numbers = [int(name[-6:]) for name in names if name[-6:].isdigit()]
         self.next_checkpoint = max(numbers, default=-1) + 1
         self.roll_back()
+        if self.validator is not None:
+            for kept in self.manager.pending:
+                self.validator.ask_again(kept.checkpoint, kept.validation or {})
 
-    def _keep(self, checkpoint: Checkpoint, metrics: Mapping[str, Any], positions: Any) -> None:
+    def _keep(self, kept: Kept) -> None:
         """Note a checkpoint, and delete those that are not to be kept any longer."""
-        for dismissed in self.manager.register(checkpoint, metrics, positions):
+        self._delete(self.manager.keep(kept))
+
+    def _delete(self, checkpoints: Sequence[Checkpoint]) -> None:
+        for dismissed in checkpoints:
             folder, _, name = dismissed.path.rpartition("/")
             if folder == self.storage.path:
                 self.storage.delete(name)
@@ -178,7 +187,11 @@ class Recorder:
         if result is not None:
             self._record_result(result, bearer.checkpoint_name if bearer else None)
         if checkpoint is not None:
-            self._record_checkpoint(checkpoint, result, positions)
+            kept = Kept(checkpoint, dict(result or {}), positions)
+            if self.validator is not None and bearer is not None and bearer.validation:
+                kept.validation = self.validator.ask(checkpoint, bearer.validation, line)
+            self._record_checkpoint(kept)
+        self._note_validations()
         reported = [dict(event.metrics or {}) for event in events]
         self.callbacks.call(
             "after_report", run_context=self.run, metrics=reported, checkpoint=checkpoint
@@ -195,17 +208,21 @@ class Recorder:
             draft.write(PREPROCESSOR_FILE, cloudpickle.dumps(self.preprocessor))
         return bearer.checkpoint_class.from_checkpoint(self.storage.finish(name))
 
-    def _record_checkpoint(
-        self,
-        checkpoint: Checkpoint,
-        result: dict[str, Any] | None,
-        positions: list[dict[str, int]],
-    ) -> None:
+    def _record_checkpoint(self, kept: Kept) -> None:
         self.next_checkpoint += 1
-        self.run.checkpoint = checkpoint
-        self._keep(checkpoint, result or {}, positions)
-        self.callbacks.call("on_checkpoint", *self._here, checkpoint)
+        self.run.checkpoint = kept.checkpoint
+        self._keep(kept)
+        self.callbacks.call("on_checkpoint", *self._here, kept.checkpoint)
         self.callbacks.call("on_trial_save", *self._here)
+
+    def _note_validations(self) -> None:
+        """Add what validations have brought by now to what is known of their checkpoints."""
+        for checkpoint, line in self.validator.outcomes() if self.validator is not None else ():
+            self._delete(self.manager.validated(checkpoint, line))
+            if self.run.last_result.get("checkpoint_dir_name") == line["checkpoint_dir_name"]:
+                self.run.last_result = {**self.run.last_result, **line.get("metrics", {})}
+            if "error" in line:
+                warnings.warn(f"validating {checkpoint} has failed: {line['error']}", stacklevel=2)
 
     def _record_result(self, result: dict[str, Any], name: str | None) -> None:
         """The line of the result says which checkpoint came with it, and makes that count.
@@ -253,6 +270,9 @@ class Recorder:
     def close(self, error: BaseException | None = None, value: Any = None) -> Result:
         """Tell everybody, once, that it is over; the result."""
         if self._result is None:
+            if self.validator is not None:
+                self.validator.finish() if error is None else self.validator.abort()
+                self._note_validations()
             self._result = self._as_result(error, value)
             try:
                 self._say_goodbye(error)

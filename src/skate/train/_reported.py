@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -10,20 +11,17 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.records import RESULT_FILE, recorded_checkpoints
 from skate._run.reporting import Metrics
 from skate._run.session import current
+from skate._run.validation import ReportedCheckpointStatus
+
+LOOK_AGAIN = 0.05  # seconds between two looks at the run's folder
 
 
 class CheckpointConsistencyMode(Enum):
-    """Until when `get_all_reported_checkpoints` waits. A reported checkpoint is committed when
-    `report` returns, so neither of them waits."""
+    """Until when `get_all_reported_checkpoints` waits. A reported checkpoint is COMMITTED when
+    `report` returns; it is VALIDATED when the validation that was asked for has ended."""
 
     COMMITTED = "COMMITTED"
     VALIDATED = "VALIDATED"
-
-
-class ReportedCheckpointStatus(Enum):
-    """COMMITTED: in the run's folder for good."""
-
-    COMMITTED = "COMMITTED"
 
 
 @dataclass
@@ -39,8 +37,15 @@ def get_all_reported_checkpoints(
     consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
     timeout_s: float | None = None,
 ) -> list[ReportedCheckpoint]:
-    """All checkpoints of this run that were kept, in the order of their reports. All of them are
-    there at once, so `timeout_s` never passes."""
-    storage = current("get_all_reported_checkpoints()").whereabouts.storage
-    found = recorded_checkpoints(storage, storage.lines(RESULT_FILE))
-    return [ReportedCheckpoint(kept.checkpoint, Metrics(kept.metrics)) for kept in found]
+    """All checkpoints of this run that were kept, in the order of their reports. Waits for
+    validations, `timeout_s` at most."""
+    whereabouts = current("get_all_reported_checkpoints()").whereabouts
+    storage = whereabouts.storage
+    waits = whereabouts.validates and consistency_mode is CheckpointConsistencyMode.VALIDATED
+    end = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        found = recorded_checkpoints(storage, storage.lines(RESULT_FILE))
+        late = end is not None and time.monotonic() >= end
+        if late or not waits or not any(kept.pending for kept in found):
+            return [ReportedCheckpoint(k.checkpoint, Metrics(k.metrics), k.status) for k in found]
+        time.sleep(LOOK_AGAIN)

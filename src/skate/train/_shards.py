@@ -66,6 +66,15 @@ class Shard(DataIterator):
         """How many parts there are."""
         return int(getattr(self._part, "world_size", lambda: 1)())
 
+    def __getattr__(self, name: str) -> Any:
+        """Until Ray 2.3 a shard was a Dataset. What only those can do is done with the rows of one
+        epoch, in which all workers of the group take part."""
+        from skate.data.dataset import Dataset
+
+        if name.startswith("_") or not callable(getattr(Dataset, name, None)):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return lambda *args, **kwargs: getattr(self.materialize(), name)(*args, **kwargs)
+
     def __repr__(self) -> str:
         return repr(self._part)
 

@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import RunConfig, ScalingConfig, as_config
+from skate._run.config import RunConfig, ScalingConfig, WrongKindError, as_config
 from skate._run.result import Result
-from skate.train._data import DataConfig, checked_datasets
+from skate.train._data import DataConfig, check_datasets, checked_datasets
 from skate.train._errors import TrainingFailedError
 from skate.train._recorder import Recorder
 
@@ -39,12 +39,13 @@ class BaseTrainer:
                 f"{type(resume_from_checkpoint).__name__}: {resume_from_checkpoint!r}"
             )
         if preprocessor is not None and not hasattr(preprocessor, "transform"):
-            raise TypeError(
+            raise WrongKindError(
                 "preprocessor is one of skate.data.preprocessors, or a Preprocessor of your own; "
                 f"got {type(preprocessor).__name__}: {preprocessor!r}"
             )
         if metadata is not None and not isinstance(metadata, dict):
             raise TypeError(f"metadata is a dict; got {type(metadata).__name__}: {metadata!r}")
+        check_datasets(datasets)
         self.scaling_config = as_config(ScalingConfig, scaling_config)
         self.run_config = as_config(RunConfig, run_config)
         self.datasets = {} if datasets is None else datasets

@@ -15,12 +15,14 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
 from skate._run.result import Result
 from skate._run.storage import Storage
+from skate._run.validation import ValidationConfig
 from skate.train._controller import Controller, Plan
 from skate.train._data import checked_datasets
 from skate.train._dataset_config import as_data_config
 from skate.train._group import WorkerGroup
 from skate.train._local import run_here
 from skate.train._recorder import TRAINER_FILE, Recorder, new_name
+from skate.train._validation import Validator
 from skate.train._view import View
 from skate.train._worker import takes_config
 from skate.train.backend import BackendConfig
@@ -35,7 +37,8 @@ class DataParallelTrainer(BaseTrainer):
     `backend_config` says how the workers find each other. `datasets` are split between them (see
     `DataConfig`), after `preprocessor`, if there is one, has been fitted to the "train" one.
     `resume_from_checkpoint` is what `get_checkpoint()` gives at the start of a new run. `metadata`
-    is what `get_context().get_metadata()` gives.
+    is what `get_context().get_metadata()` gives. `validation_config` validates checkpoints beside
+    the training, where `report(…, validation=True)` asks for it.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class DataParallelTrainer(BaseTrainer):
         preprocessor: Any = None,
         resume_from_checkpoint: Checkpoint | None = None,
         metadata: dict[str, Any] | None = None,
+        validation_config: ValidationConfig | None = None,
     ) -> None:
         takes_config(train_loop_per_worker)
         if train_loop_config is not None and not isinstance(train_loop_config, Mapping):
@@ -73,6 +77,9 @@ class DataParallelTrainer(BaseTrainer):
         )
         self.train_loop_per_worker = train_loop_per_worker
         self.train_loop_config = train_loop_config
+        if validation_config is not None and not isinstance(validation_config, ValidationConfig):
+            raise TypeError(f"expected a ValidationConfig; got {validation_config!r}")
+        self.validation_config = validation_config
         self.backend_config = backend_config or BackendConfig()
         self.dataset_config = as_data_config(dataset_config, self.datasets)
 
@@ -88,6 +95,8 @@ class DataParallelTrainer(BaseTrainer):
         datasets = self.dataset_config.prepared(datasets, self.preprocessor)
         config = self.train_loop_config or {}
         recorder = self._recorder_class(name, self.run_config, config, self.preprocessor)
+        if self.validation_config is not None:
+            recorder.validator = Validator(self.validation_config, recorder.storage)
         with recorder, closing(View(self.run_config.verbose, name)) as view:
             recorder.storage.write(TRAINER_FILE, self._pickled())
             return self._run(recorder, view, datasets)
@@ -136,6 +145,7 @@ class DataParallelTrainer(BaseTrainer):
     _kept = (
         "train_loop_per_worker", "train_loop_config", "backend_config", "scaling_config",
         "run_config", "dataset_config", "preprocessor", "resume_from_checkpoint", "metadata",
+        "validation_config",
     )  # fmt: skip
 
     def _pickled(self) -> bytes:

@@ -43,6 +43,7 @@ __all__ = [
 _MODULES = frozenset(
     {
         "collective",
+        "dask",
         "joblib",
         "metrics",
         "multiprocessing",

@@ -27,8 +27,6 @@ from skate.train.lightgbm import RayTrainReportCallback as LightGBMReports
 from skate.train.xgboost import RayTrainReportCallback as XGBoostReports
 from skate.train.xgboost import XGBoostCheckpoint, XGBoostConfig, XGBoostTrainer
 
-pytestmark = pytest.mark.timeout(180)
-
 XGBOOST: dict[str, Any] = {"objective": "reg:squarederror", "max_depth": 2, "nthread": 1}
 LIGHTGBM: dict[str, Any] = {
     "objective": "l2", "num_leaves": 4, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1

@@ -18,7 +18,6 @@ def snippets(chapter: str) -> str:
     return "\n".join(found)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.filterwarnings("ignore")  # of the libraries about themselves
 @pytest.mark.usefixtures("_session")
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from skate.train import lightning as integration
 from skate.train.torch import TorchTrainer
 
 pytestmark = [
-    pytest.mark.timeout(180),
     # of Lightning about itself, and of torch about Lightning
     pytest.mark.filterwarnings("ignore"),
 ]

@@ -20,7 +20,6 @@ from skate.train import Checkpoint, DataParallelTrainer, ScalingConfig
 from tests.support import eventually
 
 pytestmark = [
-    pytest.mark.timeout(180),
     pytest.mark.filterwarnings("ignore"),  # of the libraries about themselves
 ]
 
@@ -51,10 +50,11 @@ def mlflow_runs(place: str, experiment: str) -> list[Any]:
 
 
 def wandb_history(folder: Path) -> list[dict[str, Any]]:
-    """What was logged, of the only run in a folder."""
-    (file,) = folder.glob("wandb/offline-run-*/*.wandb")
+    """What was logged, of the only run in a folder; nothing, if it is not written yet."""
+    files = list(folder.glob("wandb/offline-run-*/*.wandb"))
+    assert len(files) <= 1
     rows = []
-    for data in wandb_records(file.read_bytes()):
+    for data in wandb_records(files[0].read_bytes() if files else b""):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
         items = record.history.item

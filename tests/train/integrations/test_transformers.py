@@ -19,7 +19,6 @@ from skate.train.huggingface.transformers import RayTrainReportCallback, prepare
 from skate.train.torch import TorchTrainer
 
 pytestmark = [
-    pytest.mark.timeout(180),
     pytest.mark.filterwarnings("ignore"),  # of the libraries about each other
 ]
 

@@ -24,7 +24,6 @@ from skate.train.tensorflow import TensorflowCheckpoint, TensorflowTrainer, prep
 from tests.leftovers import Picture, leftovers_since
 
 pytestmark = [
-    pytest.mark.timeout(180),
     pytest.mark.leaves("one session for the whole file: importing TensorFlow takes seconds"),
     pytest.mark.filterwarnings("ignore:__array__ implementation"),  # Keras 3 with NumPy 2
 ]
@@ -64,6 +63,7 @@ def fit_line(config: dict[str, Any]) -> list[float]:
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     assert strategy.num_replicas_in_sync == train.get_context().get_world_size()
+    tf.keras.utils.set_random_seed(0)
     with strategy.scope():
         model = line_model()
     shard = train.get_dataset_shard("train").to_tf("x", "y", batch_size=8)
@@ -163,6 +163,7 @@ def test_weights_in_a_checkpoint_need_the_model() -> None:
 def fit_with_rate(config: dict[str, Any]) -> None:
     from skate.train.tensorflow.keras import ReportCheckpointCallback
 
+    tf.keras.utils.set_random_seed(0)  # the rates begin alike
     model = line_model()
     model.optimizer.learning_rate = config["rate"]
     inputs = np.random.default_rng(0).random((64, 3))

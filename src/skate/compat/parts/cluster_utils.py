@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import skate
 from skate._init import machine
+from skate.engine import current_engine
 
 __all__ = ["AutoscalingCluster", "Cluster", "cluster_not_supported"]
 
@@ -44,14 +45,13 @@ class Cluster:
         resources: dict[str, float] | None = None,
         **services: Any,
     ) -> _Node:
-        """More resources, before `init`. What concerns the services of a node is not needed."""
-        if skate.is_initialized():
-            raise NotImplementedError(
-                "nodes cannot join a running skate: add them before init(), or use Ray itself"
-            )
-        self._total.update({"num_cpus": num_cpus, "num_gpus": num_gpus, **(resources or {})})
+        """More resources. What concerns the services of a node is not needed."""
+        amounts = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
+        self._total.update(amounts)
         own = dict(self._total)
-        machine.update(num_cpus=own.pop("num_cpus"), num_gpus=own.pop("num_gpus"), resources=own)
+        machine.update(num_cpus=own.pop("CPU"), num_gpus=own.pop("GPU"), resources=own)
+        if skate.is_initialized():
+            current_engine().add_resources(amounts)
         self._nodes.append(_Node(f"{len(self._nodes):056x}", self.address))
         return self._nodes[-1]
 

@@ -26,8 +26,21 @@ class Absent:
             "it, run it on Ray itself"
         )
 
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> NoReturn:
-        self()
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """A class of a program may derive from it; who makes an instance is told."""
+
+        def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+            self()
+
+        return (type(self._name.rpartition(".")[2], (), {"__new__": refuse}),)
+
+    def __getitem__(self, parameters: Any) -> Absent:
+        return self  # in an annotation
+
+    def __or__(self, other: Any) -> Any:
+        return Any  # in an annotation
+
+    __ror__ = __or__
 
     def __repr__(self) -> str:
         return f"<{self._name}, which skate does not have>"

@@ -51,6 +51,7 @@ from skate.exceptions import (
     TaskPlacementGroupRemoved,
     TaskUnschedulableError,
 )
+from skate.runtime_env import run_setup_hook
 
 C = TypeVar("C", bound=Call)
 
@@ -68,10 +69,14 @@ class InlineEngine(Engine):
         num_gpus: float | None = None,
         memory: int | None = None,
         resources: Mapping[str, float] | None = None,
+        labels: Mapping[str, str] | None = None,
         object_store_memory: int | None = None,
         namespace: str | None = None,
         runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
+        if hook := (runtime_env or {}).get("worker_process_setup_hook"):
+            run_setup_hook(hook)  # this process is the worker
+        self._labels = dict(labels or {})
         self._objects = Objects(self)
         self._resources = Resources(num_cpus, num_gpus, memory, object_store_memory, resources)
         self._placement = Placement(self._objects, self._resources)
@@ -410,6 +415,9 @@ class InlineEngine(Engine):
     def cluster_resources(self) -> dict[str, float]:
         return {name: amount for name, amount in self._resources.total.items() if amount}
 
+    def add_resources(self, amounts: Mapping[str, float]) -> None:
+        self._resources.grow(amounts)
+
     def available_resources(self) -> dict[str, float]:
         return self._resources.available()
 
@@ -423,7 +431,7 @@ class InlineEngine(Engine):
                 "NodeManagerHostname": os.uname().nodename,
                 "NodeName": "127.0.0.1",
                 "Resources": self.cluster_resources(),
-                "Labels": {},
+                "Labels": {"ray.io/node-id": self._driver.node_id, **self._labels},
             }
         ]
 

@@ -72,6 +72,10 @@ class Resources:
         # Changed from destructors, so by single dictionary operations instead of under a lock.
         self._held: dict[int, Holding] = {}
 
+    def grow(self, more: Mapping[str, float]) -> None:
+        for name, amount in more.items():
+            self.total[name] = self.total.get(name, 0.0) + amount
+
     def hold(self, holding: Holding) -> None:
         self._held[id(holding)] = holding
 

@@ -46,6 +46,9 @@ class Asking(Engine):
     def cluster_resources(self) -> dict[str, float]:
         return dict(self.ask("cluster_resources"))
 
+    def add_resources(self, amounts: Mapping[str, float]) -> None:
+        self.ask("add_resources", dict(amounts))
+
     def available_resources(self) -> dict[str, float]:
         return dict(self.ask("available_resources"))
 

@@ -68,6 +68,7 @@ class LocalEngine(Objects, Asking):
         num_gpus: float | None = None,
         memory: int | None = None,
         resources: Mapping[str, float] | None = None,
+        labels: Mapping[str, str] | None = None,
         object_store_memory: int | None = None,
         namespace: str | None = None,
         runtime_env: Mapping[str, Any] | None = None,
@@ -78,6 +79,7 @@ class LocalEngine(Objects, Asking):
         self.namespace = namespace or os.urandom(8).hex()
         self.job_id = "01000000"
         self.node_id = os.urandom(28).hex()
+        self.labels = {"ray.io/node-id": self.node_id, **(labels or {})}
         self.runtime_env = dict(runtime_env or {})
         self.visible_gpus = machine.visible_gpus()
         self.session = session

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from skate import _serialization
 from skate._errors import task_error, unknown_concurrency_group
@@ -155,6 +155,21 @@ class Execution:
         self.engine.send((m.GAVE_BACK, ids))
 
     # -- running, in order ---------------------------------------------------------------------
+
+    def set_up(self, hook: bytes) -> None:
+        """Call the user's function that is to run before all else. If it fails, so does whatever
+        is sent here."""
+        from skate.runtime_env import run_setup_hook
+
+        try:
+            run_setup_hook(_serialization.loads(hook))
+        except Exception as error:
+            failure = error
+
+            def refuse(key: int) -> NoReturn:
+                raise failure
+
+            self._function = refuse  # type: ignore[method-assign]
 
     def run(self) -> int:
         """Work until told to exit; the exit code."""

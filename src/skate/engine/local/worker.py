@@ -473,6 +473,8 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
     sys.stdout = surroundings.Printer(engine, 1, sys.stdout)
     sys.stderr = surroundings.Printer(engine, 2, sys.stderr)
     engine.execution.interrupts.install()
+    if "setup_hook" in settings:
+        engine.execution.set_up(settings["setup_hook"])
     try:
         return engine.execution.run()
     except SystemExit as exit:

@@ -10,6 +10,7 @@ import numpy as np
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
+from skate._run.validation import ValidationConfig
 from skate.train._boosting import BoostingLoop, BoostingTrainer, Settings, Table
 from skate.train.lightgbm._callback import TrainReportCallback
 from skate.train.lightgbm._config import LightGBMConfig, get_network_params
@@ -89,6 +90,7 @@ class LightGBMTrainer(BoostingTrainer):
         preprocessor: Any = None,
         resume_from_checkpoint: Checkpoint | None = None,
         metadata: dict[str, Any] | None = None,
+        validation_config: ValidationConfig | None = None,
         label_column: str | None = None,
         params: dict[str, Any] | None = None,
         num_boost_round: int | None = None,
@@ -107,6 +109,7 @@ class LightGBMTrainer(BoostingTrainer):
             preprocessor=preprocessor,
             resume_from_checkpoint=resume_from_checkpoint,
             metadata=metadata,
+            validation_config=validation_config,
         )
 
     @classmethod

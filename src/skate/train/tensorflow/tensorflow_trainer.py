@@ -7,6 +7,7 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
+from skate._run.validation import ValidationConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
 from skate.train.tensorflow._config import TensorflowConfig
 
@@ -36,6 +37,7 @@ class TensorflowTrainer(DataParallelTrainer):
         preprocessor: Any = None,
         resume_from_checkpoint: Checkpoint | None = None,
         metadata: dict[str, Any] | None = None,
+        validation_config: ValidationConfig | None = None,
     ) -> None:
         super().__init__(
             train_loop_per_worker,
@@ -48,4 +50,5 @@ class TensorflowTrainer(DataParallelTrainer):
             preprocessor=preprocessor,
             resume_from_checkpoint=resume_from_checkpoint,
             metadata=metadata,
+            validation_config=validation_config,
         )

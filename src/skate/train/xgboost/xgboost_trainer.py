@@ -9,6 +9,7 @@ import xgboost
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
+from skate._run.validation import ValidationConfig
 from skate.train._boosting import BoostingLoop, BoostingTrainer, Settings, Table
 from skate.train.xgboost._callback import TrainReportCallback
 from skate.train.xgboost._config import XGBoostConfig
@@ -70,6 +71,7 @@ class XGBoostTrainer(BoostingTrainer):
         preprocessor: Any = None,
         resume_from_checkpoint: Checkpoint | None = None,
         metadata: dict[str, Any] | None = None,
+        validation_config: ValidationConfig | None = None,
         label_column: str | None = None,
         params: dict[str, Any] | None = None,
         num_boost_round: int | None = None,
@@ -88,6 +90,7 @@ class XGBoostTrainer(BoostingTrainer):
             preprocessor=preprocessor,
             resume_from_checkpoint=resume_from_checkpoint,
             metadata=metadata,
+            validation_config=validation_config,
         )
 
     @classmethod

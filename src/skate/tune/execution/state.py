@@ -23,7 +23,7 @@ class StateLog:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._all: bytearray | None = None
-        self._uploaded = 0.0
+        self._uploaded = float("-inf")
         self._changed = False
 
     def run(self, **about: Any) -> None:

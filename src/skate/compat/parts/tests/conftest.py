@@ -5,6 +5,7 @@ from ray.tests.conftest import *
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,12 @@ from skate.compat.parts.cluster_utils import Cluster
 
 _pytest: Any = import_module("pytest")  # who imports this runs under it
 _Function = TypeVar("_Function")
+
+
+def generate_internal_config_map(**settings: Any) -> dict[str, Any]:
+    """Arguments of init that tuned Ray's services before 1.0."""
+    return {"_internal_config": json.dumps(settings)}
+
 
 _DEFAULTS = {"num_cpus": 1, "namespace": "default_test_namespace"}
 
@@ -133,6 +140,10 @@ ray_start_cluster_enabled = _cluster()
 ray_start_cluster_init = _cluster(do_init=True)
 ray_start_cluster_head = _cluster(do_init=True, num_nodes=1)
 ray_start_cluster_2_nodes = _cluster(do_init=True, num_nodes=2)
+
+
+def pytest_runtest_makereport() -> None:
+    """A hook of pytest, for a `conftest.py`: Ray archives the logs of its services there."""
 
 
 @_fixture()

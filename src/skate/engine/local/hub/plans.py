@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from skate import _serialization
@@ -185,6 +186,8 @@ class Planner:
             items["working_dir"] = os.path.abspath(env["working_dir"])
         if env.get("py_modules"):
             items["py_modules"] = tuple(_module_parent(module) for module in env["py_modules"])
+        if env.get("worker_process_setup_hook"):
+            items["setup_hook"] = _packed_hook(env["worker_process_setup_hook"])
         threads = int(demand.get("CPU", 0))
         if threads > 1:
             items["threads"] = threads
@@ -217,6 +220,12 @@ def _demand(options: TaskOptions | ActorOptions, default_cpus: float) -> dict[st
         **(options.resources or {}),
     }
     return {name: float(amount) for name, amount in demand.items() if amount}
+
+
+@lru_cache(maxsize=8)
+def _packed_hook(hook: Any) -> bytes:
+    """Packed once: the bytes may differ from time to time, and with them the workers that fit."""
+    return _serialization.dumps(hook).packed()
 
 
 def _packed_exceptions(allowed: Any) -> Any:

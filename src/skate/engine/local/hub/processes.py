@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _GRACE = 2.0  # seconds for a worker that was asked to exit
 _IDLE = 1.0  # seconds after which a worker that is not needed ends
+_LOOK = 0.05  # seconds between two looks at a worker whose socket is closed,
+_LOOKS = 10  # and how many, before it is taken for dead
 
 
 class Processes:
@@ -69,6 +71,7 @@ class Processes:
                     return worker
                 except OSError:
                     self._server_lost(server)
+            self._gone(worker)
             raise RuntimeError("the fork server could not be started")
         finally:
             theirs.close()
@@ -153,12 +156,21 @@ class Processes:
         if worker.status is not None or worker.server is None or worker.server.dead:
             self._gone(worker)
         else:
-            self._reactor.call_later(0.5, lambda: self._gone_for_sure(worker))
+            self._look_for_its_end(worker, looks=_LOOKS)
 
-    def _gone_for_sure(self, worker: Worker) -> None:
-        with self._engine.lock:
-            self.kill(worker)
+    def _look_for_its_end(self, worker: Worker, looks: int) -> None:
+        """A server that is in the middle of an import tells nothing for seconds."""
+        worker.status = _status_of_zombie(worker.pid)
+        if worker.status is not None or not looks:
+            self.kill(worker)  # what it has started itself goes with it
             self._gone(worker)
+        else:
+            self._reactor.call_later(_LOOK, lambda: self._look_again(worker, looks - 1))
+
+    def _look_again(self, worker: Worker, looks: int) -> None:
+        with self._engine.lock:
+            if worker.number in self.workers:
+                self._look_for_its_end(worker, looks)
 
     def _gone(self, worker: Worker) -> None:
         if self.workers.pop(worker.number, None) is None:
@@ -214,8 +226,7 @@ class Processes:
         if server.dead:
             return
         self._reactor.remove(server.control.fileno())
-        server.close()
-        server.reap()
+        server.end_at_once()
         self._servers.forget(server)
         for worker in list(server.workers.values()):
             if worker.pid == 0:  # was never forked
@@ -263,3 +274,13 @@ def _cwd() -> str:
         return os.getcwd()
     except FileNotFoundError:
         return "/"
+
+
+def _status_of_zombie(pid: int) -> int | None:
+    """As from waitpid, of a process that has ended and that its parent has not collected yet."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return int(fields[49]) if fields[0] == b"Z" else None

@@ -12,7 +12,7 @@ from skate.engine.base import ActorOptions
 from skate.engine.local.hub import errors, inventory
 from skate.engine.local.hub.actors import DEAD, Actor
 from skate.engine.local.hub.groups import Group
-from skate.engine.local.hub.resources import from_units
+from skate.engine.local.hub.resources import from_units, to_units
 from skate.engine.local.hub.work import Task
 from skate.engine.local.objects import FAILED, STORED
 
@@ -89,6 +89,9 @@ class Requests:
     def cluster_resources(self) -> dict[str, float]:
         return from_units(self._hub.scheduler.machine.total)
 
+    def add_resources(self, amounts: dict[str, float]) -> None:
+        self._hub.scheduler.grow(to_units(amounts))
+
     def available_resources(self) -> dict[str, float]:
         free = from_units(self._hub.scheduler.machine.free)
         stored = self._engine.spilling.bytes_in_memory
@@ -113,7 +116,7 @@ class Requests:
                 "DeathReasonMessage": "",
                 "alive": True,
                 "Resources": self.cluster_resources(),
-                "Labels": {"ray.io/node-id": self._engine.node_id},
+                "Labels": self._engine.labels,
             }
         ]
 

@@ -47,10 +47,14 @@ class Pool:
     def __init__(self, total: Demand, gpus: Sequence[tuple[int, int]] | None = None) -> None:
         self.total = dict(total)
         self.free = dict(total)
-        if gpus is None:
-            whole, rest = divmod(self.total.get(GPU, 0), UNIT)
-            gpus = [(number, UNIT) for number in range(whole)] + ([(whole, rest)] if rest else [])
-        self._gpus = dict(gpus)
+        self._gpus = dict(_numbered(self.total.get(GPU, 0)) if gpus is None else gpus)
+
+    def grow(self, amounts: Demand) -> None:
+        """From now on there is so much more; new GPUs are numbered after the others."""
+        for name, amount in amounts.items():
+            self.total[name] = self.total.get(name, 0) + amount
+            self.free[name] = self.free.get(name, 0) + amount
+        self._gpus.update(_numbered(amounts.get(GPU, 0), first=len(self._gpus)))
 
     def could_ever_fit(self, demand: Demand) -> bool:
         return all(self.total.get(name, 0) >= amount for name, amount in demand.items())
@@ -106,3 +110,10 @@ class Pool:
         if len(whole) < needed:
             return None
         return [(number, UNIT) for number in whole[:needed]]
+
+
+def _numbered(amount: int, first: int = 0) -> list[tuple[int, int]]:
+    """GPUs of that amount together, with numbers from `first` on; the last may be a part."""
+    whole, rest = divmod(amount, UNIT)
+    numbers = range(first, first + whole)
+    return [(number, UNIT) for number in numbers] + ([(first + whole, rest)] if rest else [])

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from skate.engine.local.hub.groups import Group
-from skate.engine.local.hub.resources import CPU, Allocation, Demand, Pool
+from skate.engine.local.hub.resources import CPU, UNIT, Allocation, Demand, Pool
 from skate.engine.local.hub.work import Task
 from skate.engine.local.hub.workers import Environment, Worker
 
@@ -89,6 +89,15 @@ class Scheduler:
             if group is None and not self.machine.could_ever_fit(demand):
                 shape.problem = "this machine does not have that much"
         return shape
+
+    def grow(self, amounts: Demand) -> None:
+        """The machine has more from now on: for what waits, too."""
+        self.machine.grow(amounts)
+        self._keep_idle = max(self._keep_idle, self.machine.total.get(CPU, 0) // UNIT)
+        for shape in self._shapes.values():
+            if shape.group is None and self.machine.could_ever_fit(shape.demand):
+                shape.problem = None
+        self.dispatch_all()
 
     # -- tasks ---------------------------------------------------------------------------------
 

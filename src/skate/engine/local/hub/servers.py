@@ -67,9 +67,7 @@ class ForkServer:
         theirs.close()
 
     def fork(self, worker: Worker, settings: dict[str, Any], fds: list[int]) -> None:
-        """Ask for a worker. Raises OSError when the server is gone."""
-        self.workers[worker.number] = worker
-        worker.server = self
+        """Ask for a worker. Raises OSError when the server is gone: then another one may fork it."""
         packet = marshal.dumps((forkserver.FORK, worker.number))
         details = os.memfd_create("skate-settings")  # an environment may exceed a packet
         try:
@@ -79,6 +77,8 @@ class ForkServer:
         finally:
             self.control.setblocking(False)
             os.close(details)
+        self.workers[worker.number] = worker
+        worker.server = self
 
     def also_import(self, names: list[str]) -> None:
         """What came into use since the server started. Importing everything anew in another one
@@ -123,16 +123,21 @@ class ForkServer:
         self.dead = True
         self.control.close()
 
+    def end_at_once(self) -> None:
+        """End it without its farewell, which would take the files of the session along."""
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.close()
+        self.reap()
+
     def stop(self) -> None:
         """End it. A server that is up ends its workers and collects them, so that none is left
         as a zombie; one that still imports, which may take seconds, has none."""
         self.close()
         if not self.ready or not self._exits_within(_PATIENCE):
-            try:
-                os.kill(self.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            self.reap()
+            self.end_at_once()
 
     def _exits_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds

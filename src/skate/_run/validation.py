@@ -1,0 +1,88 @@
+"""Validating checkpoints beside the training that reports them: what is asked for, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from skate._run.config import as_config
+
+if TYPE_CHECKING:
+    from skate._run.checkpoint import Checkpoint
+
+
+class ValidationFn(Protocol):
+    """Gets a checkpoint, and what `fn_kwargs` say; returns metrics."""
+
+    def __call__(self, checkpoint: Checkpoint, **kwargs: Any) -> dict[str, Any]: ...
+
+
+@dataclass
+class ValidationTaskConfig:
+    """One validation, as in `report(…, validation=ValidationTaskConfig(fn_kwargs={…}))`.
+
+    `fn_kwargs` are further arguments of the function: JSON, so that a run that was interrupted can
+    ask again. `timeout_s` ends the validation; None lets it take its time.
+    """
+
+    fn_kwargs: dict[str, Any] = field(default_factory=dict)
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        self.fn_kwargs = dict(self.fn_kwargs or {})
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise ValueError(
+                "`timeout_s` should be None or greater than zero: it is a number of seconds; "
+                f"got {self.timeout_s!r}"
+            )
+
+
+@dataclass
+class ValidationConfig:
+    """How a trainer validates checkpoints whose report asks for it: `fn(checkpoint, **kwargs)`
+    runs as a task of its own, and the metrics that it returns are added to the checkpoint's.
+
+    `task_config` is what `report(…, validation=True)` means. `ray_remote_kwargs` are options of
+    the task; it takes no CPU unless they say so, as the workers may have all of them.
+    """
+
+    fn: Callable[..., dict[str, Any]]
+    task_config: ValidationTaskConfig | None = None
+    ray_remote_kwargs: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise TypeError(f"fn is a function of a checkpoint; got {self.fn!r}")
+        self.task_config = as_config(ValidationTaskConfig, self.task_config)
+        self.ray_remote_kwargs = dict(self.ray_remote_kwargs or {})
+
+    def task_for(self, asked: bool | ValidationTaskConfig) -> ValidationTaskConfig:
+        """What a report asks for, on top of the default."""
+        default = as_config(ValidationTaskConfig, self.task_config)
+        if isinstance(asked, bool):
+            return default
+        return ValidationTaskConfig({**default.fn_kwargs, **asked.fn_kwargs}, asked.timeout_s)
+
+
+class ReportedCheckpointStatus(Enum):
+    """All are in the run's folder for good. COMMITTED: no validation was asked for."""
+
+    COMMITTED = "COMMITTED"
+    PENDING_VALIDATION = "PENDING_VALIDATION"
+    VALIDATED = "VALIDATED"
+    VALIDATION_TIMEOUT = "VALIDATION_TIMEOUT"
+    VALIDATION_FAILED = "VALIDATION_FAILED"
+
+
+def checked_request(asked: Any, checkpoint: Checkpoint | None) -> bool | ValidationTaskConfig:
+    """`report(validation=…)`, if it makes sense."""
+    if not isinstance(asked, (bool, ValidationTaskConfig, type(None))):
+        raise TypeError(
+            "report takes True, False or a ValidationTaskConfig as `validation`; "
+            f"got {type(asked).__name__}: {asked!r}"
+        )
+    if asked and checkpoint is None:
+        raise ValueError("Validation requires a checkpoint: report(…, checkpoint=checkpoint)")
+    return asked or False

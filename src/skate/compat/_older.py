@@ -1,0 +1,49 @@
+"""Where modules that Ray has moved or dropped live in skate: rows for `_table.HOMES`."""
+
+from __future__ import annotations
+
+_INSIDE = "skate.compat.parts.inside"
+_PREPROCESSORS = (
+    "batch_mapper", "chain", "concatenator", "discretizer", "encoder", "hasher", "imputer",
+    "normalizer", "scaler", "tokenizer", "torch", "transformer", "vectorizer",
+)  # fmt: skip
+_SEARCHERS = ("ax", "dragonfly", "flaml", "hebo", "nevergrad", "sigopt", "skopt", "zoopt")
+
+# Ray 1.12 and 1.13 had under `ray.ml` what became `ray.air`.
+_ML: dict[str, tuple[str, ...]] = {
+    "ray.ml": ("skate.air",),
+    "ray.ml.config": ("skate.air.config", "skate.compat.parts.ml"),
+    "ray.ml.predictor": (
+        "skate.predict.predictor",
+        "skate.predict",
+        "skate.air.data_batch_type",
+    ),
+    "ray.ml.predictors": ("skate.predict",),
+    "ray.ml.predictors.integrations": ("skate.predict",),
+    "ray.ml.preprocessor": ("skate.data.preprocessor",),
+    "ray.ml.preprocessors": ("skate.data.preprocessors",),
+    "ray.ml.train": ("skate.train",),
+    "ray.ml.train.integrations": ("skate.train",),
+    "ray.ml.trainer": ("skate.compat.parts.ml", "skate.train.trainer"),
+    "ray.ml.utils": (_INSIDE,),
+}
+
+HOMES: dict[str, tuple[str, ...]] = {
+    **_ML,
+    **{
+        f"ray.{owner}.preprocessors.{name}": ("skate.data.preprocessors",)
+        for owner in ("data", "ml")
+        for name in _PREPROCESSORS
+    },
+    **dict.fromkeys(
+        ("ray.data.preprocessors.utils", "ray.ml.preprocessors.utils"),
+        ("skate.compat.parts.preprocessors", "skate.data.preprocessors"),
+    ),
+    **{
+        f"ray.tune.{owner}.{name}": ("skate.compat.parts.searchers",)
+        for owner in ("search", "suggest")
+        for name in _SEARCHERS
+    },
+    "ray.air.callbacks.keras": ("skate.air.integrations.keras",),
+    "ray.tune.trainable.session": ("skate.tune",),
+}

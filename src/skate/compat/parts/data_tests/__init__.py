@@ -1,0 +1,1 @@
+"""`ray.data.tests`: the fixtures and helpers that tests of data programs import from there."""

@@ -1,0 +1,14 @@
+"""`ray.data.preprocessors.utils`: how text is split and hashed unless told otherwise."""
+
+from __future__ import annotations
+
+from skate.data.preprocessors.text import _at_spaces as simple_split_tokenizer
+from skate.data.preprocessors.text import _bucket
+
+
+def simple_hash(value: object, num_features: int) -> int:
+    """A number below `num_features`, the same in every process."""
+    return _bucket(str(value), num_features)
+
+
+__all__ = ["simple_hash", "simple_split_tokenizer"]

@@ -1,0 +1,55 @@
+"""`ray.train.constants` and the like: names of files, of columns and of environment variables.
+
+The variables tune services that do not exist here; programs and tests set them by these names.
+"""
+
+from __future__ import annotations
+
+from skate._run.config import default_storage_path
+from skate._run.records import RESULT_FILE
+
+TIMESTAMP = "timestamp"
+TIME_THIS_ITER_S = "time_this_iter_s"
+TRAINING_ITERATION = "training_iteration"
+CHECKPOINT_DIR_NAME = "checkpoint_dir_name"
+
+EXPR_PARAM_FILE = "params.json"
+EXPR_PARAM_PICKLE_FILE = "params.pkl"
+EXPR_PROGRESS_FILE = "progress.csv"
+EXPR_RESULT_FILE = RESULT_FILE
+EXPR_ERROR_FILE = "error.txt"
+EXPR_ERROR_PICKLE_FILE = "error.pkl"
+CHECKPOINT_MANAGER_SNAPSHOT_FILENAME = "checkpoint_manager_snapshot.json"
+DEFAULT_STORAGE_PATH = default_storage_path()
+
+RAY_CHDIR_TO_TRIAL_DIR = "RAY_CHDIR_TO_TRIAL_DIR"
+RAY_AIR_NEW_PERSISTENCE_MODE = "RAY_AIR_NEW_PERSISTENCE_MODE"
+RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE = "RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE"
+RAY_TRAIN_ENABLE_STATE_TRACKING = "RAY_TRAIN_ENABLE_STATE_TRACKING"
+RAY_TRAIN_CALLBACKS_ENV_VAR = "RAY_TRAIN_CALLBACKS"
+RAY_TUNE_CALLBACKS_ENV_VAR = "RAY_TUNE_CALLBACKS"
+ENABLE_SHARE_CUDA_VISIBLE_DEVICES_ENV = "TRAIN_ENABLE_SHARE_CUDA_VISIBLE_DEVICES"
+ENABLE_DETAILED_AUTOFILLED_METRICS_ENV = "TRAIN_RESULT_ENABLE_DETAILED_AUTOFILLED_METRICS"
+TRAIN_PLACEMENT_GROUP_TIMEOUT_S_ENV = "TRAIN_PLACEMENT_GROUP_TIMEOUT_S"
+TRAIN_ENABLE_WORKER_SPREAD_ENV = "TRAIN_ENABLE_WORKER_SPREAD"
+TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S = "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S"
+COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV = (
+    "TRAIN_COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING"
+)
+
+
+def is_v2_enabled() -> bool:
+    """Today's training is the only one."""
+    return True
+
+
+def get_env_vars_to_propagate() -> dict[str, str]:
+    """Workers have all variables of the program anyway."""
+    return {}
+
+
+def __getattr__(name: str) -> str:
+    """`SOMETHING_ENV_VAR` is the variable RAY_TRAIN_SOMETHING."""
+    if name.endswith("_ENV_VAR"):
+        return f"RAY_TRAIN_{name.removesuffix('_ENV_VAR')}"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

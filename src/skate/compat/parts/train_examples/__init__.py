@@ -1,0 +1,1 @@
+"""`ray.train.examples`: the example that programs and tests import to have something to train."""

@@ -1,0 +1,139 @@
+"""Columns of tensors and of objects, under the names that Ray gives their types.
+
+A column of tensors of one shape has Arrow's own type, of several shapes `RaggedTensorType`, see
+`skate.data._tensors`. So the types here only make and recognise those: an array of one is an
+array of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data import _tensors
+from skate.data._pandas_tensors import TensorArray, TensorDtype
+
+TensorArrayElement = np.ndarray
+FixedShapeTensorType = pa.FixedShapeTensorType
+FixedShapeTensorArray = pa.FixedShapeTensorArray
+ArrowPythonObjectType = _tensors.ObjectType
+
+
+class ArrowConversionError(Exception):
+    """Values that no column can hold."""
+
+
+class _Recognised(type):
+    """A name for something of another type: `isinstance` asks the class what it recognises."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        recognises: Callable[[Any], bool] = cls._recognises  # type: ignore[attr-defined]
+        return recognises(value)
+
+
+class ArrowTensorType(metaclass=_Recognised):
+    """The type of tensors of one shape: `ArrowTensorType((2, 2), pa.int64())`."""
+
+    def __new__(cls, shape: Sequence[int], dtype: pa.DataType) -> Any:
+        return pa.fixed_shape_tensor(dtype, tuple(shape))
+
+    _recognises = staticmethod(_tensors.is_fixed_tensor)
+
+
+class ArrowTensorTypeV2(ArrowTensorType):
+    """The same: Ray has two, for less and more than 2 GB."""
+
+
+class ArrowVariableShapedTensorType(metaclass=_Recognised):
+    """The type of tensors of several shapes."""
+
+    def __new__(cls, dtype: pa.DataType, ndim: int) -> Any:
+        return _tensors.RaggedTensorType(dtype, ndim)
+
+    _recognises = staticmethod(_tensors.is_ragged_tensor)
+
+
+def _is_tensor_column(value: Any) -> bool:
+    return isinstance(value, pa.Array) and _tensors.is_tensor(value.type)
+
+
+class ArrowTensorArray(metaclass=_Recognised):
+    """A column of tensors: `ArrowTensorArray.from_numpy(array)`, one entry per row."""
+
+    _recognises = staticmethod(_is_tensor_column)
+
+    @staticmethod
+    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
+        """The column of these tensors; of several shapes, too."""
+        if isinstance(arr, np.ndarray) and arr.dtype.kind != "O":
+            return _tensors.column_of_array(arr)
+        return _column_of_tensors(list(arr), column_name)
+
+
+class ArrowVariableShapedTensorArray(ArrowTensorArray):
+    """A column of tensors of several shapes."""
+
+    @staticmethod
+    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
+        return _column_of_tensors(list(arr), column_name)
+
+
+def _column_of_tensors(values: list[Any], column_name: str | None) -> pa.Array:
+    column = _tensors.column_of_values([np.asarray(value) for value in values])
+    if _tensors.is_object(column.type):
+        shapes = {np.shape(value) for value in values}
+        raise ArrowConversionError(
+            f"tensors of one column have the same number of dimensions and numbers as entries; "
+            f"got the shapes {sorted(shapes)} in column {column_name!r}"
+        )
+    return column
+
+
+class ArrowPythonObjectArray(metaclass=_Recognised):
+    """A column of objects that no type of Arrow fits."""
+
+    _recognises = staticmethod(
+        lambda value: isinstance(value, pa.Array) and _tensors.is_object(value.type)
+    )
+
+    @staticmethod
+    def from_objects(objects: Sequence[Any]) -> pa.Array:
+        return _tensors._objects(objects)
+
+
+def get_arrow_extension_tensor_types() -> tuple[type, ...]:
+    """All types of columns of tensors."""
+    return (pa.FixedShapeTensorType, _tensors.RaggedTensorType)
+
+
+def get_arrow_extension_fixed_shape_tensor_types() -> tuple[type, ...]:
+    """All types of columns of tensors of one shape."""
+    return (pa.FixedShapeTensorType,)
+
+
+def create_ragged_ndarray(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """An array of objects, one tensor each."""
+    return _tensors._array_of_objects([np.asarray(value) for value in values])
+
+
+__all__ = [
+    "ArrowConversionError",
+    "ArrowPythonObjectArray",
+    "ArrowPythonObjectType",
+    "ArrowTensorArray",
+    "ArrowTensorType",
+    "ArrowTensorTypeV2",
+    "ArrowVariableShapedTensorArray",
+    "ArrowVariableShapedTensorType",
+    "FixedShapeTensorArray",
+    "FixedShapeTensorType",
+    "TensorArray",
+    "TensorArrayElement",
+    "TensorDtype",
+    "create_ragged_ndarray",
+    "get_arrow_extension_fixed_shape_tensor_types",
+    "get_arrow_extension_tensor_types",
+]

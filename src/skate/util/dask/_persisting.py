@@ -1,0 +1,23 @@
+"""`dask.persist`: the scheduler is not told that it persists, so the call itself has to say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask
+import dask.base
+
+from skate.util.dask.scheduler import ray_dask_get, ray_dask_get_sync
+
+_persist = dask.base.persist
+
+
+def ray_dask_persist(*args: Any, scheduler: Any = None, **kwargs: Any) -> Any:
+    """`dask.persist`; on skate, collections keep references to their parts."""
+    if dask.base.get_scheduler(scheduler=scheduler) in (ray_dask_get, ray_dask_get_sync):
+        kwargs["ray_persist"] = True
+    return _persist(*args, scheduler=scheduler, **kwargs)
+
+
+ray_dask_persist.__doc__ = _persist.__doc__
+dask.persist = dask.base.persist = ray_dask_persist  # methods of collections call the latter
