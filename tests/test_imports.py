@@ -23,7 +23,7 @@ NAMES = """
     init shutdown is_initialized remote method get put wait kill cancel get_actor
     nodes cluster_resources available_resources get_gpu_ids get_runtime_context timeline
     ObjectRef ObjectID ObjectRefGenerator DynamicObjectRefGenerator ActorHandle ActorClass
-    ActorID JobID NodeID PlacementGroupID TaskID WorkerID ClientContext __version__
+    ActorID JobID NodeID PlacementGroupID TaskID WorkerID ClientContext LoggingConfig __version__
 """.split()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 import skate
+from skate.exceptions import RuntimeEnvSetupError, SkateError
 from skate.runtime_env import RuntimeEnv, RuntimeEnvConfig
 
 
@@ -47,6 +49,7 @@ def test_fields_are_checked_when_set() -> None:
         ({"working_dir": 3}, TypeError, "working_dir"),
         ({"working_dir": "no/such/directory"}, ValueError, "no/such/directory"),
         ({"py_modules": "module"}, TypeError, "list"),
+        ({"worker_process_setup_hook": 3}, TypeError, "module.name"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], error: type, words: str) -> None:
@@ -97,3 +100,34 @@ def test_what_is_there_already_is_not_refused(tmp_path: Path) -> None:
     ):
         with skate.init(engine="inline", runtime_env=given):
             assert skate.get(skate.remote(lambda: 1).remote()) == 1
+
+
+class Box:
+    def value(self) -> int:
+        return 1
+
+
+def _fails() -> None:
+    raise FileNotFoundError("no such model")
+
+
+def test_what_runs_where_the_hook_failed_fails() -> None:
+    with skate.init(num_cpus=1, runtime_env={"worker_process_setup_hook": _fails}):
+        with pytest.raises(RuntimeEnvSetupError, match="FileNotFoundError: no such model"):
+            skate.get(skate.remote(lambda: 1).remote())
+        with pytest.raises(SkateError, match="no such model"):
+            skate.get(skate.remote(Box).remote().value.remote())
+
+
+def test_a_hook_by_its_path_and_one_of_a_task_alone(tmp_path: Path) -> None:
+    (tmp_path / "setting_up.py").write_text("import os\ndef mark(): os.environ['MARK'] = '1'\n")
+    env = {"worker_process_setup_hook": "setting_up.mark", "working_dir": str(tmp_path)}
+    marked = skate.remote(lambda: os.environ.get("MARK"))
+    with skate.init(num_cpus=1):
+        assert skate.get(marked.options(runtime_env=env).remote()) == "1"
+        assert skate.get(marked.remote()) is None
+
+
+def test_hooks_are_shown_by_their_name() -> None:
+    env = RuntimeEnv(worker_process_setup_hook=_fails)
+    assert env.serialize() == '{"worker_process_setup_hook": "_fails"}'

@@ -86,7 +86,7 @@ class ActorClass:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._cls.__name__
         raise TypeError(
-            f"an actor class is not called directly: use {name}.remote(...) for an actor, "
+            f"an actor class cannot be instantiated directly: use {name}.remote(...) for an actor, "
             f"or {name}._cls(...) for a plain object"
         )
 
@@ -221,7 +221,7 @@ class ActorMethod:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"an actor method is not called directly: use handle.{self._name}.remote(...)"
+            f"an actor method cannot be called directly: use handle.{self._name}.remote(...)"
         )
 
     def __repr__(self) -> str:

@@ -17,10 +17,10 @@ class BaseID:
     __slots__ = ("_bytes",)
     SIZE: ClassVar[int] = 28
 
-    def __init__(self, id_bytes: bytes) -> None:
-        if len(id_bytes) != self.SIZE:
-            raise ValueError(f"a {type(self).__name__} has {self.SIZE} bytes; got {len(id_bytes)}")
-        self._bytes = bytes(id_bytes)
+    def __init__(self, id: bytes) -> None:
+        if len(id) != self.SIZE:
+            raise ValueError(f"a {type(self).__name__} has {self.SIZE} bytes; got {len(id)}")
+        self._bytes = bytes(id)
 
     @classmethod
     def from_binary(cls, id_bytes: bytes) -> Self:

@@ -241,7 +241,7 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
         from skate.engine.inline import InlineEngine
 
         # These concern worker processes, and there are none.
-        for about_workers in ("log_to_driver", "preload", "spill_dir"):
+        for about_workers in ("growing", "log_to_driver", "preload", "spill_dir"):
             settings.pop(about_workers, None)
         return InlineEngine(**settings)
     from skate.engine import local
@@ -332,7 +332,7 @@ def _checked(name: str, value: Any, module: str, kind: str) -> Any:
 def _labels(labels: dict[str, str] | None) -> dict[str, str] | None:
     _options._mapping("labels", labels)
     for name, value in (labels or {}).items():
-        if not isinstance(name, str) or not isinstance(value, str):
+        if not all(isinstance(text, str) for text in (name, value)):
             raise TypeError(f"labels takes strings for names and values; got {name!r}: {value!r}")
     return labels or None
 

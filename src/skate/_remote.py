@@ -83,7 +83,7 @@ class RemoteFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._spec.name
         raise TypeError(
-            f"a remote function is not called directly: use {name}.remote(...), "
+            f"a remote function cannot be called directly: use {name}.remote(...), "
             f"or {name}._function(...) to run it here"
         )
 

@@ -1,4 +1,4 @@
-"""How the root logger writes, here and in all workers: `init(logging_config=LoggingConfig(...))`."""
+"""How the root logger writes, here and in workers: `init(logging_config=LoggingConfig(...))`."""
 
 from __future__ import annotations
 

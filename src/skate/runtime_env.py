@@ -188,6 +188,8 @@ def check_possible_here(runtime_env: Mapping[str, Any]) -> None:
 class _InTurn:
     """Several hooks as one."""
 
+    __name__ = "in_turn"  # Ray shows it
+
     def __init__(self, *hooks: Any) -> None:
         self._hooks = hooks
 

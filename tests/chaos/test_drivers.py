@@ -94,7 +94,8 @@ def test_the_next_start_sweeps_what_a_power_cut_left(start):
 # -- interrupts -----------------------------------------------------------------------------------
 
 INTERRUPTED = """
-    import time, skate
+    import signal, time, skate
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, if started by a shell's &
     skate.init(num_cpus=2)
 
     @skate.remote

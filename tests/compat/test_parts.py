@@ -147,9 +147,11 @@ def test_the_inside_of_ray_can_be_imported_and_not_used() -> None:
     for absent in (parse_address, NO_SUCH_NUMBER.of_any, GcsClient, gcs_pb2.ActorTableData):
         with pytest.raises(NotImplementedError, match="inside of Ray"):
             absent()
-    with pytest.raises(NotImplementedError, match="GcsClient"):
 
-        class Own(GcsClient): ...  # type: ignore[misc]
+    class Own(GcsClient): ...  # type: ignore[misc]
+
+    with pytest.raises(NotImplementedError, match="GcsClient"):
+        Own()
 
     assert ray._private.worker.global_worker.node.unique_id == ray.nodes()[0]["NodeID"]
 
@@ -163,14 +165,35 @@ def test_a_cluster_adds_up() -> None:
     cluster.add_node(num_cpus=3, resources={"special": 2}, object_store_memory=10**8)
     ray.init(address=cluster.address)
     assert (ray.cluster_resources()["CPU"], ray.cluster_resources()["special"]) == (4, 2)
-    with pytest.raises(NotImplementedError, match="before init"):
-        cluster.add_node()
     with pytest.raises(NotImplementedError, match="one machine"):
         cluster.remove_node(cluster.list_all_nodes()[1])
     ray.shutdown()
     cluster.shutdown()
     ray.init(num_cpus=1)
     assert ray.cluster_resources()["CPU"] == 1
+
+
+def test_what_waits_for_a_node_runs_when_it_joins() -> None:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()
+    cluster = Cluster(initialize_head=True, connect=True, head_node_args={"num_cpus": 0})
+
+    @ray.remote(num_gpus=1)
+    def gpu() -> list[int]:
+        return list(ray.get_gpu_ids())
+
+    early = gpu.remote()
+    group = ray.util.placement_group([{"CPU": 1}, {"CPU": 1}], strategy="STRICT_SPREAD")
+    assert ray.wait([early, group.ready()], timeout=0.01)[0] == []
+    cluster.add_node(num_cpus=1, num_gpus=1)
+    assert ray.get(early, timeout=30) == [0]
+    cluster.add_node(num_cpus=2)
+    assert group.wait(30)
+    assert ray.cluster_resources()["CPU"] == 3
+    ray.shutdown()
+    cluster.shutdown()
 
 
 FIXTURES = """
@@ -266,3 +289,90 @@ def test_paths_of_the_second_train() -> None:
     assert (RunConfig, ScalingConfig) == (train.RunConfig, train.ScalingConfig)
     assert (Checkpoint, report) == (train.Checkpoint, train.report)
     assert DataParallelTrainer is train.data_parallel_trainer.DataParallelTrainer
+
+
+def test_names_that_tests_of_training_import(tmp_path: Path) -> None:
+    from importlib import reload
+
+    import ray.train
+    from ray.train.constants import TRAIN_ENABLE_WORKER_SPREAD_ENV
+    from ray.train.tests.util import mock_storage_context
+    from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
+    from ray.train.v2._internal.constants import HEALTH_CHECK_INTERVAL_S_ENV_VAR
+    from ray.tune.progress_reporter import CLIReporter, _fair_filter_trials
+
+    assert reload(reload(ray.train)) is ray.train
+    assert HEALTH_CHECK_INTERVAL_S_ENV_VAR == "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"
+    assert TRAIN_ENABLE_WORKER_SPREAD_ENV == "TRAIN_ENABLE_WORKER_SPREAD"
+    assert CLIReporter.__name__ == "CLIReporter"
+    for inside in (DatasetsCallback, _fair_filter_trials):
+        with pytest.raises(NotImplementedError, match="inside of Ray"):
+            inside()
+    storage = mock_storage_context(storage_path=tmp_path)
+    assert storage.trial_fs_path == str(tmp_path / "exp_name" / "trial_name")
+
+
+def test_files_of_a_run_by_their_place(tmp_path: Path) -> None:
+    from ray.train._internal.storage import (
+        _delete_fs_path,
+        _download_from_fs_path,
+        _list_at_fs_path,
+        _upload_to_fs_path,
+        get_fs_and_path,
+    )
+
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "file").write_text("content")
+    filesystem, there = get_fs_and_path(str(tmp_path / "there" / "run"))
+    _upload_to_fs_path(str(tmp_path / "here"), filesystem, there)
+    assert _list_at_fs_path(filesystem, there) == ["file"]
+    _download_from_fs_path(filesystem, there, str(tmp_path / "back"))
+    _download_from_fs_path(filesystem, f"{there}/file", str(tmp_path / "one" / "file"))
+    assert (tmp_path / "back" / "file").read_text() == "content"
+    assert (tmp_path / "one" / "file").read_text() == "content"
+    _delete_fs_path(filesystem, there)
+    assert _list_at_fs_path(filesystem, there) == []
+
+
+def test_addresses() -> None:
+    from ray.air._internal.uri_utils import URI, is_uri
+
+    address = URI("s3://bucket/runs/one?region=west")
+    assert (address.scheme, address.name, address.path) == ("s3", "one", "bucket/runs/one")
+    assert str(address / "a") == "s3://bucket/runs/one/a?region=west"
+    assert str(address.parent.parent) == "s3://bucket?region=west"
+    assert str(address.rstrip_subpath(Path("runs/one"))) == "s3://bucket?region=west"
+    assert str(URI("/runs/one").parent / "two") == "/runs/two"
+    assert [is_uri("s3://bucket"), is_uri("/runs")] == [True, False]
+
+
+def test_the_stand_in_of_rllib(tmp_path: Path) -> None:
+    from ray import tune
+    from ray.rllib import _register_all
+
+    _register_all()
+    stop = {"training_iteration": 3}
+    (trial,) = tune.run("__fake", stop=stop, verbose=0, local_dir=str(tmp_path)).trials
+    assert trial.last_result["episode_reward_mean"] == 10
+    failing = {"mock_error": True}
+    (trial,) = tune.run(
+        "__fake", stop=stop, config=failing, max_failures=1, checkpoint_freq=1, verbose=0,
+        local_dir=str(tmp_path),
+    ).trials  # fmt: skip
+    assert (trial.status, trial.num_failures) == ("TERMINATED", 1)
+    with pytest.raises(ImportError, match="reinforcement learning"):
+        import ray.rllib.algorithms.ppo  # noqa: F401
+
+
+def test_there_is_no_client_and_nothing_of_it() -> None:
+    import ray
+    from ray.util.client.common import ClientObjectRef
+
+    assert not isinstance(ray.put(1), ClientObjectRef)
+
+
+def test_how_text_is_split_and_hashed() -> None:
+    from ray.data.preprocessors.utils import simple_hash, simple_split_tokenizer
+
+    assert simple_split_tokenizer("one two") == ["one", "two"]
+    assert simple_hash("one", 100) == simple_hash("one", 100) < 100

@@ -114,13 +114,13 @@ class TestMissing:
     @pytest.mark.parametrize(
         ("statement", "words"),
         [
-            ("import ray.rllib", "reinforcement learning"),
-            ("from ray import rllib", "reinforcement learning"),
+            ("import ray.rllib.algorithms", "reinforcement learning"),
+            ("from ray.rllib import SampleBatch", "reinforcement learning"),
             ("from ray.rllib.algorithms import ppo", "reinforcement learning"),
             ("from ray.util.sgd import TorchTrainer", "train.torch.TorchTrainer"),
             ("from ray import nothing_like_it", "ray.nothing_like_it.*ray engine"),
             ("from ray.util import nothing_like_it", "ray.util.nothing_like_it.*ray engine"),
-            ("import ray.util.dask", "dask's own"),
+            ("import ray.util.spark", "Ray's cluster"),
         ],
     )
     def test_an_import_says_what_to_do(self, as_ray: None, statement: str, words: str) -> None:

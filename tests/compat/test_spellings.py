@@ -119,6 +119,25 @@ WORKS = {
         from ray import tune
         tune.SyncConfig(upload_dir=folder)
     """,
+    "data.range_table (2.5)": """
+        assert ray.data.range_table(2).take() == [{"value": 0}, {"value": 1}]
+    """,
+    "ray.ml (1.13)": """
+        from ray.ml import Checkpoint, RunConfig
+        from ray.ml.config import ScalingConfigDataClass
+        from ray.ml.preprocessors import StandardScaler
+        from ray.ml.preprocessors.encoder import OneHotEncoder
+        from ray.ml.predictors.integrations.torch import TorchPredictor
+        from ray.ml.train.integrations.torch import TorchTrainer
+        from ray.ml.trainer import Trainer
+        import ray.train.torch
+        assert TorchTrainer is ray.train.torch.TorchTrainer and issubclass(TorchTrainer, Trainer)
+        assert Checkpoint is ray.train.Checkpoint
+    """,
+    "mlflow_mixin, wandb_mixin (2.7)": """
+        from ray.tune.integration.mlflow import MLflowTrainableMixin, mlflow_mixin
+        from ray.tune.integration.wandb import WandbTrainableMixin, wandb_mixin
+    """,
     "rows that are no dictionaries (2.5)": """
         assert [row["item"] if isinstance(row, dict) else row
                 for row in ray.data.from_items([1, 2]).take()] == [1, 2]
@@ -161,15 +180,14 @@ SAYS = {
     "util.data (2.0)": ("from ray.util.data import MLDataset", "data.Dataset"),
     "train.Trainer (2.1)": ("from ray.train import Trainer", "train.torch.TorchTrainer"),
     "train.world_rank outside": ("ray.train.world_rank()", "inside a training loop"),
-    "flaml (2.9)": ("from ray.tune.search.flaml import CFO", "OptunaSearch"),
-    "dragonfly (2.9)": ("from ray.tune.suggest.dragonfly import DragonflySearch", "OptunaSearch"),
-    "sigopt (2.9)": ("from ray.tune.search.sigopt import SigOptSearch", "OptunaSearch"),
-    "skopt (2.11)": ("from ray.tune.search.skopt import SkOptSearch", "OptunaSearch"),
+    "flaml (2.9)": ("from ray.tune.search.flaml import CFO; CFO()", "OptunaSearch"),
+    "dragonfly (2.9)": ("from ray.tune.suggest.dragonfly import X; X()", "OptunaSearch"),
+    "sigopt (2.9)": ("from ray.tune.search.sigopt import X; X()", "OptunaSearch"),
+    "skopt (2.11)": ("from ray.tune.search.skopt import SkOptSearch as X; X()", "OptunaSearch"),
     "DatasetPipeline (2.8)": ("from ray.data import DatasetPipeline", "streams by itself"),
     "window (2.8)": ("ray.data.range(3).window(blocks_per_window=1)", "streams by itself"),
     "repeat (2.8)": ("ray.data.range(3).repeat(2)", "streams by itself"),
-    "range_arrow (1.13)": ("ray.data.range_arrow(3)", r"data\.range\(\)"),
-    "range_table (2.5)": ("ray.data.range_table(3)", r"data\.range\(\)"),
+    "range_arrow (1.13)": ("ray.data.range_arrow(3)", r"data\.range_table\(\)"),
     "fully_executed (2.8)": ("ray.data.range(3).fully_executed()", "materialize"),
     "GBDTTrainer (2.10)": ("from ray.train.gbdt_trainer import GBDTTrainer", "XGBoostTrainer"),
     "HorovodTrainer (2.51)": ("from ray.train.horovod import HorovodTrainer", "TorchTrainer"),

@@ -189,7 +189,7 @@ def test_concurrency_groups_do_not_wait_for_each_other(flag):
 
 @parallel
 def test_concurrency_groups_of_async_methods():
-    @skate.remote(concurrency_groups={"io": 1})
+    @skate.remote(concurrency_groups={"io": 2})
     class Grouped:
         def __init__(self):
             self.event = asyncio.Event()
@@ -199,12 +199,17 @@ def test_concurrency_groups_of_async_methods():
             await self.event.wait()
             return "woken"
 
+        @skate.method(concurrency_group="io")
         async def set(self):
             self.event.set()
 
+        async def hello(self):
+            return "hello"
+
     grouped = Grouped.remote()
     waiting = grouped.wait.remote()
-    skate.get(grouped.set.remote())
+    assert skate.get(grouped.hello.remote(), timeout=60) == "hello"
+    skate.get(grouped.set.remote(), timeout=60)
     assert skate.get(waiting, timeout=60) == "woken"
 
 
@@ -254,6 +259,32 @@ def test_an_unknown_concurrency_group_where_there_are_none(cls, options):
         skate.get(actor.hello.options(concurrency_group="nowhere").remote(), timeout=60)
     assert not isinstance(info.value, TimeoutError)
     assert skate.get(actor.hello.remote(), timeout=60) == "hello"
+
+
+@parallel
+def test_an_async_group_that_blocks_leaves_the_others_alone(flag):
+    @skate.remote(concurrency_groups={"slow": 1, "quick": 1})
+    class Grouped:
+        @skate.method(concurrency_group="slow")
+        async def block(self, begun, go):
+            begun.set()
+            go.wait()  # without `await`: this loop stands still
+            return threading.get_ident()
+
+        @skate.method(concurrency_group="quick")
+        def quick(self):
+            return threading.get_ident()
+
+        async def default(self):
+            return threading.get_ident()
+
+    actor = Grouped.remote()
+    begun, go = flag("begun"), flag("go")
+    blocked = actor.block.remote(begun, go)
+    begun.wait()
+    others = skate.get([actor.quick.remote(), actor.default.remote()], timeout=60)
+    go.set()
+    assert len({skate.get(blocked, timeout=60), *others}) == 3
 
 
 def test_an_unknown_concurrency_group_is_an_error():

@@ -383,6 +383,21 @@ def test_max_pending_calls(flag):
     skate.get(refs)
 
 
+@parallel
+def test_pending_calls_are_counted_for_each_caller(flag):
+    @skate.remote
+    def call(counter):
+        return counter.increment.remote()
+
+    counter, go = Counter.options(max_pending_calls=1).remote(), flag("go")
+    held = counter.hold.remote(go)
+    with pytest.raises(skate.exceptions.PendingCallsLimitExceeded):
+        counter.increment.remote()
+    inner = skate.get(call.remote(counter), timeout=60)
+    go.set()
+    skate.get([held, inner], timeout=60)
+
+
 @pytest.mark.differs_from_ray("Ray takes 0 for 1")
 def test_an_actor_that_may_do_nothing_at_a_time_is_refused():
     with pytest.raises(ValueError, match="max_concurrency"):

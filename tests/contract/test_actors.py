@@ -142,6 +142,18 @@ def test_static_and_class_methods():
     assert skate.get([tools.double.remote(2), tools.scale.remote(2)]) == [4, 6]
 
 
+def test_a_method_may_share_its_name_with_an_attribute():
+    @skate.remote
+    class Light:
+        def __init__(self):
+            self.on = True
+
+        def on(self):
+            return self.on
+
+    assert skate.get(Light.remote().on.remote()) is True
+
+
 def test_an_actor_can_be_told_to_be_ready():
     assert skate.get(Counter.remote().__ray_ready__.remote()) is True
 

@@ -53,7 +53,7 @@ def test_a_task():
         k: mine[k] for k in ("job", "node", "namespace")
     }
     assert its["task_name"].endswith("task_facts")
-    assert its["function"].endswith("task_facts")
+    assert its["function"] == f"{__name__}.task_facts"
     assert its["actor"] is None
     assert its["actor_name"] is None
 
@@ -70,6 +70,7 @@ def test_an_actor():
     assert its["actor"] == actor._actor_id.hex()
     assert its["actor_name"] == "known"
     assert its["task_name"] == "Actor.facts"
+    assert its["function"] == f"{__name__}.Actor.facts"
     assert its["task"] is not None
 
 

@@ -1,5 +1,7 @@
 """Placement groups: bundles of resources reserved together."""
 
+import time
+
 import pytest
 
 import skate
@@ -125,6 +127,25 @@ def dead(actor):
     except skate.exceptions.RayActorError:
         return True
     return False
+
+
+@parallel
+@pytest.mark.parametrize(
+    ("retries", "error"), [(0, "WorkerCrashedError"), (3, "TaskPlacementGroupRemoved")]
+)
+def test_a_task_that_runs_in_a_removed_group_ends(group, flag, retries, error):
+    @skate.remote(num_cpus=1, max_retries=retries)
+    def run(flag):
+        flag.set()
+        time.sleep(60)
+
+    made = group([{"CPU": 1}])
+    started = flag("started")
+    ref = run.options(scheduling_strategy=inside(made)).remote(started)
+    started.wait()
+    remove_placement_group(made)
+    with pytest.raises(getattr(skate.exceptions, error)):
+        skate.get(ref, timeout=60)
 
 
 @pytest.mark.differs_from_ray("Ray waits for ever")

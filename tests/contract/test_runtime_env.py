@@ -148,3 +148,31 @@ def test_errors_to_retry_may_be_known_to_the_worker_only(tmp_path, tally):
 
     assert skate.get(outer.remote(), timeout=60) == "second time"
     assert skate.get(variable.remote("HOME"), timeout=60) == os.environ.get("HOME")
+
+
+def _leave_a_mark():
+    os.environ["SKATE_SET_UP"] = os.environ.get("SKATE_SET_UP", "") + "x"
+
+
+@pytest.mark.init(runtime_env={"worker_process_setup_hook": _leave_a_mark})
+def test_each_worker_calls_the_hook_before_anything_else():
+    @skate.remote
+    class Actor:
+        def __init__(self):
+            self.mark = os.environ["SKATE_SET_UP"]
+
+        def seen(self):
+            return self.mark
+
+    assert skate.get(variable.remote("SKATE_SET_UP")) == "x"
+    assert skate.get(variable.remote("SKATE_SET_UP")) == "x"
+    assert skate.get(Actor.remote().seen.remote()) == "x"
+    os.environ.pop("SKATE_SET_UP", None)  # the inline engine has called it here
+
+
+@pytest.mark.init(labels={"region": "here"})
+@pytest.mark.engines("inline", "local")
+def test_the_labels_of_this_machine():
+    assert skate.nodes()[0]["Labels"]["region"] == "here"
+    labels = skate.remote(lambda: skate.get_runtime_context().get_node_labels())
+    assert skate.get(labels.remote())["region"] == "here"

@@ -252,6 +252,17 @@ def test_a_future_keeps_its_value_when_the_reference_is_gone():
     assert [f.result() for f in futures] == list(range(10))
 
 
+def test_a_callback_gets_the_value_or_the_error():
+    answers = queue.SimpleQueue()
+    refs = [identity.remote("done"), fail.remote("failed")]
+    for ref in refs:
+        ref._on_completed(answers.put)
+    both = {
+        str(getattr(a, "cause", a)) for a in (answers.get(timeout=60), answers.get(timeout=60))
+    }
+    assert both == {"done", "failed"}
+
+
 def test_references_can_be_awaited_inside_a_task():
     @skate.remote
     def inner():

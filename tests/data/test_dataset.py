@@ -253,7 +253,7 @@ class TestColumns:
         assert [row["y"] for row in dataset.take_all()] == [1, 3, 5, 7]
         assert ids(dataset.filter(expr=(col("y") > 1) & ~(col("id") == 3))) == [1, 2]
         assert ids(dataset.filter(expr="y >= 5 or id in (0,)")) == [0, 2, 3]
-        assert dataset.with_column("z", col("id") / 2).take(2)[1]["z"] == 0.5
+        assert dataset.with_column("z", col("id") / 2.0).take(2)[1]["z"] == 0.5
 
     def test_text_expressions_and_functions(self):
         @udf()

@@ -91,10 +91,10 @@ class TestAggregations:
 class TestSettings:
     def test_those_that_would_change_results_raise(self):
         context = DataContext()
-        with pytest.raises(ValueError, match=r"retried_map_errors.*not supported.*retry inside"):
-            context.retried_map_errors = True
+        with pytest.raises(ValueError, match=r"enforce_schemas.*not supported.*compare"):
+            context.enforce_schemas = True
         context.use_push_based_shuffle = True
-        context.actor_task_retry_on_errors = False
+        context.enforce_schemas = False
 
     def test_another_context_for_a_while(self):
         changed = DataContext.get_current().copy()

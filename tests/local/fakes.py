@@ -76,10 +76,17 @@ class Machine:
         return self.scheduler.shape(demand, environment)
 
     def submit(
-        self, shape: Shape, runs: Function, count: int = 1, retries: int = 3, **plan: Any
+        self,
+        shape: Shape,
+        runs: Function,
+        count: int = 1,
+        retries: int = 3,
+        parent: int = 0,
+        **plan: Any,
     ) -> list[Task]:
-        shared = Plan(shape, 1, retries, **plan)
-        tasks = [Task(next(_ids), runs, (0, b""), (), (), shared, None) for _ in range(count)]
+        plan_of_all = Plan(shape, 1, retries, **plan)
+        given = (runs, (0, b""), (), (), plan_of_all, None, parent)
+        tasks = [Task(next(_ids), *given) for _ in range(count)]
         for task in tasks:
             self.scheduler.enqueue(task)
         return tasks

@@ -47,7 +47,17 @@ def test_calls_wait_for_a_process_and_go_in_order() -> None:
     assert made.state == STARTING
     last = call()
     assert made.add_call(last) == [last]  # behind the constructor, on the socket
-    assert made.unfinished == 4
+
+
+def test_unfinished_calls_are_counted_where_they_are_limited() -> None:
+    creation = Task(next(_count), function(), (0, b""), (), (), Plan(None, 1, 0), None)
+    made = Actor(creation, ActorOptions(max_pending_calls=2), "A", b"", False)
+    first, second = call(), call()
+    made.add_call(first)
+    made.add_call(second)
+    made.count(first, -1)
+    assert made.unfinished == {0: 1}
+    assert alive().unfinished is None
 
 
 def test_a_call_without_its_argument_holds_up_the_later_ones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -42,3 +43,20 @@ def test_a_module_that_starts_tensorflow_is_not_inherited(
         "skate_starts_a_runtime": False,
         "skate_harmless": True,
     }
+
+
+def test_what_import_ray_needs_is_inherited(start: Any) -> None:
+    import skate.compat.ray
+
+    skate.compat.ray.install()
+    try:
+        import_module("ray")
+        start(num_cpus=1)
+
+        @skate.remote
+        def imported() -> bool:
+            return {"skate.compat.ray", "skate.compat.parts.top"} <= {*sys.modules}
+
+        assert skate.get(imported.remote())
+    finally:
+        skate.compat.ray.uninstall()

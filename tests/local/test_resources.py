@@ -52,6 +52,21 @@ def test_could_ever_fit_looks_at_the_total() -> None:
     assert not full.could_ever_fit(to_units({"GPU": 1}))
 
 
+def test_a_pool_grows_and_numbers_new_gpus_after_the_others() -> None:
+    small = pool(CPU=1, GPU=1)
+    first = taken(small, CPU=1, GPU=1)
+    small.grow(to_units({CPU: 2, GPU: 2, "special": 1}))
+    assert from_units(small.total) == {CPU: 3, GPU: 3, "special": 1}
+    assert from_units(small.free) == {CPU: 2, GPU: 2, "special": 1}
+    assert (first.gpu_numbers, taken(small, GPU=2).gpu_numbers) == ((0,), (1, 2))
+
+
+def test_what_is_too_much_for_a_growing_pool_waits() -> None:
+    small = Pool(to_units({CPU: 1}), growing=True)
+    assert small.could_ever_fit(to_units({CPU: 2}))
+    assert small.take(to_units({CPU: 2})) is None
+
+
 def test_would_fit_counts_what_comes_back() -> None:
     full = pool(CPU=2, x=1)
     first = taken(full, CPU=1)

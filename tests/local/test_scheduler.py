@@ -373,6 +373,33 @@ def test_a_used_up_worker_is_retired_and_replaced() -> None:
     assert here.sent == [first, second]
 
 
+def test_tasks_that_wait_for_inner_ones_do_not_pile_up() -> None:
+    here = Machine(cpus=1, keep_idle=1)
+    here.submit(here.shape(), function(), 100)
+    outer: dict[int, Task] = {}
+    for task in here.sent:  # which grows meanwhile
+        if task.parent:
+            here.finish(task)
+            here.scheduler.unblock(worker_of(outer[task.parent]))
+            here.finish(outer[task.parent])
+        else:
+            outer[task.id] = task
+            here.submit(here.shape(), function(), parent=task.id)
+            here.scheduler.block(worker_of(task))
+    assert len(here.sent) == 200
+    assert len(here.effects.started) < 30
+
+
+def test_what_was_impossible_is_possible_once_there_is_more() -> None:
+    here = Machine(cpus=1)
+    shape = here.shape(to_units({"CPU": 2}))
+    assert shape.problem is not None
+    here.scheduler.grow(to_units({"CPU": 1}))
+    assert shape.problem is None
+    (task,) = here.submit(shape, function())
+    assert task.worker is not None
+
+
 def test_withdrawn_tasks_never_run() -> None:
     here = Machine(cpus=1)
     first, second, third = here.submit(here.shape(), function(), 3)

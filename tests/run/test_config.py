@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -124,3 +125,37 @@ def test_the_place_of_runs(monkeypatch, tmp_path):
 def test_shows_what_differs_from_the_defaults():
     assert repr(RunConfig()) == "RunConfig()"
     assert repr(ScalingConfig(num_workers=2)) == "ScalingConfig(num_workers=2)"
+
+
+@pytest.mark.parametrize("trainer_resources", [None, {}, {"CPU": 2, "GPU": 1}])
+@pytest.mark.parametrize("num_workers", [None, 1, 3])
+@pytest.mark.parametrize("resources_per_worker", [None, {}, {"CPU": 2}])
+def test_scaling_as_bundles_and_back(
+    trainer_resources: Any, num_workers: Any, resources_per_worker: Any
+) -> None:
+    scaling = ScalingConfig(
+        trainer_resources=trainer_resources,
+        num_workers=num_workers,
+        resources_per_worker=resources_per_worker,
+    )
+    bundles = scaling.as_placement_group_factory()
+    again = ScalingConfig.from_placement_group_factory(bundles)
+    assert again == scaling
+    assert again.as_placement_group_factory() == bundles
+
+
+def test_scaling_is_equal_if_it_asks_for_the_same() -> None:
+    assert ScalingConfig(num_workers=2) == ScalingConfig(
+        num_workers=2, resources_per_worker={"CPU": 1}
+    )
+    assert ScalingConfig(num_workers=2) != ScalingConfig(num_workers=3)
+    assert ScalingConfig(num_workers=(1, 2)) != ScalingConfig(num_workers=2)
+    assert ScalingConfig(num_workers={"grid_search": [1, 2]}) == ScalingConfig(
+        num_workers={"grid_search": [1, 2]}
+    )
+
+
+def test_what_is_no_configuration() -> None:
+    for kind in (TypeError, ValueError):  # Ray raises the latter
+        with pytest.raises(kind, match="expected a RunConfig or a dict; got str"):
+            as_config(RunConfig, "invalid")

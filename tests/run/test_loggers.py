@@ -12,12 +12,14 @@ from typing import Any
 import mlflow
 import numpy as np
 import pytest
+from tensorboardX import SummaryWriter
 from tensorboardX.proto import event_pb2
 
 from skate._records import records_in
 from skate._run.checkpoint import Checkpoint
 from skate._run.loggers import default_loggers
 from skate._run.loggers.mlflow import MLflowLoggerCallback
+from skate._run.loggers.tensorboard import events_until
 from skate._run.loggers.wandb import WandbLoggerCallback
 from skate._run.result import Result
 from skate._run.storage import Storage
@@ -73,6 +75,30 @@ def test_tensorboard_reads_the_events(trial, tmp_path):
         if value.tag == "ray/tune/loss"
     ]
     assert curve == [(r["training_iteration"], float(r["loss"])) for r in RESULTS]
+
+
+def _losses(data):
+    events = [event_pb2.Event.FromString(record) for record in records_in(data)]
+    return [
+        (event.step, value.simple_value)
+        for event in events
+        for value in event.summary.value
+        if value.tag.endswith("loss")
+    ]
+
+
+def test_events_after_a_step_are_taken_back_and_those_of_others_stay(trial, tmp_path):
+    log(default_loggers(), trial, RESULTS)
+    (place,) = tmp_path.glob("events.out.tfevents.*")
+    whole = place.read_bytes()
+    mine = [(r["training_iteration"], float(r["loss"])) for r in RESULTS]
+    assert _losses(events_until(whole, 2)) == mine[:2]
+    assert _losses(events_until(whole[:-30], 3)) == mine[:2]
+    assert events_until(whole, 3) == whole
+    with SummaryWriter(str(tmp_path / "theirs")) as writer:
+        writer.add_scalar("loss", 7.0, 300)
+    (theirs,) = (tmp_path / "theirs").iterdir()
+    assert _losses(events_until(theirs.read_bytes() + whole, 1)) == [(300, 7.0), mine[0]]
 
 
 def test_files_go_on_after_a_crash_that_cut_them(trial, tmp_path):

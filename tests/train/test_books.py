@@ -412,3 +412,45 @@ def test_training_without_datasets_needs_no_arrow(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(WITHOUT_ARROW))
     subprocess.run([sys.executable, program, tmp_path], check=True)
+
+
+def _rows_in_tensorboard(folder):
+    from tensorboardX.proto import event_pb2
+
+    from skate._records import records_in
+
+    found = []
+    for place in sorted(Path(folder).glob("events.out.tfevents.*")):
+        for record in records_in(place.read_bytes()):
+            event = event_pb2.Event.FromString(record)
+            found += [event.step for v in event.summary.value if v.tag == "ray/tune/step"]
+    return found
+
+
+def test_tensorboard_has_no_step_twice_after_a_restart(run_config, tmp_path):
+    def loop():
+        before = train.get_checkpoint()
+        first = before.to_dict()["step"] + 1 if before else 1
+        for step in range(first, 6):
+            saved = Checkpoint.from_dict({"step": step}) if step == 2 else None
+            train.report({"step": step}, checkpoint=saved)
+            if step == 4 and not (tmp_path / "failed").exists():
+                (tmp_path / "failed").touch()
+                raise RuntimeError("once")
+
+    again = fit(loop, run_config(failure_config={"max_failures": 1}), workers=1)
+    assert _rows_in_tensorboard(again.path) == [1, 2, 3, 4, 5]
+
+
+def test_nor_after_a_run_that_was_taken_up(run_config, tmp_path):
+    def loop():
+        before = train.get_checkpoint()
+        train.report({"step": 1}) if before else None
+        if before is None:
+            train.report({"step": 0}, checkpoint=Checkpoint.from_dict({}))
+            train.report({"step": 1})
+            raise RuntimeError("the first time")
+
+    with pytest.raises(RuntimeError):
+        fit(loop, run_config())
+    assert _rows_in_tensorboard(fit(loop, run_config()).path) == [1, 2]

@@ -205,3 +205,26 @@ def test_restored_runs_need_their_datasets_again(run_config, tmp_path):
         DataParallelTrainer.restore(result.path)
     again = DataParallelTrainer.restore(result.path, datasets={"train": skate.data.range(4)})
     assert again.fit().metrics["rows"] == 2
+
+
+def test_a_shard_can_do_what_a_dataset_can(run_config):
+    def loop():
+        shard = train.get_dataset_shard("train")
+        evens = shard.filter(lambda row: row["id"] % 2 == 0)
+        total = sum(batch["id"].sum() for batch in shard.iter_batches())
+        train.report(rows=shard.count(), evens=evens.count(), total=int(total))
+        with pytest.raises(AttributeError, match="'colour'"):
+            shard.colour  # noqa: B018
+
+    trainer = DataParallelTrainer(
+        loop, datasets={"train": skate.data.range(8)}, run_config=run_config(),
+        scaling_config={"num_workers": 1},
+    )  # fmt: skip
+    metrics = trainer.fit().metrics
+    assert (metrics["rows"], metrics["evens"], metrics["total"]) == (8, 4, 28)
+
+
+@pytest.mark.parametrize("datasets", ["invalid", True, {"train": "invalid"}, {"train": [1]}])
+def test_what_is_no_dataset_is_refused_at_once(datasets):
+    with pytest.raises(ValueError, match="datasets"):
+        DataParallelTrainer(lambda: None, datasets=datasets)

@@ -511,3 +511,15 @@ def test_a_checkpoint_keeps_its_class(run_config):
         train.report({}, checkpoint=Mine.from_dict({"n": 4}))
 
     assert fit(loop, run_config()).checkpoint.double() == 8
+
+
+def test_a_method_of_a_trainer_may_have_the_name_of_its_parameter(run_config):
+    class Mine(DataParallelTrainer):
+        def __init__(self, word, **settings):
+            super().__init__(lambda: self.train_loop_per_worker(word), **settings)
+
+        @staticmethod
+        def train_loop_per_worker(word):
+            train.report(word=word)
+
+    assert Mine("hello", run_config=run_config()).fit().metrics["word"] == "hello"

@@ -199,6 +199,31 @@ def test_failures_are_retried_as_often_as_allowed(make):
     assert controller.is_finished
 
 
+class Noting(FIFOScheduler):
+    """Writes down what it hears of trials that come and fail."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def on_trial_add(self, tune_controller, trial):
+        self.heard.append(("add", trial.status))
+
+    def on_trial_error(self, tune_controller, trial):
+        self.heard.append(("error", trial.status))
+
+
+def test_schedulers_hear_of_trials_that_begin_again(make):
+    scheduler = Noting()
+    controller = make(samples=1, max_failures=1, scheduler=scheduler)
+    trial = started(controller)
+    controller.on_failure(trial, ValueError("one"))
+    assert scheduler.heard == [("add", "PENDING"), ("error", "RUNNING"), ("add", "PENDING")]
+    started(controller)
+    controller.on_failure(trial, ValueError("two"))
+    assert scheduler.heard[3:] == [("error", "ERROR")]
+
+
 def test_fail_fast_ends_the_others(make):
     controller = make(fail_fast=True)
     first, second = started(controller), started(controller)

@@ -259,6 +259,21 @@ def test_formats_of_export(run):
         ExportFormat.validate(["h5", "paper"])
 
 
+class ExportingInVain(Exporting):
+    def _export_model(self, export_formats, export_dir):
+        raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize("settings", [{}, {"stop": {"training_iteration": 1}}])
+def test_a_trial_whose_export_fails_has_failed(run, settings):
+    kept = {"export_formats": ["model"], "raise_on_failed_trial": False, **settings}
+    (trial,) = run(ExportingInVain, **kept).trials
+    assert trial.status == "ERROR"
+    assert "the disk is full" in Path(trial.error_file).read_text()
+    with pytest.raises(tune.TuneError):
+        run(ExportingInVain, export_formats=["model"])
+
+
 # -- functions ------------------------------------------------------------------------------------
 
 

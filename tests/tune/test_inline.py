@@ -29,6 +29,7 @@ def test_without_processes(inline, tmp_path):
         metric="loss", mode="min", scheduler=ASHAScheduler(max_t=3, reduction_factor=2),
     )  # fmt: skip
     assert analysis.best_config == {"x": 1}
+    assert "TUNE_ORIG_WORKING_DIR" not in os.environ  # of this process, which goes on
 
 
 class Saving(tune.Trainable):

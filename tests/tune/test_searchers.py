@@ -305,3 +305,24 @@ def test_searchers_by_name():
     assert isinstance(create_searcher("optuna", metric="a", mode="min"), OptunaSearch)
     with pytest.raises(ValueError, match="hyperopt"):
         create_searcher("nonsense")
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_a_searcher_that_was_written_before_there_was_a_spec(limit, tmp_path):
+    class Old(Counting):
+        def set_search_properties(self, metric, mode, config):
+            self.told = (metric, mode, config)
+            return True
+
+    searcher = Old()
+    tune.run(
+        lambda config: tune.report(loss=config["x"]),
+        config={"limit": 3},
+        metric="loss",
+        mode="min",
+        search_alg=searcher if limit is None else ConcurrencyLimiter(searcher, limit),
+        num_samples=2,
+        verbose=0,
+        storage_path=str(tmp_path),
+    )
+    assert searcher.told == ("loss", "min", {"limit": 3})

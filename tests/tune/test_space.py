@@ -189,8 +189,9 @@ class TestVariants:
         space = {"config": {"a": grid_search([1, 2]), "b": tune.choice([7])}}
         found = [spec["config"] for _, spec in preset_variants(space, {"a": 5})]
         assert found == [{"a": 5, "b": 7}]
-        with pytest.raises(ValueError, match="c/d"):
-            preset_variants(space, {"c": {"d": 1}})
+        for point, name in (({"c": {"d": 1}}, "c/d"), ({"a": 1, "z": 2}, "'z'")):
+            with pytest.raises(ValueError, match=name):
+                preset_variants(space, point)
         with pytest.raises(ValueError, match="c/d"):
             count_variants(space, [{"c": {"d": 1}}])
 

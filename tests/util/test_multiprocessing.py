@@ -312,7 +312,7 @@ def test_terminate_fails_what_is_not_done(flag: Callable[[str], Flag]) -> None:
     pool.terminate()
     pool.join()
     for result in (running, waiting):
-        with pytest.raises(RuntimeError, match="terminated"):
+        with pytest.raises(skate.exceptions.ActorDiedError, match="terminated"):
             result.get(PATIENCE)
 
 

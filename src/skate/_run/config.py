@@ -115,8 +115,12 @@ class ScalingConfig(_Config):
     _max_cpu_fraction_per_node: float | None = None
 
     def __post_init__(self) -> None:
+        if self.num_workers is None:  # its default until Ray 2.3
+            self.num_workers = 1
         if not _is_search_space(self.num_workers):
             self._check_workers()
+        if self.use_gpu is True and self.use_tpu:
+            raise ValueError("Cannot specify both `use_gpu` and `use_tpu`; there are no TPUs here")
         if self.use_tpu or self.topology is not None:
             raise ValueError("there are no TPUs here: use_tpu and topology cannot be used")
         if isinstance(self.placement_strategy, str) and (
@@ -142,7 +146,7 @@ class ScalingConfig(_Config):
         labels = self.label_selector
         if isinstance(labels, list) and len(labels) != pair[1]:
             raise ValueError(
-                "a list as `label_selector` must be the same length as `num_workers`, "
+                "If `label_selector` is a list, it must be the same length as `num_workers`, "
                 f"{pair[1]}; got {labels!r}"
             )
         if pair[0] < 0 or pair[0] > pair[1]:
@@ -166,6 +170,20 @@ class ScalingConfig(_Config):
                 "`use_gpu` is True, but resources_per_worker gives each worker 0 `GPU`; "
                 "set use_gpu=False or give a positive number"
             )
+
+    def __eq__(self, other: object) -> bool:
+        """Two that ask for the same are equal, however they were written."""
+        if not isinstance(other, ScalingConfig):
+            return NotImplemented
+        return bool(self._request() == other._request())
+
+    def _request(self) -> Any:
+        if not isinstance(self.num_workers, int):
+            return vars(self)
+        try:
+            return self.as_placement_group_factory(), self.accelerator_type, self.label_selector
+        except TypeError:  # tuning fills something in
+            return vars(self)
 
     @property
     def min_workers(self) -> int:
@@ -225,7 +243,8 @@ class ScalingConfig(_Config):
         """The resources of a trial of tuning that trains with this configuration."""
         from skate import tune
 
-        workers = [self._resources_per_worker_not_none] * self.max_workers
+        worker = self._resources_per_worker_not_none
+        workers = [worker] * self.max_workers if worker else []  # who asks for nothing needs none
         return tune.PlacementGroupFactory(
             [self._trainer_resources_not_none, *workers], strategy=self.placement_strategy
         )
@@ -233,10 +252,10 @@ class ScalingConfig(_Config):
     @classmethod
     def from_placement_group_factory(cls, pgf: Any) -> ScalingConfig:
         """The configuration with these resources: the head's bundle, then one per worker."""
-        head, *workers = pgf.bundles
-        per_worker = dict(workers[0]) if workers else dict(head)
+        workers = pgf.bundles[0 if pgf.head_bundle_is_empty else 1 :]
+        per_worker = dict(workers[0]) if workers else {}
         return cls(
-            trainer_resources=dict(head) if workers else {},
+            trainer_resources=dict(pgf.head_bundle),
             num_workers=max(len(workers), 1),
             use_gpu=bool(per_worker.get("GPU")),
             resources_per_worker=per_worker,

@@ -6,10 +6,9 @@ from typing import Any
 
 from skate._run.folders import LocalFolder
 from skate._run.loggers.csv_file import PROGRESS_FILE, table_of
+from skate._run.loggers.tensorboard import EVENTS, events_until, step_of
 from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE, VALIDATIONS_FILE
 from skate._run.storage import Storage
-
-EVENTS = "events.out.tfevents."  # how the names of TensorBoard's files begin
 
 
 def results_until(history: list[dict[str, Any]], checkpoint: str | None) -> list[dict[str, Any]]:
@@ -21,6 +20,7 @@ def results_until(history: list[dict[str, Any]], checkpoint: str | None) -> list
 
 def keep_results(storage: Storage, rows: list[dict[str, Any]]) -> None:
     """Let the files of loggers end with these, the first results of the run."""
+    _keep_events(storage, step_of(rows[-1]) if rows else 0)
     if not rows:
         _delete(storage, RESULT_FILE, PROGRESS_FILE)
         return
@@ -31,6 +31,17 @@ def keep_results(storage: Storage, rows: list[dict[str, Any]]) -> None:
     if files.exists(PROGRESS_FILE):
         files.write(PROGRESS_FILE, table_of(rows))
     storage.sync()
+
+
+def _keep_events(storage: Storage, step: int) -> None:
+    """Those files that loggers have here, and those of an earlier process, elsewhere."""
+    for folder in (LocalFolder(storage.local_path), storage.folder):
+        for name in folder.names():
+            if name.startswith(EVENTS):
+                data = folder.read(name)
+                kept = events_until(data, step)
+                if len(kept) < len(data):
+                    folder.write(name, kept)
 
 
 def begin_anew(storage: Storage) -> None:

@@ -6,8 +6,8 @@
 
     validations.json   a line per checkpoint that is to be validated, and one when it has been
 
-A crash between the first two leaves a line without a result, which counts for nothing: what is not in
-the history did not happen. A checkpoint that was saved without a result counts at once.
+A crash between the first two leaves a line without a result, which counts for nothing: what is
+not in the history did not happen. A checkpoint that was saved without a result counts at once.
 """
 
 from __future__ import annotations

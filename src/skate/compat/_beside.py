@@ -25,7 +25,7 @@ def is_folder(name: str) -> bool:
 def find_file(name: str) -> ModuleSpec | None:
     """The spec of a file that stands for the module `name`, if there is one."""
     found = _find(name, ".py", Path.is_file)
-    return found and spec_from_file_location(name, found)
+    return None if found is None else spec_from_file_location(name, found)
 
 
 def _find(name: str, ending: str, fits: Callable[[Path], bool]) -> Path | None:

@@ -44,6 +44,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         for owner in ("search", "suggest")
         for name in _SEARCHERS
     },
+    "ray.rllib": ("skate.compat.parts.rllib",),
     "ray.air.callbacks.keras": ("skate.air.integrations.keras",),
     "ray.tune.trainable.session": ("skate.tune",),
 }

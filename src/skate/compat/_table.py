@@ -13,6 +13,7 @@ UNKNOWN = ("skate.compat.parts.inside",)
 _INSIDE = ("skate.compat.parts", *UNKNOWN)
 _STATE = ("skate.util.state", "skate.compat.parts.state_api")
 _DATA_TESTS = ("skate.compat.parts.data_tests.util", "skate.compat.parts.inside")
+_DATA_INSIDE = ("skate.compat.parts.data_inside", "skate.compat.parts.inside")
 _TENSORS = ("skate.data.extensions",)
 
 # Modules whose home has another name, or several. What is below a module here is below its first
@@ -37,12 +38,27 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.air.util.object_extensions": _TENSORS,
     "ray.air.util.object_extensions.arrow": _TENSORS,
     "ray.air.util.object_extensions.pandas": _TENSORS,
+    "ray._private.arrow_utils": _DATA_INSIDE,
+    "ray.data._internal.arrow_ops.transform_pyarrow": _DATA_INSIDE,
     "ray.data._internal.compute": ("skate.data._compute",),
-    "ray.data._internal.execution.interfaces": ("skate.data.context", "skate.compat.parts.inside"),
+    "ray.data._internal.logical.operators": _DATA_INSIDE,
+    "ray.data._internal.logical.operators.join_operator": _DATA_INSIDE,
+    "ray.data._internal.util": _DATA_INSIDE,
+    "ray.data._internal.utils.util": _DATA_INSIDE,
+    "ray.data._internal.utils.arrow_utils": _DATA_INSIDE,
+    "ray.data._internal.delegating_block_builder": _DATA_INSIDE,
+    "ray.data._internal.execution.interfaces": (
+        "skate.data.context",
+        "skate.data._exposing",
+        *_DATA_INSIDE,
+    ),
+    "ray.data._internal.execution.interfaces.ref_bundle": ("skate.data._exposing", *_DATA_INSIDE),
     "ray.data._internal.execution.interfaces.execution_options": ("skate.data.context",),
     "ray.data._internal.object_extensions": _TENSORS,
     "ray.data._internal.object_extensions.arrow": _TENSORS,
     "ray.data._internal.object_extensions.pandas": _TENSORS,
+    "ray.data._internal.blocks.tensor_extensions.arrow": _TENSORS,
+    "ray.data._internal.blocks.tensor_extensions.pandas": _TENSORS,
     "ray.data._internal.tensor_extensions": _TENSORS,
     "ray.data._internal.tensor_extensions.arrow": _TENSORS,
     "ray.data._internal.tensor_extensions.pandas": _TENSORS,
@@ -50,10 +66,11 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data.constants": ("skate.air.constants",),
     "ray.data.datasource.datasink": ("skate.data.datasource",),
     "ray.data.datasource.datasource": ("skate.data.datasource",),
-    "ray.data.datasource.file_based_datasource": ("skate.data.datasource",),
+    "ray.data.datasource.file_based_datasource": ("skate.data.datasource", *_DATA_INSIDE),
     "ray.data.datasource.file_datasink": ("skate.data.datasource",),
     "ray.data.datasource.filename_provider": ("skate.data.datasource",),
     "ray.data.datasource.partitioning": ("skate.data.datasource",),
+    "ray.data.datasource.path_util": _DATA_INSIDE,
     "ray.data.extensions.object_extension": _TENSORS,
     "ray.data.extensions.tensor_extension": _TENSORS,
     "ray.data.read_api": ("skate.data",),
@@ -97,7 +114,9 @@ _BELOW_UNKNOWN = (
     "ray.autoscaler._private",
     "ray.core.",
     "ray.data._internal",
+    "ray.data.datasource.",
     "ray.data.tests.",
+    "ray.data.util.",
     "ray.ml.utils.",
     "ray.tune.automl",
     "ray.tune.cli",
@@ -106,6 +125,8 @@ _BELOW_UNKNOWN = (
     "ray.tune.search.util",
     "ray.tune.utils.",
     "ray.tune.web_server",
+    "ray.util.collective.collective_group",
+    "ray.util.collective.const",
 )
 
 _CLUSTER = "it is a part of Ray's cluster: run the program on Ray itself, or `import skate` with "

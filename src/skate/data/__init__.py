@@ -36,8 +36,10 @@ if TYPE_CHECKING:
         from_tf,
         from_torch,
         range,
+        range_table,
         range_tensor,
     )
+    from skate.data._mixing import MixStoppingCondition
     from skate.data._read import (
         read_binary_files,
         read_csv,
@@ -84,8 +86,10 @@ _HOMES = {
     "_context": "DataContext ExecutionOptions ExecutionResources",
     "_from": (
         "from_arrow from_arrow_refs from_blocks from_dask from_huggingface from_items from_numpy "
-        "from_numpy_refs from_pandas from_pandas_refs from_tf from_torch range range_tensor"
+        "from_numpy_refs from_pandas from_pandas_refs from_tf from_torch range "
+        "range_table range_tensor"
     ),
+    "_mixing": "MixStoppingCondition",
     "_read": (
         "read_binary_files read_csv read_datasource read_images read_json read_numpy read_orc "
         "read_parquet read_sql read_text read_tfrecords read_webdataset"
@@ -120,6 +124,7 @@ _MODULES = (
     "preprocessor",
     "preprocessors",
     "random_access_dataset",
+    "stats",
 )
 
 
@@ -160,6 +165,7 @@ __all__ = [
     "FileShuffleConfig",
     "GroupedData",
     "MaterializedDataset",
+    "MixStoppingCondition",
     "NodeIdStr",
     "NumpyBatchCollateFn",
     "PandasBatchCollateFn",
@@ -186,6 +192,7 @@ __all__ = [
     "from_torch",
     "preprocessors",
     "range",
+    "range_table",
     "range_tensor",
     "read_binary_files",
     "read_csv",

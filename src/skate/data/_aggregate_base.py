@@ -102,8 +102,8 @@ class AggregateFnV2(AggregateFn):
         return self.on
 
     def get_agg_name(self) -> str:
-        """The name of the result."""
-        return self.name
+        """What it computes, as "sum" for one that is named sum(x)."""
+        return self.name.partition("(")[0]
 
     def aggregate_block(self, block: Block) -> Any:
         """The state of one block."""

@@ -218,7 +218,8 @@ class ZeroPercentage(_Percentage):
     def aggregate_block(self, block: Block) -> tuple[int, int]:
         column = self.column(block)
         total = len(column) - (column.null_count if self.ignore_nulls else 0)
-        return pc.sum(pc.equal(column, 0)).as_py() or 0, total
+        zero = pa.scalar(0).cast(column.type)
+        return pc.sum(pc.equal(column, zero)).as_py() or 0, total
 
 
 def _digest(value: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from skate.data._consuming import Consuming
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
+    from skate.data.stats import DatasetSummary
 
 
 class Aggregating(Consuming):
@@ -31,6 +32,18 @@ class Aggregating(Consuming):
                 states = [f.add(s, block) for f, s in zip(aggs, states, strict=True)]
         self._stats = rows._stats
         return {f.name: f.finalize(s) for f, s in zip(aggs, states, strict=True)}
+
+    def summary(
+        self,
+        columns: Sequence[str] | None = None,
+        override_dtype_agg_mapping: Mapping[Any, Callable[[str], Any]] | None = None,
+    ) -> DatasetSummary:
+        """Numbers about all columns, or some: count, mean, extremes, the share of missing values,
+        the most frequent values, as far as a type has them. A mapping gives other aggregations
+        for types: `{DataType.int64(): lambda column: [Sum(column)]}`."""
+        from skate.data.stats import summarised
+
+        return summarised(self, columns, override_dtype_agg_mapping)  # type: ignore[arg-type]
 
     def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:
         return self._one(agg.Sum, on, ignore_nulls=ignore_nulls)
@@ -69,7 +82,10 @@ class Aggregating(Consuming):
         if schema is None:
             return []
         if on is not None:
-            columns = [on] if isinstance(on, str) else list(on)
+            columns = [on] if isinstance(on, str) or not isinstance(on, Sequence) else list(on)
+            for column in columns:
+                if not isinstance(column, str):
+                    raise ValueError(f"a column is given by a string; got {column!r}")
             check_columns(columns, schema.names)
             return columns
         pairs = zip(schema.names, schema.types, strict=True)

@@ -32,7 +32,8 @@ class Bundle(NamedTuple):
         """The same in the object store, which spills to disk when memory is short."""
         if self.block is None:
             return self
-        return self._replace(block=None, ref=skate.put(compact(self.block)))
+        kept = compact(self.block)
+        return Bundle(None, skate.put(kept), self.rows, kept.nbytes)
 
     def slice(self, start: int, length: int) -> Bundle:
         if start == 0 and length >= self.rows:

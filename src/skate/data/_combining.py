@@ -10,6 +10,7 @@ from skate.data._exchange import RandomizeBlocks, Repartition, Shuffle, Sort, Un
 from skate.data._joins import JOINS, Join, check_same_keys
 from skate.data._seeds import RandomSeedConfig, numpy_seed
 from skate.data.grouped_data import GroupedData, GroupTogether
+from skate.data._mixing import Mix, MixStoppingCondition, check_weights
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -43,6 +44,7 @@ class Combining(Core):
         """Rows with equal keys. The result has `num_partitions` blocks, or more if the rows do not
         fit into memory. `validate_schemas` looks for the columns now; the two before it are for
         Ray's shuffle, which is not needed here."""
+        join_type = getattr(join_type, "value", join_type)  # Ray has an enumeration of them
         if join_type not in JOINS:
             raise ValueError(f"join_type takes {', '.join(map(repr, JOINS))}; got {join_type!r}")
         left = (on,) if isinstance(on, str) else tuple(on)
@@ -55,6 +57,19 @@ class Combining(Core):
         suffixes = (left_suffix, right_suffix)
         node = Join((self._plan, ds._plan), join_type, left, right, *suffixes, num_partitions)
         return self._with(node)
+
+    def mix(
+        self,
+        *other: Dataset,
+        weights: Sequence[float] | None = None,
+        stopping_condition: MixStoppingCondition = MixStoppingCondition.STOP_ON_LONGEST_DROP,
+    ) -> Dataset:
+        """The blocks of this dataset and of others in turn, so that the numbers of rows are about
+        as the `weights`, without them equal. It ends with the last dataset, or with the first
+        that has no more rows."""
+        parts = (self._plan, *(dataset._plan for dataset in other))
+        shares = check_weights(weights, len(parts))
+        return self._with(Mix(parts, shares, MixStoppingCondition(stopping_condition)))
 
     def repartition(
         self,
@@ -71,7 +86,10 @@ class Combining(Core):
         that do not fit into memory make more such blocks. `strict` forbids smaller blocks than
         asked for, of which there is only the last here."""
         if (num_blocks is None) == (target_num_rows_per_block is None):
-            raise ValueError("give num_blocks or target_num_rows_per_block, one of them")
+            raise ValueError(
+                "Either `num_blocks` or `target_num_rows_per_block` must be set; got "
+                f"{'none' if num_blocks is None else 'both'}"
+            )
         for name, number in (
             ("num_blocks", num_blocks),
             ("target_num_rows_per_block", target_num_rows_per_block),
@@ -84,7 +102,10 @@ class Combining(Core):
         if sort:
             raise ValueError("sort=True needs keys to sort by")
         if shuffle and num_blocks is None:
-            raise ValueError("shuffle=True needs num_blocks")
+            raise ValueError(
+                "shuffle=True needs num_blocks; `shuffle` must be False when "
+                "target_num_rows_per_block is given"
+            )
         if shuffle:
             return self.random_shuffle(num_blocks=num_blocks)
         return self._with(Repartition((self._plan,), num_blocks, target_num_rows_per_block))

@@ -20,12 +20,16 @@ from skate.data._explaining import explanation
 from skate.data._expressions import WithColumns
 from skate.data._optimizer import optimise
 from skate.data._schema import Schema
-from skate.data._transforms import DropColumns, RenameColumns, SelectColumns
+from skate.data._transforms import DropColumns, RenameColumns, SelectColumns, TensorsOfBytes
 
 if TYPE_CHECKING:
     import pandas
 
     from skate.data.dataset import MaterializedDataset
+
+
+class NoLengthError(TypeError, AttributeError):
+    """Datasets have no length that is known. Ray raises an AttributeError."""
 
 
 class Consuming(Core):
@@ -208,13 +212,13 @@ class Consuming(Core):
         return f"<pre>{html.escape(repr(self))}</pre>{table}"
 
     def __len__(self) -> int:
-        raise TypeError("a dataset has no len(): count() computes the number of rows")
+        raise NoLengthError("a dataset has no len(): count() computes the number of rows")
 
     def __iter__(self) -> Any:
         raise TypeError("iterate over a dataset with iter_rows() or iter_batches()")
 
 
-_ROW_FOR_ROW = (SelectColumns, DropColumns, RenameColumns, WithColumns)
+_ROW_FOR_ROW = (SelectColumns, DropColumns, RenameColumns, WithColumns, TensorsOfBytes)
 
 
 def _static_schema(node: plan.Node) -> pa.Schema | None:

@@ -188,6 +188,9 @@ class Repartition(plan.Exchange):
     blocks: int | None = None
     rows_per_block: int | None = None
 
+    def initial_num_blocks(self) -> int | None:
+        return self.blocks
+
     def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         if self.rows_per_block is not None:
             return rows_at_a_time(streams[0], self.rows_per_block)
@@ -240,6 +243,9 @@ class Shuffle(plan.Exchange):
     @property
     def name(self) -> str:
         return "RandomShuffle"
+
+    def initial_num_blocks(self) -> int | None:
+        return self.blocks or super().initial_num_blocks()
 
     def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         return self._shuffled(streams[0], context)

@@ -21,6 +21,7 @@ from skate.data import _plan as plan
 from skate.data._bundles import Bundle, bundle_of
 from skate.data._compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._context import DataContext
+from skate.data._notes import as_of_a_task
 from skate.data._optimizer import optimise
 from skate.data._progress import Progress
 from skate.data._stages import (
@@ -87,7 +88,10 @@ class Meter:
     def output(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
         while True:
             start, waited = time.perf_counter(), self._waited
-            bundle = next(bundles, None)
+            try:
+                bundle = next(bundles, None)
+            except Exception as error:
+                raise as_of_a_task(error, self._stats.name) from None
             if bundle is None:
                 return
             spent = time.perf_counter() - start - (self._waited - waited)

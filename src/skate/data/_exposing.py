@@ -16,6 +16,7 @@ from skate.data import _plan as plan
 from skate.data._blocks import pandas_of
 from skate.data._consuming import Consuming
 from skate.data._context import DataContext
+from skate.data._executor import execute
 from skate.data._stats import ExecutionStats
 from skate.data.block import BlockMetadata
 
@@ -49,15 +50,21 @@ class RefBundle:
         return sum(known.size_bytes or 0 for known in self.metadata)
 
 
+def ref_bundles(node: plan.Node, stats: ExecutionStats | None = None) -> Iterator[RefBundle]:
+    """Execute, and give references to the blocks as they come."""
+    for bundle in execute(node, stats):
+        stored = bundle.stored()
+        assert stored.ref is not None
+        yield RefBundle(((stored.ref, BlockMetadata(stored.rows, stored.size)),))
+
+
 class Exposing(Consuming):
     """For programs that work with blocks, plans and other libraries."""
 
     def iter_internal_ref_bundles(self) -> Iterator[RefBundle]:
         """Execute, and give references to the blocks as they come."""
-        for bundle in self._bundles():
-            stored = bundle.stored()
-            assert stored.ref is not None
-            yield RefBundle(((stored.ref, BlockMetadata(stored.rows, stored.size)),))
+        self._stats = ExecutionStats()
+        yield from ref_bundles(self._plan, self._stats)
 
     def get_internal_block_refs(self) -> list[skate.ObjectRef[pa.Table]]:
         """References to all blocks."""

@@ -274,6 +274,11 @@ def _as_lists(column: Any) -> Any:
     if not is_tensor(array.type):
         if pa.types.is_fixed_size_list(array.type):
             return array.cast(pa.list_(array.type.value_type))
+        if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+            raise TypeError(
+                "to_list() can only be called on list-like columns, which hold lists or tensors; "
+                f"got {array.type}"
+            )
         return array
     rows = column_to_rows(pa.chunked_array([array]))
     return pa.array([None if row is None else row.tolist() for row in rows])

@@ -106,7 +106,7 @@ class Expr:
         return lit(other) * self
 
     def __truediv__(self, other: Any) -> Expr:
-        return _computed(_quotient, "/", self, other)
+        return _computed(_ratio, "/", self, other)
 
     def __rtruediv__(self, other: Any) -> Expr:
         return lit(other) / self
@@ -287,7 +287,13 @@ def lit(value: Any) -> Expr:
 def arrow_type(type_: Any) -> Any:
     """Arrow's type for one of Arrow, a `DataType`, or the name of one; None stays None."""
     if isinstance(type_, Text):
-        return pa.type_for_alias(type_)
+        try:
+            return pa.type_for_alias(type_)
+        except ValueError:
+            raise TypeError(
+                f"target_type must be a DataType, such as DataType.int64(), or the name of one; "
+                f"got {type_!r}"
+            ) from None
     return type_.to_arrow_dtype() if hasattr(type_, "to_arrow_dtype") else type_
 
 
@@ -322,7 +328,7 @@ def _called(function: UserFunction, kind: Any) -> Callable[..., Expr]:
                 **{name: e.evaluate(block) for name, e in named.items()},
             )
             if not isinstance(result, (pa.Array, pa.ChunkedArray)):
-                result = column_of_array(to_array(result))
+                result = column_of_array(_array_from(result, function.name))
             return result if kind is None or result.type == kind else pc.cast(result, kind)
 
         shown = [*map(repr, expressions), *(f"{n}={e!r}" for n, e in named.items())]
@@ -330,6 +336,15 @@ def _called(function: UserFunction, kind: Any) -> Callable[..., Expr]:
         return Expr(evaluate, text, [*expressions, *named.values()], runs_python=True)
 
     return call
+
+
+def _array_from(result: Any, name: Text) -> Any:
+    if not hasattr(result, "__array__"):
+        raise TypeError(
+            f"{name} returned invalid type {type(result).__name__}. Expected type: a column with "
+            "one entry per row, as pyarrow.Array, numpy.ndarray or pandas.Series"
+        )
+    return to_array(result)
 
 
 def _expr(value: Any) -> Expr:
@@ -410,6 +425,11 @@ def _is_text(type_: pa.DataType) -> bool:
 
 def _quotient(a: Any, b: Any) -> Any:
     return pc.divide(pc.cast(a, pa.float64()), pc.cast(b, pa.float64()))
+
+
+def _ratio(a: Any, b: Any) -> Any:
+    """Of whole numbers a whole number, rounded towards zero, as Ray and Arrow do."""
+    return pc.divide(a, b)
 
 
 def _floor_quotient(a: Any, b: Any) -> Any:

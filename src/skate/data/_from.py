@@ -53,6 +53,11 @@ def range(
     return Dataset(plan.Read(Range(_number("range", n)), wanted, concurrency))
 
 
+def range_table(n: int, *, parallelism: int = -1) -> Dataset:
+    """0 … n - 1 in the column `value`: so it was called until Ray 2.5. (`range` has `id`.)"""
+    return range(n, parallelism=parallelism).rename_columns({"id": "value"})
+
+
 def range_tensor(
     n: int,
     *,
@@ -206,5 +211,5 @@ def _as_list(value: Any) -> list[Any]:
 __all__ = [
     "from_arrow", "from_arrow_refs", "from_blocks", "from_dask", "from_huggingface", "from_items",
     "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs", "from_tf", "from_torch",
-    "range", "range_tensor",
+    "range", "range_table", "range_tensor",
 ]  # fmt: skip

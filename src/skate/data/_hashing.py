@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,16 @@ def hashed(block: Block, keys: Sequence[str], count: int) -> Any:
     for key in keys:
         total = total * np.uint64(31) + _hashes(block[key])
     return total % np.uint64(count)
+
+
+def row_hashes(path: str, start: int, count: int) -> Any:
+    """A number for each row of a file from `start` on, always the same for the same row."""
+    digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
+    mixed = np.arange(start, start + count, dtype=np.uint64)
+    mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(digest, "little"))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _hashes(column: pa.ChunkedArray) -> Any:

@@ -42,8 +42,8 @@ class Iterating(ABC):
         """Whether all iterations, in whatever process, give the same rows in the same order."""
         return False
 
-    def iter_rows(self) -> Iterable[Row]:
-        """The rows, one by one."""
+    def iter_rows(self, *, prefetch_blocks: int = 0) -> Iterable[Row]:
+        """The rows, one by one. For `prefetch_blocks` see `iter_batches`."""
         return Epochs(self._rows)
 
     def _rows(self) -> Iterator[Row]:
@@ -54,6 +54,7 @@ class Iterating(ABC):
         self,
         *,
         prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
         batch_size: int | None = 256,
         batch_format: str | None = "default",
         drop_last: bool = False,
@@ -63,8 +64,9 @@ class Iterating(ABC):
     ) -> Iterable[Any]:
         """Batches of `batch_size` rows (None: blocks as they come) in a `batch_format`.
 
-        Blocks are read and computed ahead in any case; `prefetch_batches` above 1 also converts
-        that many batches ahead, in a thread.
+        Blocks are read and computed ahead in any case, also without `prefetch_blocks`, which was
+        Ray's until 2.5; `prefetch_batches` above 1 also converts that many batches ahead, in a
+        thread.
         """
         format_ = check_format(batch_format)
 
@@ -83,6 +85,7 @@ class Iterating(ABC):
         self,
         *,
         prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
         batch_size: int | None = 256,
         dtypes: Any = None,
         device: Any = "auto",
@@ -130,6 +133,7 @@ class Iterating(ABC):
         feature_column_dtypes: Any = None,
         batch_size: int = 1,
         prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
@@ -201,6 +205,7 @@ class Iterating(ABC):
         self,
         *,
         prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
         batch_size: int | None = 256,
         dtypes: Any = None,
         drop_last: bool = False,
@@ -221,11 +226,14 @@ class Iterating(ABC):
 
     def to_tf(
         self,
-        feature_columns: Any,
-        label_columns: Any,
+        feature_columns: Any = None,
+        label_columns: Any = None,
         *,
+        output_signature: Any = None,
+        label_column: str | None = None,
         additional_columns: Any = None,
         prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
         batch_size: int = 1,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
@@ -234,9 +242,16 @@ class Iterating(ABC):
         label_type_spec: Any = None,
         additional_type_spec: Any = None,
     ) -> Any:
-        """A tf.data.Dataset of (features, labels[, additional])."""
-        from skate.data._tensorflow import dataset_of
+        """A tf.data.Dataset of (features, labels[, additional]).
 
+        With `output_signature`, as until Ray 2.0: the features are the columns side by side in one
+        tensor (in several, for a list of lists or a dict of lists; by default all columns but the
+        label), alone or with those of `label_column`.
+        """
+        from skate.data._tensorflow import dataset_of, side_by_side
+
+        if output_signature is None and (feature_columns is None or label_columns is None):
+            raise TypeError("to_tf takes feature_columns and label_columns, or output_signature")
         arrays = self.iter_batches(
             prefetch_batches=prefetch_batches,
             batch_size=batch_size,
@@ -244,6 +259,8 @@ class Iterating(ABC):
             local_shuffle_buffer_size=local_shuffle_buffer_size,
             local_shuffle_seed=local_shuffle_seed,
         )
+        if output_signature is not None:
+            return side_by_side(arrays, feature_columns, label_column, output_signature)
         groups = [feature_columns, label_columns]
         specs = [feature_type_spec, label_type_spec]
         if additional_columns is not None:

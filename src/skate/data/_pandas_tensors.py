@@ -23,8 +23,8 @@ class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
     kind = "O"
     _metadata = ("_shape", "_dtype")
 
-    def __init__(self, shape: Sequence[int | None], dtype: Any) -> None:
-        self._shape = tuple(shape)
+    def __init__(self, shape: Sequence[int | None] | None, dtype: Any) -> None:
+        self._shape = (None,) if shape is None else tuple(shape)
         self._dtype = np.dtype(dtype)
 
     @property

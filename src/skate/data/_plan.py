@@ -14,6 +14,7 @@ from skate.data._compute import Compute
 
 if TYPE_CHECKING:
     from skate.data._context import DataContext
+    from skate.data._exposing import RefBundle
     from skate.data.sources.base import Source
 
 
@@ -33,6 +34,13 @@ class Node:
     def detail(self) -> str:
         """What a printed plan adds to the name."""
         return ""
+
+    def execute(self) -> RefBundle:
+        """Run, and hold all blocks: how programs that look inside of Ray ask a plan."""
+        from skate.data._exposing import RefBundle, ref_bundles
+
+        bundles = list(ref_bundles(self))
+        return RefBundle(tuple(block for bundle in bundles for block in bundle.blocks))
 
     def initial_num_blocks(self) -> int | None:
         """About how many blocks there will be; None where only a run can tell."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate.data._tensor_format import FixedShapeTensorFormat
+
 
 @dataclass
 class RaySettings:
@@ -46,7 +48,7 @@ class RaySettings:
     decoding_size_estimation: bool = True
     use_datasource_v2: bool = True
     enable_tensor_extension_casting: bool = True
-    arrow_fixed_shape_tensor_format: Any = None
+    arrow_fixed_shape_tensor_format: Any = FixedShapeTensorFormat.ARROW_NATIVE
     use_arrow_tensor_v2: bool = True
     enable_fallback_to_arrow_object_ext_type: bool | None = None
     enable_auto_log_stats: bool = False

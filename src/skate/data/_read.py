@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from skate.data import _plan as plan
 from skate.data._core import blocks_wanted, given_options
+from skate.data._transforms import TensorsOfBytes
 from skate.data.dataset import Dataset
 from skate.data.datasource import Datasource, Partitioning, PartitionStyle
 from skate.data.sources.base import Source
 from skate.data.sources.custom import CustomSource
 from skate.data.sources.documents import BinarySource, ImageSource, NumpySource, TextSource
 from skate.data.sources.files import FileOptions
-from skate.data.sources.parquet import ParquetSource
+from skate.data.sources.parquet import ROW_HASH, ParquetSource
 from skate.data.sources.sql import SQLSource
 from skate.data.sources.tables import CSVSource, JSONSource, ORCSource
 from skate.data.sources.tfrecords import TFRecordSource
@@ -81,18 +82,34 @@ def read_parquet(
     *,
     columns: Sequence[str] | None = None,
     schema: pa.Schema | None = None,
+    include_row_hash: bool = False,
+    tensor_column_schema: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
     **options: Any,
 ) -> Dataset:
-    """Parquet files. `columns` limits what is read, `schema` says what types the columns have;
+    """Parquet files. `include_row_hash` adds the column `row_hash`: a number for each row, of its
+    file and its place there, the same in each read. `tensor_column_schema` says which columns hold
+    the bytes of arrays, and of what type and shape: {"image": (np.uint8, (32, 32))}. `columns` limits what is read, `schema` says what types the columns have;
     files that differ are brought to a common schema. `filter` is an expression of pyarrow; write
     `.filter(expr=...)` instead, which reads less. Other keywords: see `read_csv`, and those of
     pyarrow.parquet.ParquetFile."""
     if (wanted := options.pop("filter", None)) is not None:
-        return _matching(read_parquet(paths, schema=schema, **options), wanted, columns)
+        rows = read_parquet(paths, schema=schema, include_row_hash=include_row_hash, **options)
+        return _with_tensors(_matching(rows, wanted, columns), tensor_column_schema)
     arguments = _left(options)
-    chosen = tuple(columns) if columns is not None else None
+    added = [ROW_HASH] if include_row_hash else []
+    chosen = tuple(dict.fromkeys([*columns, *added])) if columns is not None else None
     files = file_options(paths, options, partitioning=HIVE)
-    return _dataset(ParquetSource(files, chosen, (), arguments, schema), options)
+    source = ParquetSource(files, chosen, (), arguments, schema, include_row_hash)
+    return _with_tensors(_dataset(source, options), tensor_column_schema)
+
+
+def _with_tensors(
+    dataset: Dataset, kinds: Mapping[str, tuple[Any, Sequence[int]]] | None
+) -> Dataset:
+    if not kinds:
+        return dataset
+    wanted = ((name, dtype, tuple(shape)) for name, (dtype, shape) in kinds.items())
+    return dataset._mapped(TensorsOfBytes(tuple(wanted)), "TensorsOfBytes", keeps_rows=True)
 
 
 def _matching(dataset: Dataset, wanted: Any, columns: Sequence[str] | None) -> Dataset:

@@ -286,7 +286,7 @@ def _run_here(chain: Chain, payloads: Sequence[Any]) -> tuple[Block, Meta]:
     try:
         block = concat(list(chain(payloads)))
     except Exception as error:
-        raise as_of_a_task(error, chain.name) from error
+        raise as_of_a_task(error, chain.name) from None
     return block, (block.num_rows, block.nbytes, time.perf_counter() - start)
 
 
@@ -424,7 +424,7 @@ def chain_here(
                     empty = block
         except Exception as error:
             if not may_fail():
-                raise as_of_a_task(error, chain.name) from error
+                raise as_of_a_task(error, chain.name) from None
     if empty is not None and not had_rows:
         yield bundle_of(empty)
 

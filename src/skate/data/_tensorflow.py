@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from skate._imports import try_import
 from skate.data._batching import check_given, of_column
@@ -42,6 +44,36 @@ def dataset_of(arrays: Iterable[dict[str, Any]], groups: list[Any], specs: list[
             tensors = tensors_of(batch, None)
             yield tuple(_picked(tensors, group) for group in groups)
 
+    return _generated(tf, generate, signature)
+
+
+def side_by_side(
+    arrays: Iterable[dict[str, Any]], features: Any, label: str | None, signature: Any
+) -> Any:
+    """A tf.data.Dataset of tensors with a column for each column of the batch."""
+    tf = try_import("tensorflow", "tensorflow")
+
+    def generate() -> Iterator[Any]:
+        for batch in arrays:
+            chosen = [name for name in batch if name != label] if features is None else features
+            found = _together(batch, chosen)
+            yield found if label is None else (found, batch[label])
+
+    # What is a list for the user is a tensor for TensorFlow.
+    return _generated(tf, generate, tuple(signature) if isinstance(signature, list) else signature)
+
+
+def _together(batch: dict[str, Any], columns: Any) -> Any:
+    if isinstance(columns, dict):
+        return {key: _together(batch, names) for key, names in columns.items()}
+    if any(isinstance(names, list) for names in columns):
+        return tuple(_together(batch, names) for names in columns)
+    check_columns(columns, list(batch))
+    parts = [batch[name].reshape(len(batch[name]), -1) for name in columns]
+    return np.concatenate(parts, axis=1)
+
+
+def _generated(tf: Any, generate: Callable[[], Iterator[Any]], signature: Any) -> Any:
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

@@ -35,6 +35,14 @@ class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
         )
         super().__init__(storage, "skate.ragged_tensor")
 
+    def __hash__(self) -> int:
+        return hash((type(self), self.value_type, self.ndim))
+
+    @property
+    def scalar_type(self) -> pa.DataType:
+        """The type of the numbers, as Ray calls it."""
+        return self.value_type
+
     def __arrow_ext_serialize__(self) -> bytes:
         return b""
 

@@ -42,8 +42,7 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
             self._check(list(batch))
             if self.label is not None:
                 label = tensor_of(batch[self.label], self.label_dtype, self.label)
-                if self.unsqueeze_label and label.ndim == 1:
-                    label = label.unsqueeze(1)
+                label = label.unsqueeze(1) if self.unsqueeze_label else label
             yield self._all_features(batch), label
 
     def _share(self) -> Iterator[dict[str, Any]]:
@@ -85,9 +84,7 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
         tensors = []
         for number, name in enumerate(names):
             tensor = tensor_of(batch[name], _of(dtypes, number), name)
-            tensors.append(
-                tensor.unsqueeze(1) if self.unsqueeze_features and tensor.ndim == 1 else tensor
-            )
+            tensors.append(tensor.unsqueeze(1) if self.unsqueeze_features else tensor)
         return tensors[0] if len(tensors) == 1 else torch.cat(tensors, dim=1)
 
 

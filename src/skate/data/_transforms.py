@@ -383,3 +383,24 @@ class RenameColumns:
         changes = dict(self.names)  # type: ignore[arg-type]
         check_columns(list(changes), old)
         return [changes.get(name, name) for name in old]
+
+
+@dataclass(frozen=True)
+class TensorsOfBytes:
+    """Columns that hold the bytes of arrays of one type and shape become tensors."""
+
+    columns: tuple[tuple[str, Any, tuple[int, ...]], ...]
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            for name, dtype, shape in self.columns:
+                check_columns([name], block.column_names)
+                place = block.column_names.index(name)
+                block = block.set_column(place, name, _tensors_of(block[name], dtype, shape))
+            yield block
+
+
+def _tensors_of(column: pa.ChunkedArray, dtype: Any, shape: tuple[int, ...]) -> pa.Array:
+    kind = np.dtype(type(dtype) if isinstance(dtype, np.generic) else dtype)
+    flat = np.frombuffer(b"".join(column.to_pylist()), kind)
+    return column_of_array(flat.reshape(len(column), *shape))

@@ -192,6 +192,10 @@ class Std(Builtin):
         super().__init__(on, ignore_nulls, alias_name)
         self.ddof = ddof
 
+    def column(self, block: Block) -> pa.ChunkedArray:
+        column = super().column(block)
+        return column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+
     def aggregate_block(self, block: Block) -> Any:
         column = self.column(block)
         if column.null_count and not self.ignore_nulls:

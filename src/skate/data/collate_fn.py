@@ -5,7 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-__all__ = ["ArrowBatchCollateFn", "CollateFn", "NumpyBatchCollateFn", "PandasBatchCollateFn"]
+import numpy as np
+
+__all__ = [
+    "ArrowBatchCollateFn",
+    "CollateFn",
+    "DefaultCollateFn",
+    "NumpyBatchCollateFn",
+    "PandasBatchCollateFn",
+]
 
 
 class CollateFn(ABC):
@@ -34,6 +42,27 @@ class PandasBatchCollateFn(CollateFn):
     """Gets pandas frames."""
 
     batch_format = "pandas"
+
+
+class DefaultCollateFn(NumpyBatchCollateFn):
+    """What iter_torch_batches does without a collate_fn: a tensor per column. Columns are single
+    tensors already, and converting them needs no threads, whatever the last two say."""
+
+    def __init__(
+        self, dtypes: Any = None, combine_chunks: bool = False, num_workers: int = 4
+    ) -> None:
+        self.dtypes = dtypes
+        self.combine_chunks = combine_chunks
+        self.num_workers = num_workers
+
+    def __call__(self, batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+        from skate.data._batching import check_given, of_column, tensor_of
+
+        check_given(self.dtypes, list(batch))
+        return {
+            name: tensor_of(array, of_column(self.dtypes, name), name)
+            for name, array in batch.items()
+        }
 
 
 def format_for(collate_fn: Any) -> str:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["DataType"]
+from skate.data._tensors import RaggedTensorType
+from skate.data._type_kinds import is_kind, is_number
+
+__all__ = ["DataType", "TypeCategory"]
 
 
-@dataclass(frozen=True)
+class TypeCategory(str, Enum):
+    """Kinds of types that have types in them, and times; for `DataType.is_of`."""
+
+    LIST = "list"
+    LARGE_LIST = "large_list"
+    STRUCT = "struct"
+    MAP = "map"
+    TENSOR = "tensor"
+    TEMPORAL = "temporal"
+
+
+@dataclass(frozen=True, eq=False)
 class DataType:
     """A type of Arrow, NumPy or Python. Arrow's plain types are methods: `DataType.int32()`."""
 
@@ -65,6 +80,34 @@ class DataType:
     def tensor(cls, shape: Any, dtype: DataType) -> DataType:
         return cls(pa.fixed_shape_tensor(dtype.to_arrow_dtype(), tuple(shape)))
 
+    @classmethod
+    def variable_shaped_tensor(cls, dtype: DataType, ndim: int = 2) -> DataType:
+        return cls(RaggedTensorType(dtype.to_arrow_dtype(), ndim))
+
+    @classmethod
+    def temporal(
+        cls, temporal_type: str, unit: str | None = None, tz: str | None = None
+    ) -> DataType:
+        """A time: `DataType.temporal("timestamp", "ms", tz="UTC")`."""
+        kind = temporal_type.lower()
+        if kind not in _TIMES:
+            raise ValueError(f"temporal_type takes {', '.join(_TIMES)}; got {temporal_type!r}")
+        units = _TIMES[kind]
+        if kind == "timestamp":
+            return cls(pa.timestamp(unit or "us", tz))
+        if unit is not None and unit not in units:
+            raise ValueError(f"the unit of {kind} is one of {list(units)}; got {unit!r}")
+        return cls(getattr(pa, kind)(*([unit or units[0]] if units else [])))
+
+    def is_of(self, category: TypeCategory | str) -> bool:
+        """Whether the type is of this category; False for one that does not exist."""
+        known = {member.value for member in TypeCategory}
+        name = str(getattr(category, "value", category))
+        return name in known and is_kind(self._physical_dtype, name)
+
+    def is_numerical_type(self) -> bool:
+        return is_number(self._physical_dtype)
+
     def is_arrow_type(self) -> bool:
         return isinstance(self._physical_dtype, pa.DataType)
 
@@ -84,9 +127,14 @@ class DataType:
         return pa.array(values if values is not None else [kind()]).type
 
     def to_numpy_dtype(self) -> np.dtype[Any]:
+        """NumPy's type; `object` for Python's types, and where NumPy has none."""
         kind = self._physical_dtype
-        found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype() if self.is_arrow_type() else kind)
-        return found
+        if self.is_numpy_type():
+            return kind  # type: ignore[no-any-return]
+        try:
+            return np.dtype(kind.to_pandas_dtype() if self.is_arrow_type() else object)
+        except (TypeError, ValueError, NotImplementedError):
+            return np.dtype(object)
 
     def to_python_type(self) -> type:
         if not self.is_python_type():
@@ -94,7 +142,39 @@ class DataType:
         return self._physical_dtype  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"DataType({self._physical_dtype})"
+        kind = self._physical_dtype
+        if self.is_python_type():
+            return f"DataType(python:{kind.__name__})"
+        return f"DataType({'arrow' if self.is_arrow_type() else 'numpy'}:{kind})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DataType):
+            return NotImplemented
+        mine, others = self._physical_dtype, other._physical_dtype
+        return type(mine) is type(others) and bool(mine == others)
+
+    def __hash__(self) -> int:
+        return hash((type(self._physical_dtype), self._physical_dtype))
+
+
+_TIMES: dict[str, tuple[str, ...]] = {
+    "timestamp": ("us", "s", "ms", "ns"),
+    "date32": (),
+    "date64": (),
+    "time32": ("s", "ms"),
+    "time64": ("us", "ns"),
+    "duration": ("us", "s", "ms", "ns"),
+}
+
+
+def _asked(kind: str) -> Any:
+    return lambda self: is_kind(self._physical_dtype, kind)
+
+
+for _kind in (
+    "list tensor struct map nested null boolean integer floating uint64 string binary temporal"
+).split():
+    setattr(DataType, f"is_{_kind}_type", _asked(_kind))
 
 
 def _plain(name: str) -> Any:

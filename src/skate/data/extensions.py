@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from skate.data import _tensors
 from skate.data._pandas_tensors import TensorArray, TensorDtype
+from skate.data._tensor_format import FixedShapeTensorFormat
 
 TensorArrayElement = np.ndarray
 FixedShapeTensorType = pa.FixedShapeTensorType
@@ -114,6 +115,19 @@ def get_arrow_extension_fixed_shape_tensor_types() -> tuple[type, ...]:
     return (pa.FixedShapeTensorType,)
 
 
+def create_arrow_fixed_shape_tensor_type(shape: Sequence[int], dtype: pa.DataType) -> pa.DataType:
+    """The type of tensors of one shape."""
+    return pa.fixed_shape_tensor(dtype, tuple(shape))
+
+
+def _create_possibly_ragged_ndarray(values: Any) -> np.ndarray[Any, Any]:
+    """One array of all tensors if they have one shape, else an array of objects."""
+    arrays = [np.asarray(value) for value in values]
+    if len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
+    return create_ragged_ndarray(arrays)
+
+
 def create_ragged_ndarray(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     """An array of objects, one tensor each."""
     return _tensors._array_of_objects([np.asarray(value) for value in values])
@@ -129,10 +143,12 @@ __all__ = [
     "ArrowVariableShapedTensorArray",
     "ArrowVariableShapedTensorType",
     "FixedShapeTensorArray",
+    "FixedShapeTensorFormat",
     "FixedShapeTensorType",
     "TensorArray",
     "TensorArrayElement",
     "TensorDtype",
+    "create_arrow_fixed_shape_tensor_type",
     "create_ragged_ndarray",
     "get_arrow_extension_fixed_shape_tensor_types",
     "get_arrow_extension_tensor_types",

@@ -104,6 +104,9 @@ class Aggregate(plan.Exchange):
         kernels = [*kernels, *counts]
         wanted = [column for column, _, _ in kernels if isinstance(column, str)]
         table = table.select(list(dict.fromkeys([*self.keys, *wanted])))
+        unknown = {field.name for field in table.schema if pa.types.is_null(field.type)}
+        for name in unknown - set(self.keys):  # whose type is open: Arrow aggregates numbers
+            table = set_column(table, name, pa.nulls(len(table), pa.float64()))
         try:
             result = table.group_by(list(self.keys)).aggregate(kernels)
         except pa.ArrowNotImplementedError:
@@ -115,7 +118,10 @@ class Aggregate(plan.Exchange):
         extra = dict(zip(map(id, counted), found[len(self.functions) :], strict=True))
         columns = [result[key] for key in self.keys]
         for function, column in zip(self.functions, found, strict=False):
-            columns.append(function.finished(column, extra.get(id(function))))
+            if getattr(function, "on", None) in unknown and not isinstance(function, agg.Count):
+                columns.append(pa.nulls(len(column)))
+            else:
+                columns.append(function.finished(column, extra.get(id(function))))
         return pa.table(columns, names=[*self.keys, *(f.name for f in self.functions)])
 
     def _by_states(self, table: Block) -> Block:

@@ -270,10 +270,16 @@ class Preprocessor:
             for name, value in vars(self).items()
             if not name.startswith("_") and not name.endswith("_")
         }
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+        texts = (f"{name}={_shown(value)}" for name, value in shown.items())
+        return f"{type(self).__name__}({', '.join(texts)})"
 
 
 SerializablePreprocessorBase = Preprocessor  # in Ray, one of its own
+
+
+def _shown(value: Any) -> str:
+    """A function by its name: where it is in memory says nothing."""
+    return str(getattr(value, "__name__", None) or repr(value))
 
 
 class Transformation:

@@ -129,6 +129,14 @@ class ClassSpec:
         self.exported: Any = None
 
 
+def method_of(instance: Any, name: str) -> Callable[..., Any]:
+    """What its class defines: a method may share its name with an attribute of the instance."""
+    cls = type(instance)
+    defined = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    bound: Callable[..., Any] = defined.__get__(instance, cls)
+    return bound
+
+
 class Context(NamedTuple):
     """Where the calling code runs; the source of `get_runtime_context()`. Ids are hex strings."""
 
@@ -346,8 +354,8 @@ class Engine(ABC):
     def add_resources(self, amounts: Mapping[str, float]) -> None:
         """From now on there is so much more. NotImplementedError where others rule over it."""
         raise NotImplementedError(
-            f"the {self.name} engine cannot be given more resources: {dict(amounts)}. Add nodes to "
-            "its cluster instead"
+            f"the {self.name} engine cannot be given more resources: {dict(amounts)}; add nodes "
+            "to its cluster instead"
         )
 
     @abstractmethod

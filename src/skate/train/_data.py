@@ -47,7 +47,7 @@ class DataConfig:
     ) -> list[dict[str, Any]]:
         """The datasets of each worker, by rank. Override it to share them out differently."""
         from skate.data.iterator import WholeDataset, split_iterators
-        from skate.train._shards import InContext
+        from skate.train._shards import InContext, Shard
 
         shares: list[dict[str, Any]] = [{} for _ in range(world_size)]
         for name, dataset in datasets.items():
@@ -58,7 +58,7 @@ class DataConfig:
             else:
                 parts = list(split_iterators(placed, world_size, self._uneven))
             for share, part in zip(shares, parts, strict=True):
-                share[name] = part
+                share[name] = Shard(part, context=placed.context)
         return shares
 
     def prepared(self, datasets: dict[str, Any], preprocessor: Any) -> dict[str, Any]:
@@ -76,10 +76,13 @@ class DataConfig:
 
     @staticmethod
     def default_ingest_options() -> Any:
-        """Options that suit training."""
-        from skate.data import ExecutionOptions
+        """The options of this process, without its limits."""
+        from skate.data import DataContext, ExecutionOptions
 
-        return ExecutionOptions()
+        here = DataContext.get_current().execution_options
+        return ExecutionOptions(
+            preserve_order=here.preserve_order, verbose_progress=here.verbose_progress
+        )
 
 
 def check_datasets(given: Any) -> None:

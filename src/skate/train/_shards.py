@@ -19,9 +19,12 @@ class Shard(DataIterator):
     """What `get_dataset_shard` gives. `position` is the number of rows that the loop has taken of
     the epoch it is in; between two epochs it is 0."""
 
-    def __init__(self, part: DataIterator, skip: int = 0) -> None:
+    def __init__(
+        self, part: DataIterator, skip: int = 0, context: DataContext | None = None
+    ) -> None:
         self._part = part
         self._skip = skip
+        self._context = context
         self.position = 0
 
     def _blocks(self) -> Iterator[Block]:
@@ -33,8 +36,8 @@ class Shard(DataIterator):
                 yield block.slice(skip) if skip else block
                 skip = 0
 
-    def iter_rows(self) -> Iterable[Any]:
-        return self._counting(super().iter_rows(), 1)
+    def iter_rows(self, **options: Any) -> Iterable[Any]:
+        return self._counting(super().iter_rows(**options), 1)
 
     def iter_batches(self, **options: Any) -> Iterable[Any]:
         return self._counting(super().iter_batches(**options), _rows_each(options))
@@ -55,6 +58,10 @@ class Shard(DataIterator):
                 yield item
         finally:  # the epoch is over, or the loop has had enough of it
             self.position = 0
+
+    def get_context(self) -> DataContext:
+        """The settings that the dataset is executed with."""
+        return self._context or self._part.get_context()
 
     def schema(self) -> Any:
         return self._part.schema()
@@ -85,12 +92,12 @@ class InContext:
 
     def __init__(self, dataset: Any, options: Any = None) -> None:
         self._dataset = dataset
-        self._context = DataContext.get_current().copy()
+        self.context = DataContext.get_current().copy()
         if options is not None:
-            self._context.execution_options = options
+            self.context.execution_options = options
 
     def _blocks(self) -> Iterator[Block]:
-        with DataContext.current(self._context):
+        with DataContext.current(self.context):
             yield from self._dataset._blocks()
 
     def schema(self) -> Any:
@@ -126,4 +133,6 @@ def going_on(
 
 def _shard(part: Any, skip: int) -> Any:
     """Whatever else a DataConfig of the user's own has given is left alone."""
+    if isinstance(part, Shard):
+        return Shard(part._part, skip, part._context)
     return Shard(part, skip) if isinstance(part, DataIterator) else part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig, WrongKindError, as_config
@@ -20,6 +20,8 @@ class BaseTrainer:
     and calls `train.report`. `setup` and `preprocess_datasets` are called there before it."""
 
     _recorder_class: Any = Recorder
+    # Trainers written for Ray add to it what they take of a ScalingConfig.
+    _scaling_config_allowed_keys: ClassVar[list[str]] = ["trainer_resources"]
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class DataParallelTrainer(BaseTrainer):
             resume_from_checkpoint=resume_from_checkpoint,
             metadata=metadata,
         )
-        self.train_loop_per_worker = train_loop_per_worker
+        self._train_loop_per_worker = train_loop_per_worker
         self.train_loop_config = train_loop_config
         if validation_config is not None and not isinstance(validation_config, ValidationConfig):
             raise TypeError(f"expected a ValidationConfig; got {validation_config!r}")
@@ -126,7 +126,7 @@ class DataParallelTrainer(BaseTrainer):
 
         assert self.run_config.failure_config is not None
         return Plan(
-            loop=self.train_loop_per_worker,
+            loop=self._train_loop_per_worker,
             config=self.train_loop_config or {},
             scaling=self.scaling_config,
             failure=self.run_config.failure_config,
@@ -151,7 +151,9 @@ class DataParallelTrainer(BaseTrainer):
     def _pickled(self) -> bytes:
         """All but the datasets, which may be too large, or of this process alone. What cannot be
         pickled is None, and `restore` asks for it."""
-        kept = {name: _pickled_or_none(getattr(self, name)) for name in self._kept}
+        # The loop has an underscore: a class of one's own may have a method of that name.
+        at = {"train_loop_per_worker": "_train_loop_per_worker"}
+        kept = {name: _pickled_or_none(getattr(self, at.get(name, name))) for name in self._kept}
         data: bytes = cloudpickle.dumps({"kept": kept, "dataset_names": sorted(self.datasets)})
         return data
 

@@ -16,7 +16,9 @@ from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import execute
 from skate.tune.experiment._states import STATE_FILE
+from skate.tune.experiment.experiment import Experiment
 from skate.tune.result_grid import ResultGrid
+from skate.tune.search.renewal import check_same_keys
 from skate.tune.tune_config import ResumeConfig, TuneConfig
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Tuner:
         self._param_space = _as_space(param_space)
         self._tune_config = as_config(TuneConfig, tune_config)
         self._run_config = as_config(RunConfig, run_config or _run_config_of(trainable))
+        self._former_space: dict[str, Any] | None = None  # where another was given to `restore`
         self._resume: ResumeConfig | None = None
         self._storage: Storage | None = None
         self._results: ResultGrid | None = None
@@ -65,8 +68,9 @@ class Tuner:
         experiment = make_experiment(
             self._trainable, self._param_space, self._tune_config, self._run_config
         )
+        experiment.former_space = self._former_space
         self._storage = experiment.storage
-        if self._resume is None:
+        if self._resume is None or self._former_space is not None:
             self._save(experiment.storage)
         settings = make_settings(self._tune_config, self._run_config, self._resume)
         self._results = ResultGrid(execute(experiment, settings))
@@ -93,6 +97,7 @@ class Tuner:
             "param_space": self._param_space,
             "tune_config": self._tune_config,
             "run_config": self._run_config,
+            "trainable_name": Experiment.get_trainable_name(self._trainable),
         }
         for name, value in ((TUNER_FILE, content), (TRAINABLE_FILE, self._trainable)):
             try:
@@ -119,6 +124,8 @@ class Tuner:
         there is none. Failed ones stay as they are, go on (`resume_errored`) or begin anew
         (`restart_errored`). The folder may have been moved. Without a `trainable` the one that
         was saved is used, as it was then. `overwrite_trainable` is an older name of it.
+        `param_space` is the same space once more, whose objects (datasets, references) take the
+        place of those that the trials had.
         """
         trainable = trainable if trainable is not None else overwrite_trainable
         storage = Storage.at(path, storage_filesystem)
@@ -128,12 +135,16 @@ class Tuner:
                 f"storage_path/name, has the files {STATE_FILE} and {TUNER_FILE}"
             )
         content = pickle.loads(storage.read(TUNER_FILE))
+        _check_name(trainable, content.get("trainable_name"))
         tuner = cls(
             trainable if trainable is not None else _saved_trainable(storage),
             param_space=param_space if param_space is not None else content["param_space"],
             tune_config=content["tune_config"],
             run_config=content["run_config"],
         )
+        if param_space is not None:
+            tuner._former_space = _as_space(content["param_space"])
+            check_same_keys(tuner._former_space, tuner._param_space)
         parent, _, name = storage.path.rstrip("/").rpartition("/")
         tuner._run_config.name = name
         tuner._run_config.storage_path = parent or "/"
@@ -159,6 +170,16 @@ def _saved_trainable(storage: Storage) -> Any:
             f"the trainable was not saved, or can be read in its own program only ({error!r}): "
             f"give it to Tuner.restore(path, trainable=…)"
         ) from error
+
+
+def _check_name(trainable: Any, saved: str | None) -> None:
+    """Changed code is one thing, another function another."""
+    name = saved if trainable is None else Experiment.get_trainable_name(trainable)
+    if saved is not None and name != saved:
+        raise ValueError(
+            f"the experiment is one of {saved!r}, and cannot go on with {name!r}: give "
+            "Tuner.restore the trainable of that name"
+        )
 
 
 def _resume_of(unfinished: bool, errored: bool, restart: bool) -> ResumeConfig:

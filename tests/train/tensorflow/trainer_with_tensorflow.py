@@ -219,6 +219,24 @@ def test_what_and_when_keras_reports(tmp_path: Path) -> None:
         run(checkpoint_on="epoch_over")
 
 
+def test_the_callback_of_an_earlier_era(tmp_path: Path) -> None:
+    from skate.air.integrations.keras import Callback
+
+    def loop() -> None:
+        callback = Callback(metrics=["loss"], on=["epoch_end", "train_end"], frequency=[2, 0])
+        model, data = line_model(), (np.ones((8, 3)), np.ones((8, 1)))
+        model.fit(*data, epochs=3, verbose=0, callbacks=[callback])
+
+    result = TensorflowTrainer(loop, **settings(tmp_path, workers=0)).fit()
+    assert len(result.metrics_dataframe) == 3 + 1
+    assert result.best_checkpoints is not None
+    ((checkpoint, metrics),) = result.best_checkpoints
+    assert metrics["training_iteration"] == 2
+    assert [w.shape for w in checkpoint.to_dict()["model"]] == [(3, 1), (1,)]
+    with pytest.raises(ValueError, match=r"one for each of \['epoch_end'\]; got \[1, 2\]"):
+        Callback(frequency=[1, 2])
+
+
 def test_models_in_checkpoints(tmp_path: Path) -> None:
     model = line_model()
     weights = np.ravel(model.get_weights()[0]).tolist()

@@ -12,12 +12,15 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from skate._records import record_of
+from skate._records import record_of, records_in
 from skate._run.loggers.files import FileLoggerCallback
 from skate._run.values import numbers_in
 
+EVENTS = "events.out.tfevents."  # how the names of the files begin
+_TAG = "ray/tune/"
 _UNSHOWN = {"config", "pid", "timestamp", "done", "date", "time_total_s", "trial_id", "hostname"}
 
 
@@ -33,7 +36,7 @@ class TBXLoggerCallback(FileLoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         shown = {name: value for name, value in result.items() if name not in _UNSHOWN}
-        numbers = [(f"ray/tune/{name}", n) for name, n in numbers_in(shown)]
+        numbers = [(f"{_TAG}{name}", n) for name, n in numbers_in(shown)]
         if not numbers:
             return
         place = self._files.get(trial.trial_id)
@@ -41,20 +44,59 @@ class TBXLoggerCallback(FileLoggerCallback):
         if place is None:
             place = self._files[trial.trial_id] = _new_file(trial.local_path)
             data = record_of(_event(file_version="brain.Event:2"))
-        step = int(result.get("timesteps_total") or result.get("training_iteration") or iteration)
-        data += record_of(_event(step=step, numbers=numbers))
+        data += record_of(_event(step=step_of(result) or iteration, numbers=numbers))
         self.add(place, data)
 
     def place_of(self, trial: Any) -> str | None:
         return self._files.get(trial.trial_id)
+
+    def on_trial_recover(
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+    ) -> None:
+        """What came after the last checkpoint may be taken out of the file, which a TensorBoard
+        that has it open does not notice: it looks for a newer one."""
+        self._flush_trial(trial)
+        self._files.pop(trial.trial_id, None)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         super().log_trial_end(trial, failed)
         self._files.pop(trial.trial_id, None)
 
 
+def step_of(result: Mapping[str, Any]) -> int:
+    """Where a result is on the curves; 0 if it does not say."""
+    return int(result.get("timesteps_total") or result.get("training_iteration") or 0)
+
+
+def events_until(data: bytes, step: int) -> bytes:
+    """The content of an event file without the results after this step. What others have written,
+    as a loop with a writer of its own, stays."""
+    records = list(_complete_records(data))
+    return b"".join(
+        record_of(one) for one in records if _TAG.encode() not in one or _step(one) <= step
+    )
+
+
+def _complete_records(data: bytes) -> Iterator[bytes]:
+    """All but what a crash has cut off."""
+    try:
+        yield from records_in(data)
+    except ValueError:
+        return
+
+
+def _step(event: bytes) -> int:
+    """As `_event` has written it, behind the time."""
+    step = 0
+    for place, byte in enumerate(event[10:]):
+        step |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    return step
+
+
 def _new_file(folder: str) -> str:
-    name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+    name = f"{EVENTS}{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
     return os.path.join(folder, name)
 
 

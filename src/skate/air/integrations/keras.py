@@ -1,5 +1,5 @@
-"""The one `ReportCheckpointCallback` for Keras."""
+"""The callbacks for Keras."""
 
-from skate.train.tensorflow.keras import ReportCheckpointCallback
+from skate.train.tensorflow.keras import Callback, ReportCheckpointCallback
 
-__all__ = ["ReportCheckpointCallback"]
+__all__ = ["Callback", "ReportCheckpointCallback"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from skate._run.session import get_dataset_shard, report
+from skate._run.session import get_dataset_shard, in_session, report
+from skate.train._dataset_config import as_data_config
 from skate.train.data_parallel_trainer import DataParallelTrainer
 
 
@@ -16,6 +17,17 @@ class DummyTrainer(DataParallelTrainer):
         self, *, num_epochs: int = 1, batch_size: int | None = 4096, **settings: Any
     ) -> None:
         super().__init__(reading(num_epochs, batch_size), **settings)
+
+
+def make_local_dataset_iterator(dataset: Any, preprocessor: Any, dataset_config: Any) -> Any:
+    """A dataset as the only worker of a training would get it, to look at without training."""
+    if in_session():
+        raise RuntimeError(
+            "make_local_dataset_iterator() is for outside of training: use get_dataset_shard()"
+        )
+    datasets = {"train": dataset}
+    config = as_data_config({"train": dataset_config}, datasets)
+    return config.prepared(datasets, preprocessor)["train"].iterator()
 
 
 def reading(num_epochs: int, batch_size: int | None) -> Any:

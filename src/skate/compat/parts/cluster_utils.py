@@ -1,4 +1,7 @@
-"""`ray.cluster_utils`: several nodes, whose resources are added up on the one machine there is."""
+"""`ray.cluster_utils`: several nodes, whose resources are added up on the one machine there is.
+
+Nodes may join at any time, so what is too much for those that are there waits.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,9 @@ class Cluster:
         amounts = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
         self._total.update(amounts)
         own = dict(self._total)
-        machine.update(num_cpus=own.pop("CPU"), num_gpus=own.pop("GPU"), resources=own)
+        machine.update(
+            num_cpus=own.pop("CPU"), num_gpus=own.pop("GPU"), resources=own, growing=True
+        )
         if skate.is_initialized():
             current_engine().add_resources(amounts)
         self._nodes.append(_Node(f"{len(self._nodes):056x}", self.address))

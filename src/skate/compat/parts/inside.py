@@ -10,19 +10,23 @@ from typing import Any, NoReturn
 
 
 class Absent:
-    """A name of Ray's own machinery."""
+    """A name that skate does not have; `reason` says why, if it is not Ray's own machinery."""
 
-    def __init__(self, name: str) -> None:
+    _reason: str
+
+    def __init__(self, name: str, reason: str = "") -> None:
         self.__dict__["_name"] = name
+        self.__dict__["_reason"] = reason
 
     def __getattr__(self, name: str) -> Absent:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Absent(f"{self._name}.{name}")
+        return Absent(f"{self._name}.{name}", self._reason)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
-            f"{self._name} is the inside of Ray, which skate does not have: if the program needs "
+            self._reason
+            or f"{self._name} is the inside of Ray, which skate does not have: if the program needs "
             "it, run it on Ray itself"
         )
 

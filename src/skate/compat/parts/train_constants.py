@@ -8,7 +8,17 @@ from __future__ import annotations
 from skate._run.config import default_storage_path
 from skate._run.records import RESULT_FILE
 
+MAX_REPR_LENGTH = 120
+SESSION_MISUSE_LOG_ONCE_KEY = "air_warn_session_misuse"
+
 TIMESTAMP = "timestamp"
+TIME_TOTAL_S = "_time_total_s"
+WORKER_HOSTNAME = "_hostname"
+WORKER_NODE_IP = "_node_ip"
+WORKER_PID = "_pid"
+DETAILED_AUTOFILLED_KEYS = {WORKER_HOSTNAME, WORKER_NODE_IP, WORKER_PID, TIME_TOTAL_S}
+CHECKPOINT_ID_ATTR = TUNE_CHECKPOINT_ID = "_current_checkpoint_id"
+EVALUATION_DATASET_KEY = "evaluation"
 TIME_THIS_ITER_S = "time_this_iter_s"
 TRAINING_ITERATION = "training_iteration"
 CHECKPOINT_DIR_NAME = "checkpoint_dir_name"
@@ -17,8 +27,11 @@ EXPR_PARAM_FILE = "params.json"
 EXPR_PARAM_PICKLE_FILE = "params.pkl"
 EXPR_PROGRESS_FILE = "progress.csv"
 EXPR_RESULT_FILE = RESULT_FILE
+RESULT_FILE_JSON = "results.json"
+CHECKPOINT_TUNE_METADATA_FILE = ".tune_metadata"
 EXPR_ERROR_FILE = "error.txt"
 EXPR_ERROR_PICKLE_FILE = "error.pkl"
+LAZY_CHECKPOINT_MARKER_FILE = ".lazy_checkpoint_marker"
 CHECKPOINT_MANAGER_SNAPSHOT_FILENAME = "checkpoint_manager_snapshot.json"
 DEFAULT_STORAGE_PATH = default_storage_path()
 
@@ -49,7 +62,7 @@ def get_env_vars_to_propagate() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> str:
-    """`SOMETHING_ENV_VAR` is the variable RAY_TRAIN_SOMETHING."""
-    if name.endswith("_ENV_VAR"):
-        return f"RAY_TRAIN_{name.removesuffix('_ENV_VAR')}"
+    """`SOMETHING_ENV_VAR` is the variable RAY_TRAIN_SOMETHING, and so is `SOMETHING_ENV`."""
+    if name.endswith(("_ENV", "_ENV_VAR")):
+        return f"RAY_TRAIN_{name.removesuffix('_VAR').removesuffix('_ENV')}"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,11 @@ class Chain(Builtin):
     def __init__(self, *preprocessors: Preprocessor) -> None:
         self.preprocessors = preprocessors
 
+    @property
+    def _preprocessors(self) -> tuple[Preprocessor, ...]:
+        """As newer versions of Ray call them."""
+        return self.preprocessors
+
     def fit_status(self) -> FitStatus:
         found = {preprocessor.fit_status() for preprocessor in self.preprocessors}
         if {FitStatus.NOT_FITTED, FitStatus.FITTED} <= found:

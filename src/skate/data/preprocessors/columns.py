@@ -78,25 +78,36 @@ def _is_arrow(values: Any) -> bool:
 
 
 def _most_frequent(counts: Counter[Any]) -> Any:
-    """Of several the smallest."""
+    """Of several the one that comes first in the dataset."""
     known = [value for value in counts if value is not None]
-    return min(known, key=lambda value: (-counts[value], value), default=None)
+    return max(known, key=lambda value: counts[value], default=None)
 
 
 class Concatenator(Builtin):
-    """Columns of numbers and vectors as one column of vectors."""
+    """Columns of numbers and vectors as one column of vectors.
+
+    Older versions of Ray choose columns by `include` and `exclude`; without any of them, all
+    columns are meant."""
 
     _is_fittable = False
 
     def __init__(
         self,
-        columns: Sequence[str],
+        columns: Sequence[str] | None = None,
         output_column_name: str = "concat_out",
         dtype: Any = None,
         raise_if_missing: bool = False,
         flatten: bool = False,
+        *,
+        include: Sequence[str] | None = None,
+        exclude: str | Sequence[str] | None = None,
     ) -> None:
-        self.columns = list(columns)
+        if columns is not None and (include is not None or exclude is not None):
+            raise ValueError("give columns, or include and exclude, not both")
+        chosen = include if columns is None else columns
+        self.exclude = [exclude] if isinstance(exclude, str) else list(exclude or ())
+        self.columns = [name for name in chosen or () if name not in self.exclude]
+        self._takes_all = chosen is None
         self.output_column_name = output_column_name
         self.output_columns = [output_column_name]
         self.dtype = dtype
@@ -104,9 +115,11 @@ class Concatenator(Builtin):
         self.flatten = flatten
 
     def _transform_pandas(self, df: Any) -> Any:
-        there = [name for name in self.columns if name in df.columns]
+        names = list(df.columns)
+        wanted = names if self._takes_all else self.columns
+        there = [name for name in wanted if name in names and name not in self.exclude]
         if self.raise_if_missing:
-            check_columns(self.columns, list(df.columns))
+            check_columns([*self.columns, *self.exclude], names)
         parts = [self._part(df[name]) for name in there]
         joined = np.concatenate(parts, axis=1)
         if self.dtype is not None:

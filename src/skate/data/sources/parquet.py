@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 
 from skate.data._blocks import Block, missing_column
 from skate.data._context import DataContext
+from skate.data._expressions import set_column
+from skate.data._hashing import row_hashes
 from skate.data._paths import File
 from skate.data._transforms import ReadTask
 from skate.data.datasource import PartitionStyle
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from skate.data._expressions import Expr
 
 
+ROW_HASH = "row_hash"  # the column of include_row_hash
 LOOKED_AT = 256  # files whose schemas are compared
 COUNTED = 10_000  # files whose rows are counted without reading them
 
@@ -33,6 +36,7 @@ class ParquetSource(FileSource):
     filters: tuple[Any, ...] = ()
     arguments: tuple[tuple[str, Any], ...] = ()
     wanted_schema: pa.Schema | None = None
+    include_row_hash: bool = False
     common: pa.Schema | None = field(init=False, repr=False, default=None)  # of readers
     _footers: Footers = field(init=False, repr=False)
     name = "Parquet"
@@ -70,6 +74,8 @@ class ParquetSource(FileSource):
         if schema is None or not self.place.files:
             return None
         block = super().completed(schema.empty_table(), self.place.files[0])
+        if self.include_row_hash:
+            block = set_column(block, ROW_HASH, pa.array([], pa.uint64()))
         for name in self.columns or ():
             if name not in block.column_names:
                 raise missing_column(name, block.column_names)
@@ -110,6 +116,8 @@ class ParquetSource(FileSource):
     def _adds_columns(self) -> bool:
         """Whether paths give columns that are not in the files."""
         options = self.options
+        if self.include_row_hash:
+            return True
         if options.include_paths or options.partitioning is None:
             return options.include_paths
         by_key = PartitionStyle(options.partitioning.style) is PartitionStyle.HIVE
@@ -125,7 +133,9 @@ class ParquetSource(FileSource):
         return super().reader(files)._with(_footers=none)
 
     def pieces(self, files: list[File]) -> list[File]:
-        """The files; those larger than a block cut at their row groups."""
+        """The files; those larger than a block cut at their row groups, unless rows are counted."""
+        if self.include_row_hash:
+            return files
         limit = DataContext.get_current().target_max_block_size / self.growth
         large = [file.path for file in files if file.size > 2 * limit]
         self._footers.of(large)
@@ -140,8 +150,14 @@ class ParquetSource(FileSource):
 
     def read_piece(self, file: File) -> Iterator[Block]:
         read = self._filtered if self.filters else self._unfiltered
+        start = 0
         for table in read(file, file.size * self.growth > 2 * self.block_size):
-            yield table.replace_schema_metadata(_kept(table.schema.metadata))
+            table = table.replace_schema_metadata(_kept(table.schema.metadata))
+            if self.include_row_hash:
+                hashes = pa.array(row_hashes(file.path, start, table.num_rows))
+                table = set_column(table, ROW_HASH, hashes)
+            start += table.num_rows
+            yield table
 
     def _unfiltered(self, file: File, large: bool) -> Iterator[Block]:
         with self.place.filesystem.open_input_file(file.path) as stream:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._errors import unknown_concurrency_group
 from skate._futures import asyncio_future
-from skate.engine.base import ActorOptions, ClassSpec, Context
+from skate.engine.base import ActorOptions, ClassSpec, Context, method_of
 from skate.engine.inline.calls import ActorExit, Arguments, Call, KnownError
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.loops import LoopThread
@@ -217,7 +217,7 @@ class MethodCall(Call):
         if self.method == "__ray_call__":
             function, *rest = args
             return function(instance, *rest, **kwargs)
-        return getattr(instance, self.method)(*args, **kwargs)
+        return method_of(instance, self.method)(*args, **kwargs)
 
     def failed(self, error: BaseException) -> SkateError:
         if isinstance(error, ActorExit):

@@ -478,7 +478,7 @@ class InlineEngine(Engine):
 
 def _full_name(function: Any) -> str:
     inner = getattr(function, "func", function)  # of a functools.partial
-    return f"{inner.__module__}.{inner.__qualname__}"
+    return f"{inner.__module__}.{inner.__name__}"
 
 
 def _raised(error: SkateError) -> BaseException:

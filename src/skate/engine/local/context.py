@@ -24,7 +24,7 @@ def build_context(execution: Execution, running: Running | None) -> Context:
         namespace=actor.get("namespace") or settings["namespace"],
         task_id=_hex(running.id, 24) if running else None,
         task_name=_task_name(execution, running),
-        function_name=running.function_name if running else None,
+        function_name=_full_name(execution, running),
         actor_id=_hex(actor_id, 16) if actor_id else None,
         actor_name=actor.get("name"),
         actor=_own_handle(execution),
@@ -48,6 +48,18 @@ def _task_name(execution: Execution, running: Running | None) -> str | None:
     if execution.actor_id and running.id != execution.actor_id:
         return f"{execution.actor_label}.{running.function_name}"
     return running.function_name
+
+
+def _full_name(execution: Execution, running: Running | None) -> str | None:
+    """With the module of the function, or of the actor's class."""
+    if running is None:
+        return None
+    if not execution.actor_id:
+        return f"{getattr(running.function, '__module__', '')}.{running.function_name}"
+    module = type(execution.actor).__module__
+    if running.id == execution.actor_id:  # its constructor
+        return f"{module}.{running.function_name}"
+    return f"{module}.{execution.actor_label}.{running.function_name}"
 
 
 def _own_handle(execution: Execution) -> Any:

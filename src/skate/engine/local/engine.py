@@ -74,6 +74,7 @@ class LocalEngine(Objects, Asking):
         runtime_env: Mapping[str, Any] | None = None,
         log_to_driver: bool = True,
         preload: Sequence[str] | None = None,
+        growing: bool = False,
     ) -> None:
         super().__init__(DRIVER)
         self.namespace = namespace or os.urandom(8).hex()
@@ -97,7 +98,8 @@ class LocalEngine(Objects, Asking):
         self.processes = Processes(
             self, self._worker_settings(capacity, total), servers, self.output.descriptors
         )
-        scheduler = Scheduler(Pool(total), max(1, int(total.get("CPU", 0)) // 10_000), self)
+        pool = Pool(total, growing=growing)
+        scheduler = Scheduler(pool, max(1, int(total.get("CPU", 0)) // 10_000), self)
         self.hub = Hub(self, scheduler, self.processes)
         self.requests = Requests(self)
         Desk(self, self.requests)

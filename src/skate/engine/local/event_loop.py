@@ -1,14 +1,20 @@
-"""Actors with async methods: calls are coroutines on one event loop.
+"""Actors with async methods: calls are coroutines on an event loop.
 
-The loop polls the reactor's descriptor itself, so that messages are read on the loop's own thread
-and `await ref` needs no hand-over.
+    main thread   the loop of calls without a group; reads the reactor
+    a thread per  a loop of its own, so that what blocks one group
+    group         leaves the others alone
+
+The main loop polls the reactor's descriptor itself, so that messages are read on the loop's own
+thread and `await ref` needs no hand-over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local.execution import Work, _running
@@ -17,40 +23,53 @@ if TYPE_CHECKING:
     from skate.engine.local.execution import Execution
 
 _DEFAULT = ""
+_PATIENCE = 1.0  # seconds for what runs in groups, when the actor ends
 
 
 def run_event_loop(execution: Execution, creation: Work) -> int:
     """Construct the actor on a new event loop, then run its calls there; the exit code."""
-    return asyncio.run(_Loop(execution, creation).run())
+    return asyncio.run(_Actor(execution, creation).run())
 
 
-class _Loop:
+class _Actor:
     def __init__(self, execution: Execution, creation: Work) -> None:
         self._execution = execution
         self._creation = creation
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._flush_planned = False
+        self._lanes: dict[str, _Lane] = {}
 
     async def run(self) -> int:
         execution = self._execution
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         settings = self._creation[0][6]
-        sizes = {_DEFAULT: settings["concurrency"], **settings["groups"]}
-        self._limits = {name: asyncio.Semaphore(size) for name, size in sizes.items()}
+        main = _Lane(execution, self._loop, settings["concurrency"], self._stop)
+        self._lanes = {_DEFAULT: main}
         execution.cancel_running = self._cancel
-        execution.on_exit = lambda: self._loop.call_soon_threadsafe(self._stopped.set)
-        await self._perform(self._creation)
+        execution.on_exit = self._stop
+        await main.perform(self._creation)
+        groups = {name: self._group(name, size) for name, size in settings["groups"].items()}
+        self._lanes.update(groups)
         with execution.engine.lock:
             execution.deliver = self._deliver
             waiting = list(execution.queue)
             execution.queue.clear()
-        for work in waiting:
-            self._start(work)
+            for work in waiting:
+                self._deliver(work)
         self._loop.add_reader(execution.engine.reactor.fileno(), self._read)
         self._read()
         await self._stopped.wait()
+        for group in groups.values():
+            group.end()
         return 0
+
+    def _group(self, name: str, size: int) -> _Lane:
+        lane = _Lane(self._execution, asyncio.new_event_loop(), size, self._stop)
+        lane.run_in_thread(f"skate-{name}")
+        return lane
+
+    def _stop(self) -> None:
+        """On any thread."""
+        self._loop.call_soon_threadsafe(self._stopped.set)
 
     def _read(self) -> None:
         self._execution.engine.reactor.help()
@@ -59,16 +78,58 @@ class _Loop:
 
     def _deliver(self, work: Work) -> None:
         """Under the engine's lock, on whichever thread reads."""
-        if self._on_loop():
+        group = self._execution.group_of(work, self._lanes)
+        if group is None:
+            self._loop.call_soon_threadsafe(self._lanes[_DEFAULT].plan_flush)
+        else:
+            self._lanes[group].deliver(work)
+
+    def _cancel(self, id: int) -> None:
+        for lane in self._lanes.values():
+            lane.cancel(id)
+
+
+class _Lane:
+    """The calls of one group, so many at a time."""
+
+    def __init__(
+        self,
+        execution: Execution,
+        loop: asyncio.AbstractEventLoop,
+        size: int,
+        stop: Callable[[], None],
+    ) -> None:
+        self._execution = execution
+        self._loop = loop
+        self._limit = asyncio.Semaphore(size)
+        self._stop = stop
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._flush_planned = False
+        self._thread: threading.Thread | None = None
+
+    def run_in_thread(self, name: str) -> None:
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+
+    def end(self) -> None:
+        """Cancel what runs; what cannot be cancelled ends with the process."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._thread is not None:
+            self._thread.join(_PATIENCE)
+
+    def deliver(self, work: Work) -> None:
+        if _running_loop() is self._loop:
             self._start(work)
         else:
             self._loop.call_soon_threadsafe(self._start, work)
-
-    def _on_loop(self) -> bool:
-        try:
-            return asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
 
     def _start(self, work: Work) -> None:
         id = work[0][1]
@@ -76,25 +137,21 @@ class _Loop:
         self._tasks[id] = task
         task.add_done_callback(lambda _: self._tasks.pop(id, None))
 
-    def _cancel(self, id: int) -> None:
+    def cancel(self, id: int) -> None:
         task = self._tasks.get(id)
         if task is not None:
             self._loop.call_soon_threadsafe(task.cancel)
 
     async def _limited(self, work: Work) -> None:
-        group = self._execution.group_of(work, self._limits)
-        if group is None:
-            self._plan_flush()
-            return
         try:
-            async with self._limits[group]:
-                await self._perform(work)
+            async with self._limit:
+                await self.perform(work)
         except asyncio.CancelledError:
             if not self._execution.exiting:  # then the hub tells how the actor ended
                 self._execution.answers.cancelled(work)
-                self._plan_flush()
+                self.plan_flush()
 
-    async def _perform(self, work: Work) -> None:
+    async def perform(self, work: Work) -> None:
         execution = self._execution
         start = time.perf_counter()
         call = execution.begin(work)
@@ -113,10 +170,10 @@ class _Loop:
                 raise
             except SystemExit as exit:
                 execution.stop(work, exit)
-                self._stopped.set()
+                self._stop()
             except BaseException as error:
                 execution.answers.fail(work, error, start)
-        self._plan_flush()
+        self.plan_flush()
 
     async def _stream(self, work: Work, items: Any, start: float) -> None:
         answers = self._execution.answers
@@ -133,7 +190,7 @@ class _Loop:
                 break
         answers.finish_stream(work, start)
 
-    def _plan_flush(self) -> None:
+    def plan_flush(self) -> None:
         """Answers of one round of the loop go together."""
         if not self._flush_planned:
             self._flush_planned = True
@@ -145,3 +202,10 @@ class _Loop:
         if engine.dropped:
             engine.collect()
         engine.reactor.flush()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import pickle
 import threading
 import time
 from collections import deque
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from skate import _serialization
 from skate._errors import task_error, unknown_concurrency_group
-from skate.engine.base import ActorOptions, Context, TaskOptions
+from skate.engine.base import ActorOptions, Context, TaskOptions, method_of
 from skate.engine.local import messages as m
 from skate.engine.local import surroundings
 from skate.engine.local.answers import Answers
@@ -48,10 +49,13 @@ class ActorExit(SystemExit):
 class Running:
     """The piece of work that a thread or coroutine is busy with."""
 
-    __slots__ = ("extra", "function_name", "id", "label")
+    __slots__ = ("extra", "function", "function_name", "id", "label")
 
-    def __init__(self, id: int, function_name: str, label: str, extra: Any) -> None:
+    def __init__(
+        self, id: int, function_name: str, label: str, extra: Any, function: Any = None
+    ) -> None:
         self.id = id
+        self.function = function
         self.function_name = function_name
         self.label = label
         self.extra = extra or {}
@@ -162,7 +166,7 @@ class Execution:
         from skate.runtime_env import run_setup_hook
 
         try:
-            run_setup_hook(_serialization.loads(hook))
+            run_setup_hook(pickle.loads(hook))
         except Exception as error:
             failure = error
 
@@ -292,7 +296,7 @@ class Execution:
         args, kwargs = self._arguments(id, kind, data, dependencies)
         if extra and "gpu_ids" in extra:
             surroundings.set_gpus(extra["gpu_ids"])
-        return function, args, kwargs, Running(id, name, _short(name), extra)
+        return function, args, kwargs, Running(id, name, _short(name), extra, function)
 
     def _begin_call(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
         _, id, method, kind, data, dependencies, _, extra = message
@@ -310,7 +314,7 @@ class Execution:
                 return self.exit_actor
             if name == "__ray_call__":
                 return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
-        return getattr(self.actor, name)  # type: ignore[no-any-return]
+        return method_of(self.actor, name)
 
     def _begin_creation(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
         _, id, key, kind, data, dependencies, extra = message

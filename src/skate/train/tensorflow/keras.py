@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from skate._imports import try_import
+from skate._run.checkpoint import MODEL_KEY, Checkpoint
 from skate._run.session import report
 from skate.train.tensorflow.tensorflow_checkpoint import TensorflowCheckpoint
 
@@ -46,12 +49,18 @@ class ReportCheckpointCallback(_Callback):  # type: ignore[misc]
     def _handle(self, event: str, *args: Any, logs: dict[str, Any] | None = None) -> None:
         found = logs if logs is not None else (args[-1] if args else None)
         metrics = self._chosen(found if isinstance(found, dict) else {})
+        with self._saved(event) as checkpoint:
+            report(metrics, checkpoint=checkpoint)
+
+    @contextmanager
+    def _saved(self, event: str) -> Iterator[Checkpoint | None]:
+        """The model as it is, while it is reported; None if this event asks for none."""
         if event not in self._checkpoint_on:
-            report(metrics)
+            yield None
             return
         checkpoint = TensorflowCheckpoint.from_model(self.model)
         try:
-            report(metrics, checkpoint=checkpoint)
+            yield checkpoint
         finally:
             shutil.rmtree(checkpoint.path, ignore_errors=True)
 
@@ -68,6 +77,34 @@ class ReportCheckpointCallback(_Callback):  # type: ignore[misc]
         return {ours: logs[theirs] for ours, theirs in names.items()}
 
 
+class Callback(ReportCheckpointCallback):
+    """As it was until Ray 2.4: reports at the events `on`, and at every `frequency`-th of them
+    the weights, as `{"model": weights}`. A list has one frequency per event; 0 is never."""
+
+    def __init__(
+        self,
+        metrics: Names | dict[str, str] | None = None,
+        on: Names = "epoch_end",
+        frequency: int | Sequence[int] = 1,
+    ) -> None:
+        super().__init__(checkpoint_on=(), report_metrics_on=on, metrics=metrics)
+        events = _listed(on)
+        each = [frequency] * len(events) if isinstance(frequency, int) else frequency
+        if len(each) != len(events):
+            raise ValueError(
+                f"frequency takes a number, or one for each of {events}; got {frequency!r}"
+            )
+        self._every = dict(zip(events, each, strict=True))
+        self._seen: Counter[str] = Counter()
+
+    @contextmanager
+    def _saved(self, event: str) -> Iterator[Checkpoint | None]:
+        self._seen[event] += 1
+        every = self._every[event]
+        due = every > 0 and self._seen[event] % every == 0
+        yield Checkpoint.from_dict({MODEL_KEY: self.model.get_weights()}) if due else None
+
+
 def _listed(names: Names) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
@@ -79,4 +116,4 @@ def _checked(events: Names) -> list[str]:
     return _listed(events)
 
 
-__all__ = ["ReportCheckpointCallback"]
+__all__ = ["Callback", "ReportCheckpointCallback"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Callable
@@ -11,7 +12,12 @@ from skate._imports import try_import
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup
 from skate.tune.experiment._states import STATE_FILE, trials_of
-from skate.tune.result import CONFIG_PREFIX, EXPR_RESULT_FILE, TRAINING_ITERATION
+from skate.tune.result import (
+    CONFIG_PREFIX,
+    EXPR_PROGRESS_FILE,
+    EXPR_RESULT_FILE,
+    TRAINING_ITERATION,
+)
 from skate.tune.utils.util import flatten_dict
 
 if TYPE_CHECKING:
@@ -213,7 +219,10 @@ class ExperimentAnalysis:
 
     def _frame(self, trial: Trial) -> Any:
         pandas = try_import("pandas", "data")
-        return pandas.DataFrame([dict(flatten(row)) for row in _history(trial)])
+        history = _history(trial)
+        if not history and trial.storage.exists(EXPR_PROGRESS_FILE):  # as without JSON's logger
+            return pandas.read_csv(io.BytesIO(trial.storage.read(EXPR_PROGRESS_FILE)))
+        return pandas.DataFrame([dict(flatten(row)) for row in history])
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
         """The configuration of each trial, by its id; with `prefix` flat, as "config/lr"."""

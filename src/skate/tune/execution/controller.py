@@ -300,6 +300,11 @@ class TuneController:
         result = self._undecided.pop(trial.trial_id, None)
         if result is not None and trial.status == Trial.RUNNING:
             self._tell("on_trial_result", trial, result=result)
+        if trial.status == Trial.TERMINATED and trial.export_formats:
+            trial.handle_error(error)
+            self._set_status(trial, Trial.ERROR)
+            self._end(trial, "on_trial_error")
+            return
         if trial.is_finished() or (trial.status == Trial.PAUSED and not trial.is_saving):
             if trial.checkpoint_at_end:
                 logger.warning("the end of %s was not clean: %r", trial, error)
@@ -312,7 +317,9 @@ class TuneController:
             self._end(trial, "on_trial_error")
             raise error
         if trial.should_recover():
+            self.scheduler.on_trial_error(self, trial)
             self._set_status(trial, Trial.PENDING)
+            self.scheduler.on_trial_add(self, trial)
             self._tell("on_trial_recover", trial)
             return
         self._set_status(trial, Trial.ERROR)

@@ -47,16 +47,22 @@ class ClassProgram:
         self._task = task
         self._outbox = Outbox(task, channel)
         self._channel = channel
-        config = {**copy_of(task.config), TRIAL_INFO: task.whereabouts}
-        reused = task.reuse_instance and old is not None and old.reset(config, task.storage)
+        self._cls = cls
+        reused = task.reuse_instance and old is not None and old.reset(self._config, task.storage)
         if old is not None and not reused:
             old.stop()
-        config[TRIAL_INFO] = task.whereabouts
-        self.instance: Any = old if reused else cls(config, task.storage)
+        self.instance: Any = old if reused else self._new()
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        return {**copy_of(self._task.config), TRIAL_INFO: self._task.whereabouts}
+
+    def _new(self) -> Trainable:
+        return self._cls(self._config, self._task.storage)
 
     def run(self) -> None:
         if self._task.checkpoint is not None:
-            self.instance.restore(self._task.checkpoint)
+            self._restore(self._task.restore_retries)
         done = False
         while not done:
             result = self.instance.train()
@@ -66,6 +72,17 @@ class ClassProgram:
                 result["checkpoint_dir_name"] = name
             self._obey(self._outbox.result(result, name), name)
         self._export()
+
+    def _restore(self, retries: int) -> None:
+        """A place to read from may be out of reach for a moment."""
+        try:
+            self.instance.restore(self._task.checkpoint)
+        except Exception:
+            if not retries:
+                raise
+            self.instance.stop()
+            self.instance = self._new()
+            self._restore(retries - 1)
 
     def _is_due(self, result: dict[str, Any], done: bool) -> bool:
         every = self._task.checkpoint_frequency

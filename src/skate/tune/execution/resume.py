@@ -11,6 +11,7 @@ from skate.tune.experiment.trial import Trial
 from skate.tune.result import EXPR_RESULT_FILE
 from skate.tune.search._files import write_atomically
 from skate.tune.search.basic_variant import BasicVariantGenerator
+from skate.tune.search.renewal import renewed
 from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.tune_config import ResumeConfig
 
@@ -36,6 +37,10 @@ def take_up(
     """Add the trials that were made before; those that are to run again wait for it."""
     trials = trials_of(experiment.storage, checkpoint_config=experiment.checkpoint_config)
     for trial in trials:
+        if experiment.former_space is not None:
+            space = experiment.spec["config"]
+            trial.set_config(renewed(trial.config, experiment.former_space, space))
+            log.config(trial)
         _equip(trial, experiment)
         _prepare(trial, resume, log)
     _restore_search(search_alg, experiment, trials)  # it is told of all that will not run

@@ -114,6 +114,7 @@ class Runner:
             working_directory=os.path.abspath(trial.local_path) if self._chdir else None,
             export_formats=tuple(trial.export_formats),
             reuse_instance=self._reuse_instances,
+            restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM") or 0),  # as with Ray
         )
 
     def _call(self, worker: Worker, ref: Any) -> None:

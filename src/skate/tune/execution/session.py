@@ -40,6 +40,7 @@ class Task:
     working_directory: str | None = None
     export_formats: tuple[str, ...] = ()
     reuse_instance: bool = False
+    restore_retries: int = 0
 
 
 class Outbox:

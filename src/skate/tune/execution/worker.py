@@ -20,6 +20,7 @@ STUCK = "stuck"
 
 _LONGEST_CALL = 1.0  # seconds without a result, after which the driver gets a word in
 _GRACE = 5.0  # seconds for a halted trial to come to its end
+_ORIGINAL = "TUNE_ORIG_WORKING_DIR"  # programs for Ray look for it
 
 
 class TrialWorker:
@@ -32,6 +33,7 @@ class TrialWorker:
         self._channel = Channel()
         self._over = False
         self._error: BaseException | None = None
+        self._exports = False
         self._instance: Any = None
 
     def begin(self, task: Task) -> list[Any]:
@@ -39,6 +41,7 @@ class TrialWorker:
         self._channel = Channel()
         self._over = False
         self._error = None
+        self._exports = bool(task.export_formats)
         self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
         return [("began", os.getpid())]
 
@@ -69,7 +72,7 @@ class TrialWorker:
         rest = self._channel.take(0, lambda: True)
         items += [item for item in rest if item[0] == "saved"]
         error, self._error = self._error, None
-        if error is not None and saves and not items:
+        if error is not None and (self._exports or (saves and not items)):
             raise error
         return [*items, (ENDED,)]  # what else it raises on its way out is nobody's concern
 
@@ -136,8 +139,10 @@ class TrialWorker:
 @contextlib.contextmanager
 def _surroundings(task: Task) -> Iterator[None]:
     """The working directory and the log files that were asked for."""
-    os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())  # programs for Ray look for it
     with contextlib.ExitStack() as stack:
+        if _ORIGINAL not in os.environ:
+            os.environ[_ORIGINAL] = os.getcwd()
+            stack.callback(os.environ.pop, _ORIGINAL, None)
         if task.working_directory is not None:
             os.makedirs(task.working_directory, exist_ok=True)
             stack.callback(os.chdir, os.getcwd())

@@ -30,6 +30,7 @@ class Experiment:
 
     checkpoint_config: CheckpointConfig
     run_identifier: str
+    former_space: dict[str, Any] | None = None  # where it is taken up with another
 
     def __init__(
         self,

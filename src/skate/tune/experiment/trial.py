@@ -6,6 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
@@ -259,7 +260,16 @@ class Trial(Failures):
             "tag": self.experiment_tag,
             "evaluated_params": packed(self.evaluated_params),
             "config": packed(self.config),
+            **self._keeping(),
         }
+
+    def _keeping(self) -> dict[str, Any]:
+        """Which checkpoints are kept, and when they are made, unless that is as always."""
+        config = self.checkpoint_config
+        if config == CheckpointConfig():
+            return {}
+        names = [field.name for field in fields(config) if not field.name.startswith("_")]
+        return {"checkpoint_config": {name: getattr(config, name) for name in names}}
 
     def progress(self) -> dict[str, Any]:
         """How far it is: written when it ends, pauses or changes."""
@@ -282,7 +292,11 @@ class Trial(Failures):
     def from_record(
         cls, record: Mapping[str, Any], storage: Storage | None = None, **kwargs: Any
     ) -> Trial:
-        """The trial that `record` described."""
+        """The trial that `record` described. What is said of its checkpoints now counts; if
+        nothing is, what was said then."""
+        if kwargs.get("checkpoint_config") in (None, CheckpointConfig()):
+            kept = record.get("checkpoint_config", {})
+            kwargs["checkpoint_config"] = CheckpointConfig(**kept)
         trial = cls(
             record["trainable_name"],
             config=unpacked(record["config"]),

@@ -35,6 +35,8 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         self._current_step = 0
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        if self._trial is trial:  # it failed, and begins again
+            return
         if self._trial is not None:
             raise ValueError("a PBT replay runs one trial; there are more: use num_samples=1")
         self._trial = trial

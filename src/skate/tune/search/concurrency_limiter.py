@@ -20,7 +20,7 @@ class _Wrapper(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
-        done = self.searcher.set_search_properties(metric, mode, config, **spec)
+        done = self.searcher._tell(metric, mode, config, spec)
         self._metric, self._mode = self.searcher.metric, self.searcher.mode
         return done
 

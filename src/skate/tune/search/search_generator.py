@@ -45,7 +45,7 @@ class SearchGenerator(SearchAlgorithm):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
-        return self.searcher.set_search_properties(metric, mode, config, **spec)
+        return self.searcher._tell(metric, mode, config, spec)
 
     def add_configurations(self, experiments: Any) -> None:
         from skate.tune.experiment.experiment import as_experiments

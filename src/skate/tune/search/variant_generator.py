@@ -253,11 +253,11 @@ def preset_variants(
 
 
 def _with_point(spec: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec with the values of a point, which may have more than the space."""
+    """The spec with the values of a point."""
     made: dict[str, Any] = copy_space(spec)
     for path, value in walk(point):
         try:
-            get_value(made["config"], path[:-1])
+            get_value(made["config"], path)
         except (KeyError, IndexError, TypeError):
             raise ValueError(
                 f"the given point sets {'/'.join(map(str, path))!r}, which is not in the "

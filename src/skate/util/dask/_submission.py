@@ -27,7 +27,9 @@ class Submission:
     def submit(self, _execute: Any, batch: list[Any]) -> Future[list[Any]]:
         """In place of an executor's `submit`, which would call `_execute` with the batch."""
         done: Future[list[Any]] = Future()
-        done.set_result([(key, (self._result(key, *info), None), False) for key, info, *_ in batch])
+        done.set_result(
+            [(key, (self._result(key, *info), None), False) for key, info, *_ in batch]
+        )
         return done
 
     def _result(self, key: Any, task: Any, values: dict[Any, Any]) -> Any:

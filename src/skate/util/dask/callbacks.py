@@ -123,7 +123,6 @@ def local_ray_callbacks(callbacks: Any = None) -> Iterator[Any]:
 # -- progress -------------------------------------------------------------------------------------
 
 
-@skate.remote(num_cpus=0)
 class _Counter:
     """How many tasks have ended, in whatever worker."""
 
@@ -143,7 +142,7 @@ class ProgressBarCallback(RayDaskCallback):
     def __init__(self) -> None:
         super().__init__()
         self._submitted = 0
-        self._counter = _Counter.remote()
+        self._counter = skate.remote(num_cpus=0)(_Counter).remote()
 
     def _ray_postsubmit(self, task: Any, key: Any, deps: dict[Any, Any], object_ref: Any) -> None:
         self._submitted += 1

@@ -189,7 +189,7 @@ class Dispatcher:
             self._idle, self._busy = [], {}
             self._waiting.clear()
         _kill(workers)
-        error = RuntimeError("the pool was terminated before this was done")
+        error = skate.exceptions.ActorDiedError("the pool was terminated before this was done")
         for chunk in lost:
             _tell(chunk, [(False, error)] * len(chunk.calls))
         self._end()

@@ -156,3 +156,62 @@ def tmp_working_dir(tmp_path: Path) -> str:
     (package / "test.py").write_text("def one():\n    return 1\n")
     (package / "__init__.py").write_text("from test_module.test import one\n")
     return str(tmp_path)
+
+
+# -- where to spill -------------------------------------------------------------------------------
+
+
+def _spilling(kind: str, **params: Any) -> dict[str, Any]:
+    return {"type": kind, "params": {"directory_path": "", **params}}
+
+
+file_system_object_spilling_config = _spilling("filesystem")
+buffer_object_spilling_config = _spilling("filesystem", buffer_size=1_000_000)
+mock_distributed_fs_object_spilling_config = _spilling("mock_distributed_fs")
+
+
+@_fixture()
+def object_spilling_config(tmp_path: Path) -> tuple[str, Path]:
+    """For `_system_config`, and the folder that it names."""
+    folder = tmp_path / "spill"
+    folder.mkdir()
+    return json.dumps(_spilling("filesystem", directory_path=str(folder))), folder
+
+
+fs_only_object_spilling_config = multi_node_object_spilling_config = object_spilling_config
+unstable_spilling_config = slow_spilling_config = object_spilling_config
+
+
+# -- files and settings ---------------------------------------------------------------------------
+
+
+@_fixture()
+def temp_dir(tmp_path: Path) -> str:
+    return str(tmp_path)
+
+
+@_fixture()
+def temp_file(tmp_path: Path) -> Iterator[Any]:
+    with (tmp_path / "file").open("w+b") as file:
+        yield file
+
+
+@_fixture()
+def enable_pickle_debug(monkeypatch: Any) -> None:
+    monkeypatch.setenv("RAY_PICKLE_VERBOSE_DEBUG", "1")
+
+
+@_fixture()
+def two_node_cluster() -> Iterator[tuple[Cluster, Any]]:
+    cluster = Cluster()
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    with _ray_start(address=cluster.address, num_cpus=None):
+        yield cluster, nodes[-1]
+    cluster.shutdown()
+
+
+@_fixture()
+def start_cluster(ray_start_cluster_enabled: Cluster) -> tuple[Cluster, str]:
+    """The cluster, and the address for `init`."""
+    ray_start_cluster_enabled.add_node(num_cpus=4)
+    return ray_start_cluster_enabled, ray_start_cluster_enabled.address

@@ -37,7 +37,8 @@ class Actor:
         self.state = PENDING
         self.worker: Worker | None = None
         self.restarts = 0
-        self.unfinished = 0  # calls made and not answered
+        # Calls made and not answered, by the process that made them; None: who cares.
+        self.unfinished: dict[int, int] | None = {} if options.max_pending_calls > 0 else None
         self.error: bytes = b""  # packed, why it is dead
         self.stop_reason = ""  # set when it must not be restarted
         self._waiting: deque[Task] = deque()
@@ -51,17 +52,22 @@ class Actor:
 
     def add_call(self, task: Task) -> list[Task]:
         """A new call; those that can be sent now, in order."""
-        self.unfinished += 1
+        if self.unfinished is not None:
+            self.count(task, 1)
         key = self._lane_of(task)
         if not task.missing and key not in self._lanes:
             return self._sendable([task])
         self._lanes.setdefault(key, deque()).append(task)
         return self.advance(task)
 
+    def count(self, task: Task, change: int) -> None:
+        """A call was made, or answered."""
+        if self.unfinished is not None:
+            caller = _caller(task)
+            self.unfinished[caller] = self.unfinished.get(caller, 0) + change
+
     def _lane_of(self, task: Task) -> int:
-        if self.concurrent:
-            return task.id
-        return task.owner.number if task.owner else 0
+        return task.id if self.concurrent else _caller(task)
 
     def advance(self, task: Task) -> list[Task]:
         """A call has its last argument, or has failed; those that can be sent now, in order."""
@@ -120,3 +126,8 @@ class Actor:
         self._waiting.clear()
         self._lanes.clear()
         return rest
+
+
+def _caller(task: Task) -> int:
+    """The number of the process that made the call."""
+    return task.owner.number if task.owner else 0

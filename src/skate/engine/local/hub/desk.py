@@ -128,7 +128,7 @@ class Desk:
         parent: int,
     ) -> None:
         try:
-            self._hub.check_pending_calls(actor_id)
+            self._hub.check_pending_calls(actor_id, worker.number)
             plan = self._engine.planner.call_plan(actor_id, options)
         except Exception as error:
             self._refuse(worker, id, options.num_returns, error)

@@ -84,6 +84,15 @@ def group_removed(task: Task) -> exceptions.SkateError:
     return exceptions.TaskPlacementGroupRemoved(text)
 
 
+def ended_with_group(task: Task) -> exceptions.SkateError:
+    """Of a task that ran: it is not run again, or would be, where there is no place for it."""
+    if task.actor is None and task.plan.retries == 0:
+        return exceptions.WorkerCrashedError(
+            f"the worker of {task.name} was ended, because its placement group was removed"
+        )
+    return group_removed(task)
+
+
 def _how_to_declare(demand: Demand, machine: Pool) -> str:
     """Arguments of init() that would make the demand possible."""
     lacking = {

@@ -35,6 +35,8 @@ class Group:
 
     def why_impossible(self, machine: Pool) -> str | None:
         """Why this machine can never hold the group, or None."""
+        if machine.growing:
+            return None
         if self.strategy == "STRICT_SPREAD" and len(self.demands) > 1:
             return (
                 f"STRICT_SPREAD wants {len(self.demands)} machines and the local engine is one; "

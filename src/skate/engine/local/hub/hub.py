@@ -107,7 +107,7 @@ class Hub(Lives):
         for task in list(worker.in_flight.values()):
             if not task.method:
                 worker.in_flight.pop(task.id)
-                self.fail(task, errors.packed(errors.group_removed(task)))
+                self.fail(task, errors.packed(errors.ended_with_group(task)))
         if worker.actor is not None:
             worker.actor.stop_reason = "its placement group was removed"
         self.processes.kill(worker)

@@ -42,13 +42,16 @@ class Lives(Tasks):
             self.counts.add((actor.id,))
         self.submit(actor.creation)
 
-    def check_pending_calls(self, actor_id: int) -> None:
-        """Raise PendingCallsLimitExceeded if the actor must not get another call now."""
+    def check_pending_calls(self, actor_id: int, caller: int = 0) -> None:
+        """Raise PendingCallsLimitExceeded if this process must not call the actor now."""
         actor = self.actors.get(actor_id)
-        if actor is not None and 0 < actor.options.max_pending_calls <= actor.unfinished:
+        if actor is None or actor.unfinished is None:
+            return
+        limit, unfinished = actor.options.max_pending_calls, actor.unfinished.get(caller, 0)
+        if unfinished >= limit:
             raise exceptions.PendingCallsLimitExceeded(
-                f"{actor.class_name} has {actor.unfinished} unfinished calls, and "
-                f"max_pending_calls={actor.options.max_pending_calls}"
+                f"{actor.class_name} has {unfinished} unfinished calls from here, and "
+                f"max_pending_calls={limit}"
             )
 
     def call_actor(self, actor_id: int, task: Task) -> None:
@@ -62,7 +65,7 @@ class Lives(Tasks):
         if task.dependencies or task.nested:
             self._arguments_there(task)
             if task.cancelled:
-                actor.unfinished += 1  # as `_close` will count it off
+                actor.count(task, 1)  # as `_close` will count it off
                 return
         self._send_calls(actor, actor.add_call(task))
 

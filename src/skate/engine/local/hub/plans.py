@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
+
 from skate import _serialization
 from skate.engine.affinity import elsewhere
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
@@ -157,11 +159,12 @@ class Planner:
         if not -1 <= index < len(group.bundles):
             raise ValueError(
                 f"placement_group_bundle_index takes -1 to {len(group.bundles) - 1}, as the group "
-                f"has {len(group.bundles)} bundles; the index was {index}"
+                f"has {len(group.bundles)} bundles; bundle index {index} is invalid"
             )
         if not group.could_ever_fit(to_units(demand), index):
             raise ValueError(
-                f"{dict(demand)} does not fit any bundle of the placement group: {group.bundles}"
+                f"{dict(demand)} cannot fit into any bundles of the placement group: "
+                f"{group.bundles}"
             )
         return group
 
@@ -225,7 +228,8 @@ def _demand(options: TaskOptions | ActorOptions, default_cpus: float) -> dict[st
 @lru_cache(maxsize=8)
 def _packed_hook(hook: Any) -> bytes:
     """Packed once: the bytes may differ from time to time, and with them the workers that fit."""
-    return _serialization.dumps(hook).packed()
+    packed: bytes = cloudpickle.dumps(hook)
+    return packed
 
 
 def _packed_exceptions(allowed: Any) -> Any:

@@ -20,7 +20,7 @@ from skate.engine.local.wire import Connection, Message
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
 
-_GRACE = 2.0  # seconds for a worker that was asked to exit
+_GRACE = 5.0  # seconds for a worker that was asked to exit
 _IDLE = 1.0  # seconds after which a worker that is not needed ends
 _LOOK = 0.05  # seconds between two looks at a worker whose socket is closed,
 _LOOKS = 10  # and how many, before it is taken for dead

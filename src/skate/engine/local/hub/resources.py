@@ -44,7 +44,13 @@ class Allocation:
 class Pool:
     """Amounts that can be taken and given back."""
 
-    def __init__(self, total: Demand, gpus: Sequence[tuple[int, int]] | None = None) -> None:
+    def __init__(
+        self,
+        total: Demand,
+        gpus: Sequence[tuple[int, int]] | None = None,
+        growing: bool = False,
+    ) -> None:
+        self.growing = growing  # more may come: what is too much today waits
         self.total = dict(total)
         self.free = dict(total)
         self._gpus = dict(_numbered(self.total.get(GPU, 0)) if gpus is None else gpus)
@@ -57,7 +63,8 @@ class Pool:
         self._gpus.update(_numbered(amounts.get(GPU, 0), first=len(self._gpus)))
 
     def could_ever_fit(self, demand: Demand) -> bool:
-        return all(self.total.get(name, 0) >= amount for name, amount in demand.items())
+        total = self.total
+        return self.growing or all(total.get(name, 0) >= n for name, n in demand.items())
 
     def would_fit(self, demand: Demand, returned: Allocation) -> bool:
         """Whether the demand would be free once the allocation has come back."""

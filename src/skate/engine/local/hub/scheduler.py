@@ -22,6 +22,7 @@ from skate.engine.local.hub.work import Task
 from skate.engine.local.hub.workers import Environment, Worker
 
 _FREE_WORKERS = 64  # at most so many at once for tasks that ask for no CPU
+_BLOCKED_WORKERS = 8  # beyond the number of CPUs, before what they wait for comes first
 
 
 class Effects(Protocol):
@@ -104,8 +105,18 @@ class Scheduler:
     def enqueue(self, task: Task) -> None:
         shape = task.plan.shape
         assert shape is not None
-        shape.queue.append(task)
+        if task.parent and self._piles_up(shape):
+            shape.queue.appendleft(task)
+        else:
+            shape.queue.append(task)
         self.dispatch(shape)
+
+    def _piles_up(self, shape: Shape) -> bool:
+        """Whether many workers wait for others: each task that starts now may be one more, so what
+        they wait for goes first. A thousand tasks with one inner task each need few processes."""
+        limit = self._keep_idle + _BLOCKED_WORKERS
+        leases = shape.leases
+        return len(leases) > limit and sum(worker.blocked > 0 for worker in leases) > limit
 
     def requeue(self, task: Task) -> None:
         """Again, before the others."""
@@ -153,7 +164,7 @@ class Scheduler:
         for group in self.groups.values():
             if group.state == "PENDING" and group.reserve(self.machine):
                 self._effects.group_ready(group)
-        for shape in list(self._waiting):
+        for shape in sorted(self._waiting, key=self._piles_up):
             before = len(shape.queue)
             self.dispatch(shape)
             if 0 < len(shape.queue) < before:

@@ -17,12 +17,14 @@ from skate.engine.local.hub.workers import Worker
 # Modules worth having in the warm server, and safe to fork after. TensorFlow is: importing
 # it starts no thread, its runtime starts with the first operation. JAX is not here: it starts
 # threads that a fork would lose.
+_ALIAS = ("skate.compat.ray", "skate.compat.parts.top")  # for `import ray`: in every server
 _QUICK = ("numpy", "pyarrow", "PIL", "polars", "skate.tune.execution.worker")
 _SLOW = (
     "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
     "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow", "skate.data._stages",
     "skate.train._worker", "skate.train.torch", "skate.train.lightning", "skate.train.xgboost",
     "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",
+    "dask.array", "dask.dataframe", "skate.util.dask",
 )  # fmt: skip
 # What a module in use will import only when it is first called: cheaper once than in each worker.
 _IMPORTED_LATER = {
@@ -47,7 +49,7 @@ class ForkServer:
     def __init__(
         self, session_dirs: list[str], preload: list[str], later: list[str] | None = None
     ) -> None:
-        self.preload = list(preload)
+        self.preload = preload = [*_in_use(_ALIAS), *preload]
         self.ready = False
         self.dead = False
         self.workers: dict[int, Worker] = {}

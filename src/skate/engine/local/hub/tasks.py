@@ -253,7 +253,8 @@ class Tasks(Streaming):
         else:
             self._close_returns(task)
         if task.method and task.actor is not None:  # None: it was dead when it was called
-            task.actor.unfinished -= 1
+            if task.actor.unfinished is not None:
+                task.actor.count(task, -1)
             self.counts.drop_entry(task.actor.entry)
 
     def _forget_child(self, task: Task) -> None:

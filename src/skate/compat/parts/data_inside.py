@@ -1,0 +1,108 @@
+"""Small helpers of the inside of Ray's data library that tests and programs take from there."""
+
+from __future__ import annotations
+
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+from skate.data._blocks import block_of_batch, block_of_rows, concat
+from skate.data._blocks import compact as combine_chunks
+
+KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
+FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16
+
+
+class JoinType(Enum):
+    """What `Dataset.join` may be asked for."""
+
+    INNER = "inner"
+    LEFT_OUTER = "left_outer"
+    RIGHT_OUTER = "right_outer"
+    FULL_OUTER = "full_outer"
+    LEFT_SEMI = "left_semi"
+    RIGHT_SEMI = "right_semi"
+    LEFT_ANTI = "left_anti"
+    RIGHT_ANTI = "right_anti"
+
+
+class DelegatingBlockBuilder:
+    """A block out of rows, batches and blocks: how Ray's guides write sources of one's own."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Any] = []
+        self._rows: list[Any] = []
+
+    def add(self, item: Any) -> None:
+        """One more row."""
+        self._rows.append(item)
+
+    def add_batch(self, batch: Any) -> None:
+        self.add_block(batch)
+
+    def add_block(self, block: Any) -> None:
+        self._flush()
+        self._blocks.append(block_of_batch(block))
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._blocks.append(block_of_rows(self._rows))
+            self._rows = []
+
+    def num_rows(self) -> int:
+        return len(self._rows) + sum(block.num_rows for block in self._blocks)
+
+    def build(self) -> Any:
+        self._flush()
+        return concat(self._blocks)
+
+
+def _ref_bundles_iterator_to_block_refs_list(bundles: Any) -> list[Any]:
+    """The references of all blocks."""
+    return [ref for bundle in bundles for ref in bundle.block_refs]
+
+
+def get_pyarrow_version() -> Any:
+    """The version of pyarrow that is installed."""
+    return _version(import_module("pyarrow").__version__)
+
+
+def is_nan(value: Any) -> bool:
+    """Whether it is a number that is none."""
+    return isinstance(value, float) and value != value
+
+
+def is_null(value: Any) -> bool:
+    """Whether it is None or no number."""
+    return value is None or is_nan(value)
+
+
+def rows_same(actual: Any, expected: Any) -> bool:
+    """Whether two frames have the same rows, in whatever order."""
+    if sorted(actual.columns) != sorted(expected.columns) or len(actual) != len(expected):
+        return False
+    names = sorted(actual.columns)
+
+    def counted(frame: Any) -> list[str]:
+        rows = frame[names].astype(object).itertuples(index=False, name=None)
+        return sorted(repr([None if is_null(value) else value for value in row]) for row in rows)
+
+    return counted(actual) == counted(expected)
+
+
+def _unwrap_protocol(path: Any) -> str:
+    """A path without its protocol."""
+    return str(path).partition("://")[2] or str(path)
+
+
+def _version(text: str) -> Any:
+    return import_module("packaging.version").parse(text)
+
+
+def __getattr__(name: str) -> Any:
+    if "MIN_PYARROW_VERSION" in name:
+        return _version("0")  # what skate requires has all that is asked for
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["DelegatingBlockBuilder", "GiB", "JoinType", "KiB", "MiB", "combine_chunks", "get_pyarrow_version", "rows_same"]

@@ -1,0 +1,64 @@
+"""A search space that is given again when an experiment is taken up.
+
+What JSON cannot bring back, as a dataset, a reference or an object of one's own, may be of a
+session that is gone. The trials get the new space's in its place: the value at the same key, or
+the choice with the same number. Numbers and texts stay what they were.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cloudpickle
+
+from skate.tune.experiment._states import is_plain
+from skate.tune.search.sample import Categorical, Domain
+from skate.tune.utils.util import flatten_dict
+
+
+def check_same_keys(old: dict[str, Any], new: dict[str, Any]) -> None:
+    """A search goes on with the parameters that it had."""
+    before, now = sorted(flatten_dict(old)), sorted(flatten_dict(new))
+    if before != now:
+        raise ValueError(
+            f"Tuner.restore goes on with the parameters of the search, {before}; param_space has "
+            f"{now}. Give it to have objects that are gone replaced, not to search elsewhere"
+        )
+
+
+def renewed(value: Any, old: Any, new: Any) -> Any:
+    """A trial's value, or its whole configuration, with the objects of the new space."""
+    choices = _choices(new)
+    if choices is not None:
+        return _chosen_again(value, _choices(old) or [], choices)
+    if isinstance(new, Domain) or is_plain(new):
+        return value
+    if isinstance(new, dict) and isinstance(value, dict) and isinstance(old, dict):
+        return {
+            key: renewed(inner, old.get(key), new[key]) if key in new else inner
+            for key, inner in value.items()
+        }
+    return new
+
+
+def _choices(space: Any) -> list[Any] | None:
+    if isinstance(space, Categorical):
+        return space.categories
+    if isinstance(space, dict) and set(space) == {"grid_search"}:
+        return list(space["grid_search"])
+    return None
+
+
+def _chosen_again(value: Any, before: list[Any], now: list[Any]) -> Any:
+    if is_plain(value):
+        return value
+    pairs = zip(before, now, strict=False)
+    return next((new for old, new in pairs if _same(old, value)), value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Objects of one's own are seldom equal to their copies."""
+    try:
+        return one is other or bool(cloudpickle.dumps(one) == cloudpickle.dumps(other))
+    except Exception:  # something that cannot be pickled is nobody's copy
+        return False

@@ -1,0 +1,69 @@
+"""One line per record, here and in workers, with where it comes from."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import skate
+from tests.support import eventually
+
+
+@pytest.fixture(autouse=True)
+def root_logger_as_before() -> Iterator[None]:
+    loggers = [logging.getLogger(), logging.getLogger("skate")]
+    before = [(logger.level, logger.handlers[:]) for logger in loggers]
+    yield
+    for logger, (level, handlers) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+
+
+@skate.remote
+def speak(word: str) -> str:
+    logging.getLogger("choir").info(word, extra={"voice": "alto"})
+    return skate.get_runtime_context().get_task_id() or ""
+
+
+def test_workers_and_driver_write_json(capfd: pytest.CaptureFixture[str]) -> None:
+    lines: list[dict[str, Any]] = []
+
+    def written(message: str) -> list[dict[str, Any]]:
+        texts = [line[line.find("{") :] for line in capfd.readouterr().err.splitlines()]
+        lines.extend(json.loads(text) for text in texts if text.endswith("}"))
+        return [line for line in lines if line["message"] == message]
+
+    config = skate.LoggingConfig(encoding="JSON", additional_log_standard_attrs=["name"])
+    with skate.init(num_cpus=1, logging_config=config):
+        task = skate.get(speak.remote("la"))
+        logging.getLogger("conductor").info("one")
+        eventually(lambda: written("la"))
+        sung, said = written("la")[0], written("one")[0]
+        assert {"name": "choir", "voice": "alto", "task_name": "speak"}.items() <= sung.items()
+        assert (sung["task_id"], sung["levelname"]) == (task, "INFO")
+        assert said["node_id"] == sung["node_id"]
+        assert "task_id" not in said
+
+
+def test_text_and_level(capsys: pytest.CaptureFixture[str]) -> None:
+    with skate.init(engine="inline", logging_config=skate.LoggingConfig(log_level="WARNING")):
+        logging.getLogger("choir").info("quiet")
+        logging.getLogger("choir").warning("loud")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "WARNING test_logging_config.py" in line
+    assert "-- loud job_id=" in line
+
+
+def test_what_is_refused_and_how_it_travels() -> None:
+    with pytest.raises(ValueError, match="TEXT, JSON; got 'XML'"):
+        skate.LoggingConfig(encoding="XML")
+    with pytest.raises(ValueError, match=r"lineno.*got 'colour'"):
+        skate.LoggingConfig(additional_log_standard_attrs=["colour"])
+    with pytest.raises(TypeError, match="takes a LoggingConfig; got str"):
+        skate.init(engine="inline", logging_config="JSON")
+    config = skate.LoggingConfig("JSON", "DEBUG", ["name"])
+    assert skate.LoggingConfig.from_dict({**config.to_dict(), "newer": 1}) == config
