@@ -18,6 +18,9 @@ GRACE_SECONDS = 10.0  # a machine may be slow, and busy with other tests
 # Inherited by every process that a test starts, so that orphans are found as well.
 MARKER = "SKATE_TEST_SESSION"
 
+# Variables that skate, its workers or programs for Ray obey, by how their names begin.
+OBEYED = ("SKATE_", "TUNE_", "CUDA_", "OMP_", "PYTHONPATH")
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -27,10 +30,11 @@ class Picture:
     threads: frozenset[str]
     descriptors: frozenset[str]
     files: frozenset[str]
+    surroundings: frozenset[str]
 
     @classmethod
     def take(cls) -> Picture:
-        return cls(_processes(), _threads(), _descriptors(), _files())
+        return cls(_processes(), _threads(), _descriptors(), _files(), _surroundings())
 
     def new_since(self, before: Picture) -> list[str]:
         return [
@@ -110,3 +114,9 @@ def _of_somebody_else(name: str) -> bool:
     """Whether the process that the name mentions is alive and none of this test session."""
     pids = {int(number) for number in re.findall(r"\d+", name)} - {os.getpid()}
     return any((text := _environment(pid)) and _mark() not in text for pid in pids)
+
+
+def _surroundings() -> frozenset[str]:
+    """What later tests would find changed: the working directory, and variables."""
+    variables = {f"{n}={value}" for n, value in os.environ.items() if n.startswith(OBEYED)}
+    return frozenset(variables | {f"cwd={os.getcwd()}"})

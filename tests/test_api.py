@@ -82,7 +82,7 @@ class TestInit:
             ({"num_cpu": 1}, TypeError, "num_cpus"),
             ({"resources": {"CPU": 1}}, ValueError, "num_cpus"),
             ({"runtime_env": {"pip": ["x"]}}, ValueError, "pip"),
-            ({"job_config": object()}, ValueError, "job_config"),
+            ({"job_config": object()}, TypeError, "job_config"),
         ],
     )
     def test_what_is_refused(self, given: dict[str, Any], error: type, words: str) -> None:

@@ -20,6 +20,7 @@ FORMER: dict[str, str] = {
     "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
     "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
     "train.lightning.LightningTrainer": _LIGHTNING,
+    "tune.automl": SEARCHERS,
     "tune.search.ax": SEARCHERS,
     "tune.search.dragonfly": SEARCHERS,
     "tune.search.flaml": SEARCHERS,

@@ -26,8 +26,8 @@ def concurrent_future(ref: ObjectRef[Any]) -> concurrent.futures.Future[Any]:
 
 
 def asyncio_future(ref: ObjectRef[Any]) -> asyncio.Future[Any]:
-    """A future of the value on the running event loop."""
-    loop = asyncio.get_running_loop()
+    """A future of the value on the event loop: the running one, or that of the thread."""
+    loop = _event_loop()
     future: asyncio.Future[Any] = loop.create_future()
     engine = ref._home.engine
 
@@ -37,6 +37,13 @@ def asyncio_future(ref: ObjectRef[Any]) -> asyncio.Future[Any]:
 
     engine.add_done_callback(ref, _on_loop(loop, settle))
     return future
+
+
+def _event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:  # it is to run later, as in loop.run_until_complete(ref.as_future())
+        return asyncio.get_event_loop()
 
 
 async def stream_item_ready(engine: Engine, generator: ObjectRef[Any], index: int) -> None:

@@ -18,7 +18,13 @@ def test_fixtures_and_helpers_can_be_imported():
     import ray.data.tests.conftest as fixtures
     from ray.data.tests.conftest import restore_data_context, target_max_block_size  # noqa: F401
     from ray.data.tests.test_util import ConcurrencyCounter
-    from ray.data.tests.util import Counter, column_udf, extract_values, gen_bin_files, named_values
+    from ray.data.tests.util import (
+        Counter,
+        column_udf,
+        extract_values,
+        gen_bin_files,
+        named_values,
+    )
 
     assert "ds_pandas_multi_column_format" in fixtures.__all__
     assert named_values(["a", "b"], [(1, 2)]) == [{"a": 1, "b": 2}]

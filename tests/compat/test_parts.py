@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -156,6 +157,49 @@ def test_the_inside_of_ray_can_be_imported_and_not_used() -> None:
     assert ray._private.worker.global_worker.node.unique_id == ray.nodes()[0]["NodeID"]
 
 
+def test_helpers_that_wait_for_processes_and_assertions() -> None:
+    from ray._private import test_utils
+
+    out, err = test_utils.run_string_as_driver_stdout_stderr(
+        "import sys; print('out'); print('err', file=sys.stderr)"
+    )
+    assert (out, err) == ("out\n", "err\n")
+    sleeper = test_utils.run_string_as_driver_nonblocking("import time; time.sleep(60)")
+    test_utils.wait_for_children_of_pid(os.getpid(), 1)
+    with pytest.raises(TimeoutError, match=str(sleeper.pid)):
+        test_utils.wait_for_pid_to_exit(sleeper.pid, timeout=0)
+    sleeper.kill()
+    sleeper.communicate()
+    test_utils.wait_for_pid_to_exit(sleeper.pid)
+
+    tries: list[int] = []
+
+    def third_time() -> None:
+        tries.append(1)
+        assert len(tries) >= 3
+
+    test_utils.wait_for_assertion(third_time, retry_interval_ms=1)
+    assert test_utils.wait_until_succeeded_without_exception(third_time, (AssertionError,))
+
+    def never() -> None:
+        assert not tries
+
+    with pytest.raises(AssertionError):
+        test_utils.wait_for_assertion(never, timeout=0)
+
+
+def test_a_reference_from_here_or_from_a_task() -> None:
+    import ray
+    from ray._private.test_utils import get_actor_node_id, put_object
+
+    assert ray.get([put_object(3, True), put_object(4, False)]) == [3, 4]
+
+    @ray.remote
+    class Actor: ...
+
+    assert get_actor_node_id(Actor.remote()) == ray.nodes()[0]["NodeID"]
+
+
 def test_a_cluster_adds_up() -> None:
     import ray
     from ray.cluster_utils import Cluster
@@ -165,6 +209,11 @@ def test_a_cluster_adds_up() -> None:
     cluster.add_node(num_cpus=3, resources={"special": 2}, object_store_memory=10**8)
     ray.init(address=cluster.address)
     assert (ray.cluster_resources()["CPU"], ray.cluster_resources()["special"]) == (4, 2)
+    here = ray.nodes()[0]["NodeID"]
+    assert [(node.node_id, node.head) for node in cluster.list_all_nodes()] == [
+        (here, True),
+        (here, False),
+    ]
     with pytest.raises(NotImplementedError, match="one machine"):
         cluster.remove_node(cluster.list_all_nodes()[1])
     ray.shutdown()
@@ -376,3 +425,21 @@ def test_how_text_is_split_and_hashed() -> None:
 
     assert simple_split_tokenizer("one two") == ["one", "two"]
     assert simple_hash("one", 100) == simple_hash("one", 100) < 100
+
+
+def test_folders_elsewhere(tmp_path: Path) -> None:
+    from ray.air._internal import remote_storage as storage
+
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "kept.txt").write_text("kept")
+    (tmp_path / "in" / "deep" / "left.txt").write_text("left")
+    place = "memory:///test_folders_elsewhere/one"
+    storage.upload_to_uri(str(tmp_path / "in"), place, exclude=["deep/*"])
+    assert storage.list_at_uri(place) == ["kept.txt"]
+    assert storage.read_file_from_uri(f"{place}/kept.txt") == b"kept"
+    storage.download_from_uri(place, str(tmp_path / "out" / "new"))
+    assert [path.name for path in (tmp_path / "out" / "new").iterdir()] == ["kept.txt"]
+    storage.delete_at_uri(place)
+    assert storage.list_at_uri(place) == []
+    assert storage.is_non_local_path_uri(place)
+    assert not storage.is_non_local_path_uri(str(tmp_path))

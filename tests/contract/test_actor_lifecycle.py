@@ -398,6 +398,22 @@ def test_pending_calls_are_counted_for_each_caller(flag):
     skate.get([held, inner], timeout=60)
 
 
+@parallel
+@pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}])
+def test_calls_wait_for_a_constructor_that_crashes(tally, options):
+    @skate.remote(max_restarts=3, **options)
+    class Fragile:
+        def __init__(self, tally):
+            if tally.add() < 3:
+                os._exit(1)
+
+        def hello(self):
+            return "hello"
+
+    fragile = Fragile.remote(tally)
+    assert skate.get([fragile.hello.remote() for _ in range(3)], timeout=60) == ["hello"] * 3
+
+
 @pytest.mark.differs_from_ray("Ray takes 0 for 1")
 def test_an_actor_that_may_do_nothing_at_a_time_is_refused():
     with pytest.raises(ValueError, match="max_concurrency"):

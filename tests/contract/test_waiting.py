@@ -234,6 +234,17 @@ def test_the_loop_goes_on_while_a_reference_is_awaited(flag):
     assert asyncio.run(main()) == "released"
 
 
+def test_a_future_for_a_loop_that_runs_later():
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        futures = [identity.remote(i).as_future() for i in range(3)]
+        assert loop.run_until_complete(asyncio.gather(*futures)) == [0, 1, 2]
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
 def test_a_future_of_the_value():
     future = identity.remote(7).future()
     assert isinstance(future, concurrent.futures.Future)

@@ -222,3 +222,86 @@ class TestPlans:
         assert bundle.num_rows() == 6
         for ref, known in bundle.blocks:
             assert skate.get(ref).nbytes == known.size_bytes
+
+
+class TestFiles:
+    def test_a_single_file_in_several_blocks(self, tmp_path):
+        skate.data.range(10, override_num_blocks=1).write_parquet(tmp_path)
+        dataset = skate.data.read_parquet(tmp_path, override_num_blocks=3)
+        assert dataset._block_num_rows() == [3, 3, 4]
+        assert dataset._plan.initial_num_blocks() == 3
+        sizes = dataset.map_batches(lambda batch: {"n": [len(batch["id"])]}, batch_size=None)
+        assert [row["n"] for row in sizes.take_all()] == [3, 3, 4]
+
+    def test_blocks_of_a_byte(self, context):
+        context.target_max_block_size = 1
+        assert skate.data.range(3).map(lambda row: row).materialize().num_blocks() == 3
+
+    @pytest.mark.parametrize("mode", ["ignore", "error"])
+    def test_a_folder_is_there_already(self, tmp_path, mode):
+        folder = tmp_path / "there"
+        folder.mkdir()
+        if mode == "error":
+            with pytest.raises(ValueError, match="already"):
+                skate.data.range(1).write_parquet(folder, mode=mode)
+        else:
+            skate.data.range(1).write_parquet(folder, mode=mode)
+        assert list(folder.iterdir()) == []
+        folder.rmdir()
+        skate.data.range(1).write_parquet(folder, mode=mode)
+        assert skate.data.read_parquet(folder).count() == 1
+
+    def test_no_rows_no_folder(self, tmp_path):
+        skate.data.from_items([]).write_parquet(tmp_path / "new")
+        assert not (tmp_path / "new").exists()
+
+    def test_names_that_would_lose_rows(self, tmp_path):
+        from skate.data.datasource import FilenameProvider
+
+        class OneName(FilenameProvider):
+            def get_filename_for_task(self, write_uuid, task_index):
+                return "rows.csv"
+
+        dataset = skate.data.range(4, override_num_blocks=2)
+        with pytest.raises(ValueError, match="rows of one be lost"):
+            dataset.write_csv(tmp_path, filename_provider=OneName())
+        dataset.repartition(1).write_csv(tmp_path, filename_provider=OneName())
+        with pytest.raises(ValueError, match=r"rows\.csv"):
+            dataset.repartition(1).write_csv(tmp_path, filename_provider=OneName())
+        assert skate.data.read_csv(tmp_path).count() == 4
+
+    def test_types_and_rows_of_files(self, tmp_path):
+        import pyarrow.parquet as pq
+
+        schema = pa.schema({"id": pa.float32()})
+        skate.data.range(1).write_parquet(tmp_path / "a", schema=schema)
+        assert pq.read_table(tmp_path / "a").schema == schema
+        with pytest.raises(ValueError, match="max_rows_per_file must be a positive integer"):
+            skate.data.range(1).write_parquet(tmp_path, max_rows_per_file=0)
+        with pytest.raises(ValueError, match=r"\(3\) cannot be greater than max_rows_per_file"):
+            skate.data.range(1).write_csv(tmp_path, min_rows_per_file=3, max_rows_per_file=2)
+
+    @pytest.mark.parametrize(("flavor", "path"), [(None, "1/*"), ("filename", "1_*")])
+    def test_values_in_paths(self, tmp_path, flavor, path):
+        dataset = skate.data.from_items([{"k": 1, "v": 2}, {"k": 3, "v": 4}])
+        dataset.write_parquet(tmp_path, partition_cols=["k"], partitioning_flavor=flavor)
+        (file,) = tmp_path.glob(path)
+        assert skate.data.read_parquet(file, partitioning=None).take_all() == [{"v": 2}]
+        with pytest.raises(ValueError, match="got 'tree'"):
+            dataset.write_parquet(tmp_path, partition_cols=["k"], partitioning_flavor="tree")
+
+
+class TestSettings:
+    def seen(self, dataset):
+        return {row["seen"] for row in dataset.take_all()}
+
+    def test_functions_see_those_of_the_program(self, context):
+        def look(row):
+            return {"seen": DataContext.get_current().get_config("mine")}
+
+        context.set_config("mine", 1)
+        dataset = skate.data.range(2).map(look)
+        context.set_config("mine", 2)
+        assert self.seen(dataset) == {1}
+        assert self.seen(skate.data.range(2).map(look)) == {2}
+        assert DataContext.get_current() is context

@@ -92,7 +92,7 @@ def test_what_there_is_not_is_named():
         col("l").list.sort("up")
     with pytest.raises(TypeError, match=r"join conditions with &"):
         bool(col("i") > 1)
-    with pytest.raises(ValueError, match="'id >' has a mistake"):
+    with pytest.raises(ValueError, match="Invalid syntax in the expression 'id >'"):
         skate.data.range(3).filter(expr="id >")
 
 

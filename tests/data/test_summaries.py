@@ -13,15 +13,16 @@ from skate.data.datatype import DataType, TypeCategory
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
 
-class TestSummary:
-    ROWS = [
-        {"age": 25, "name": "Ann", "born": datetime.datetime(2000, 1, 1), "old": False},
-        {"age": 0, "name": None, "born": None, "old": True},
-        {"age": 30, "name": "Ben", "born": datetime.datetime(1990, 1, 1), "old": True},
-    ]
+ROWS = [
+    {"age": 25, "name": "Ann", "born": datetime.datetime(2000, 1, 1), "old": False},
+    {"age": 0, "name": None, "born": None, "old": True},
+    {"age": 30, "name": "Ben", "born": datetime.datetime(1990, 1, 1), "old": True},
+]
 
+
+class TestSummary:
     def summary(self, **arguments):
-        return skate.data.from_items(self.ROWS).summary(**arguments)
+        return skate.data.from_items(ROWS).summary(**arguments)
 
     def values(self, column, **arguments):
         table = self.summary(**arguments).get_column_stats(column).set_index("statistic")

@@ -141,7 +141,19 @@ def test_calls_are_retried_as_often_as_they_say() -> None:
     for _ in range(2):
         assert made.restarting([task]) == []
         assert made.placed(new_worker()) == [task]
+        made.state = ALIVE
     assert made.restarting([task]) == [task]
+
+
+def test_calls_behind_a_constructor_that_fails_have_not_begun() -> None:
+    made = alive(max_restarts=-1)
+    task = call(retries=0)
+    made.restarting([])
+    made.placed(new_worker())
+    assert made.state == STARTING
+    assert made.restarting([task]) == []
+    assert made.placed(new_worker()) == [task]
+    assert task.attempt == 0
 
 
 def test_restarts_are_limited_and_a_wanted_end_is_final() -> None:

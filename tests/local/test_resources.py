@@ -64,6 +64,7 @@ def test_a_pool_grows_and_numbers_new_gpus_after_the_others() -> None:
 def test_what_is_too_much_for_a_growing_pool_waits() -> None:
     small = Pool(to_units({CPU: 1}), growing=True)
     assert small.could_ever_fit(to_units({CPU: 2}))
+    assert not small.could_ever_fit(to_units({"node:another": 1}))
     assert small.take(to_units({CPU: 2})) is None
 
 

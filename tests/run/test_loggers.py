@@ -63,6 +63,17 @@ def test_files_of_a_run(trial, tmp_path):
     assert [row["nested/accuracy"] for row in rows] == ["1", "2", "3"]
 
 
+def test_what_stands_for_a_trial_may_know_its_folder_by_the_older_name(tmp_path):
+    @dataclass
+    class Older:
+        logdir: str
+        trial_id: str = "abc"
+        config: dict[str, Any] = field(default_factory=dict)
+
+    log(default_loggers(), Older(str(tmp_path)), RESULTS)
+    assert {"result.json", "progress.csv"} <= {path.name for path in tmp_path.iterdir()}
+
+
 def test_tensorboard_reads_the_events(trial, tmp_path):
     log(default_loggers(), trial, RESULTS)
     (place,) = tmp_path.glob("events.out.tfevents.*")

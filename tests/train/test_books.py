@@ -26,6 +26,7 @@ from skate.train import (
     ScalingConfig,
     UserCallback,
 )
+from skate.train.base_trainer import BaseTrainer
 from skate.train.torch import TorchCheckpoint, TorchConfig, TorchTrainer
 
 
@@ -454,3 +455,33 @@ def test_nor_after_a_run_that_was_taken_up(run_config, tmp_path):
     with pytest.raises(RuntimeError):
         fit(loop, run_config())
     assert _rows_in_tensorboard(fit(loop, run_config()).path) == [1, 2]
+
+
+class Counting(BaseTrainer):
+    """Trains by itself, and fails in the middle unless it is told not to."""
+
+    fails = True
+
+    def training_loop(self):
+        before = train.get_checkpoint()
+        for step in range(before.to_dict()["step"] + 1 if before else 0, 4):
+            train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
+            if step == 1 and self.fails:
+                raise RuntimeError("in the middle")
+
+
+def test_a_trainer_of_ones_own_goes_on(run_config, tmp_path):
+    with pytest.raises(RuntimeError, match="in the middle"):
+        Counting(run_config=run_config()).fit()
+    folder = tmp_path / "runs" / "run"
+    assert Counting.can_restore(folder)
+    assert not Counting.can_restore(tmp_path)
+    result = Counting.restore(folder, fails=False).fit()
+    assert [row["step"] for row in Storage.at(folder).lines(RESULT_FILE)] == [0, 1, 2, 3]
+    assert result.metrics["training_iteration"] == 4
+    with pytest.raises(TypeError, match="speed"):
+        Counting.restore(folder, speed=1)
+    with pytest.raises(ValueError, match="a Counting"):
+        type("Other", (BaseTrainer,), {}).restore(folder)
+    with pytest.raises(ValueError, match="none"):
+        BaseTrainer.restore(tmp_path)

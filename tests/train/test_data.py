@@ -228,3 +228,22 @@ def test_a_shard_can_do_what_a_dataset_can(run_config):
 def test_what_is_no_dataset_is_refused_at_once(datasets):
     with pytest.raises(ValueError, match="datasets"):
         DataParallelTrainer(lambda: None, datasets=datasets)
+
+
+def test_a_shard_tells_the_settings_of_its_dataset(run_config):
+    from skate.data import DataContext, ExecutionOptions, ExecutionResources
+
+    def loop():
+        for name, cpus in (("train", 2), ("valid", None)):
+            options = train.get_dataset_shard(name).get_context().execution_options
+            assert options.resource_limits.cpu == cpus
+
+    few = ExecutionOptions(resource_limits=ExecutionResources(cpu=2))
+    datasets = {"train": skate.data.range(4), "valid": skate.data.range(4)}
+    config = DataConfig(datasets_to_split=["train"], execution_options={"train": few})
+    fit(loop, run_config(), datasets, dataset_config=config)
+    context = DataContext.get_current()
+    assert DataConfig.default_ingest_options() == ExecutionOptions(
+        preserve_order=context.execution_options.preserve_order,
+        verbose_progress=context.execution_options.verbose_progress,
+    )

@@ -410,3 +410,12 @@ def test_what_is_not_a_checkpoint():
             make(5)
     with pytest.raises(TypeError, match=r"load_checkpoint takes a Checkpoint.*report none"):
         load_checkpoint(None, network())
+
+
+def test_the_example_that_programs_import_learns_a_line(run_config):
+    from skate.compat.parts.train_examples.torch_linear_example import train_func
+
+    result = fit(train_func, run_config(), config={"epochs": 3, "data_size": 200, "lr": 1e-2})
+    losses = result.metrics_dataframe["loss"]
+    assert losses.iloc[-1] < losses.iloc[0]
+    assert [report["loss"] for report in result.return_value] == list(losses)

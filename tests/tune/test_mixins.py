@@ -40,7 +40,7 @@ class Loses(MLflowTrainableMixin, tune.Trainable):
 
 
 @pytest.mark.parametrize("trainable", [loses, Loses])
-def test_each_trial_has_an_mlflow_run(trainable: Any, tmp_path: Path) -> None:
+def test_each_trial_has_an_mlflow_run(session: None, trainable: Any, tmp_path: Path) -> None:
     place = f"file:{tmp_path}/mlruns"
     client = mlflow.MlflowClient(place)
     experiment = client.create_experiment("skating")
@@ -71,7 +71,7 @@ class Logs(WandbTrainableMixin, tune.Trainable):
 
 
 @pytest.mark.parametrize("trainable", [logs, Logs])
-def test_a_trial_has_a_wandb_run(trainable: Any, tmp_path: Path) -> None:
+def test_a_trial_has_a_wandb_run(session: None, trainable: Any, tmp_path: Path) -> None:
     config = {"x": 1, "wandb": {"project": "skating", "dir": str(tmp_path)}}
     analysis = tune.run(trainable, config=config, verbose=0, local_dir=str(tmp_path))
     assert analysis.trials[0].last_result["loss"] == 1

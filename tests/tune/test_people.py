@@ -188,3 +188,17 @@ class TestAnalysis:
         shown = [text.get_text() for text in figure.axes[2].texts]
         assert shown == ["[1, 2]", "[3]", "0.0001", "0.1", "1", "3"]
         assert capfd.readouterr().err == ""
+
+
+def test_who_asks_for_the_best_of_failed_trials_is_told_why(tmp_path):
+    def fails(config):
+        raise KeyError("no such column")
+
+    grid = tune.Tuner(
+        fails,
+        tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=2),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    with pytest.raises(RuntimeError, match=r"2 of 2 trials failed, see \.errors") as caught:
+        grid.get_best_result()
+    assert isinstance(caught.value.__cause__, KeyError)

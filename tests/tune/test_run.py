@@ -450,7 +450,7 @@ class TestResources:
     def test_a_function_for_ray_that_allocates_resources(self, run):
         def allocate(controller, trial, result, scheduler):
             cpus = controller._resource_updater.get_num_cpus()
-            assert controller._resource_updater.get_num_gpus() == 1
+            assert controller.trial_executor._resource_updater.get_num_gpus() == 1
             return tune.PlacementGroupFactory([{"CPU": cpus}])
 
         scheduler = ResourceChangingScheduler(resources_allocation_function=allocate)

@@ -308,7 +308,7 @@ def test_searchers_by_name():
 
 
 @pytest.mark.parametrize("limit", [None, 2])
-def test_a_searcher_that_was_written_before_there_was_a_spec(limit, tmp_path):
+def test_a_searcher_that_was_written_before_there_was_a_spec(session, limit, tmp_path):
     class Old(Counting):
         def set_search_properties(self, metric, mode, config):
             self.told = (metric, mode, config)

@@ -1,5 +1,7 @@
 """Trainers as trials, and callbacks of other libraries."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -111,3 +113,43 @@ def test_lightning_reports(run):
     trial = run(with_lightning).trials[0]
     assert trial.last_result["training_iteration"] == 2
     assert len(trial.get_best_checkpoints()) == 2
+
+
+def test_a_boosted_model_is_there_when_a_scheduler_stops_its_trial(run):
+    matrix_of = np.random.default_rng(0).normal(size=(40, 3))
+
+    def boosted(config):
+        import xgboost
+
+        from skate.tune.integration.xgboost import TuneReportCheckpointCallback
+
+        matrix = xgboost.DMatrix(matrix_of, matrix_of[:, 0] > 0)
+        xgboost.train(
+            {"objective": "binary:logistic", "nthread": 1}, matrix, evals=[(matrix, "eval")],
+            verbose_eval=False, callbacks=[TuneReportCheckpointCallback(filename="model.json")],
+        )  # fmt: skip
+
+    trial = run(boosted, stop={"training_iteration": 7}).trials[0]
+    assert trial.last_result["training_iteration"] == 7
+    with trial.checkpoint.as_directory() as folder:
+        assert os.listdir(folder) == ["model.json"]
+
+
+def test_results_of_cross_validation_are_put_together(run):
+    data = np.random.default_rng(0).normal(size=(40, 3))
+
+    def validated(config):
+        import xgboost
+
+        from skate.tune.integration.xgboost import TuneReportCallback
+
+        averaged = TuneReportCallback(
+            results_postprocessing_fn=lambda found: {k: np.mean(v) for k, v in found.items()}
+        )
+        matrix = xgboost.DMatrix(data, data[:, 0] > 0)
+        objective = {"objective": "binary:logistic", "nthread": 1}
+        xgboost.cv(objective, matrix, 2, callbacks=[averaged], stratified=True)
+
+    trial = run(validated).trials[0]
+    assert 0 < trial.last_result["test-logloss"] < 1
+    assert trial.checkpoint is None

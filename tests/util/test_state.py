@@ -119,7 +119,40 @@ def test_tasks_that_have_not_ended(flag: Any) -> None:
     }
     gate.set()
     skate.get(refs)
-    assert state.list_tasks() == []
+    ended = state.list_tasks()
+    assert [(row.name, row.state) for row in ended] == [
+        ("later", "FINISHED"),
+        ("queued", "FINISHED"),
+        ("running", "FINISHED"),
+    ]
+    assert state.get_task(run) == ended[-1]
+    assert ended[-1].worker_pid == row.worker_pid
+
+
+@local_only
+def test_tasks_that_have_failed() -> None:
+    @skate.remote(max_retries=0)
+    def end(how: str) -> None:
+        if how == "crash":
+            os._exit(1)
+        raise ValueError(how)
+
+    @skate.remote
+    def wants(value: Any) -> None: ...
+
+    refs = [end.options(name=how).remote(how) for how in ("error", "crash")]
+    refs.append(wants.remote(refs[0]))
+    sleeper = Sleeper.remote()
+    refs.append(sleeper.fall.remote())
+    assert skate.wait(refs, num_returns=4, timeout=60)[1] == []
+    states = {row.name: (row.state, row.type) for row in state.list_tasks()}
+    assert states == {
+        "error": ("FAILED", "NORMAL_TASK"),
+        "crash": ("FAILED", "NORMAL_TASK"),
+        "wants": ("FAILED", "NORMAL_TASK"),
+        "Sleeper.fall": ("FAILED", "ACTOR_TASK"),
+        "Sleeper.__init__": ("FINISHED", "ACTOR_CREATION_TASK"),
+    }
 
 
 @local_only
@@ -132,6 +165,7 @@ def test_calls_of_an_actor(flag: Any) -> None:
     assert [(row.name, row.state) for row in rows] == [
         ("Sleeper.wait", "RUNNING"),
         ("Sleeper.pid", "SUBMITTED_TO_WORKER"),
+        ("Sleeper.pid", "FINISHED"),
     ]
     assert {row.actor_id for row in rows} == {actor._actor_id.hex()}
     gate.set()

@@ -44,6 +44,10 @@ HOMES: dict[str, tuple[str, ...]] = {
         for owner in ("search", "suggest")
         for name in _SEARCHERS
     },
+    **dict.fromkeys(
+        ("ray.air._internal.remote_storage", "ray.ml.utils.remote_storage"),
+        ("skate.compat.parts.remote_storage", _INSIDE),
+    ),
     "ray.rllib": ("skate.compat.parts.rllib",),
     "ray.air.callbacks.keras": ("skate.air.integrations.keras",),
     "ray.tune.trainable.session": ("skate.tune",),

@@ -32,7 +32,8 @@ class ClassNode(DAGNode):
             return _Unbound(self, name, {})
         if name == "bind":
             raise AttributeError(
-                f"{self!r} is bound already: bind one of its methods, as in node.method.bind()"
+                f".bind() cannot be used again on {self!r}: bind one of its methods, as in "
+                "node.method.bind()"
             )
         raise AttributeError(f"{self._title()!r} has no attribute {name!r}")
 
@@ -63,7 +64,8 @@ class _Unbound:
     def __getattr__(self, name: str) -> Any:
         if name == "remote":
             raise AttributeError(
-                f"{self._name} has no remote(), as its actor has not been started: write .bind()"
+                f".remote() cannot be used on ClassMethodNodes: the actor of {self._name} has not "
+                "been started; write .bind()"
             )
         raise AttributeError(f"a method of a node has bind() and options(), and no {name!r}")
 

@@ -162,8 +162,10 @@ class DAGNode(Nested):
 
     def __getattr__(self, name: str) -> Any:
         if name == "remote":
-            hint = "a node has no remote(): it runs with execute(), after all that it depends on"
-            raise AttributeError(hint)
+            raise AttributeError(
+                f".remote() cannot be used on {type(self).__name__}s: a node runs with execute(), "
+                "after all that it depends on"
+            )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __repr__(self) -> str:

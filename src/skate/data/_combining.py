@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from skate.data._core import Core, check_least
 from skate.data._exchange import RandomizeBlocks, Repartition, Shuffle, Sort, Union, Zip
 from skate.data._joins import JOINS, Join, check_same_keys
+from skate.data._mixing import Mix, MixStoppingCondition, check_weights
 from skate.data._seeds import RandomSeedConfig, numpy_seed
 from skate.data.grouped_data import GroupedData, GroupTogether
-from skate.data._mixing import Mix, MixStoppingCondition, check_weights
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from skate._machine import memory
 from skate.data._execution_options import ExecutionOptions, ExecutionResources
@@ -17,6 +17,7 @@ from skate.data._ray_settings import RaySettings, Refused
 
 __all__ = ["DataContext", "ExecutionOptions", "ExecutionResources", "driver_threads"]
 
+_T = TypeVar("_T")
 MB = 1 << 20
 _NO_LIMIT = 1 << 60
 AS_RAY = "SKATE_AS_RAY"  # set where `import ray` means skate
@@ -113,6 +114,16 @@ class DataContext(RaySettings, Refused):
             yield context
         finally:
             DataContext._set_current(before)
+
+    def during(self, items: Iterator[_T]) -> Iterator[_T]:
+        """The items, each made while this context is the current one."""
+        while True:
+            with DataContext.current(self):
+                try:
+                    item = next(items)
+                except StopIteration:
+                    return
+            yield item
 
     def set_dataset_logger_id(self, dataset_id: str) -> str | None:
         """Note an id; the one before is returned."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import skate
 from skate.data import _plan as plan
-from skate.data._bundles import Bundle, bundle_of
+from skate.data._bundles import Bundle, bundle_of, even_bundles
 from skate.data._compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._context import DataContext
 from skate.data._notes import as_of_a_task
@@ -142,9 +142,13 @@ class Run:
         compute = self._compute_of_read(read, tasks)
         head = Fused([], [read.name], compute, dict(read.options))
         large = any(task.streams for task in tasks)  # more than a block's worth: one after another
-        return self._staged(
-            iter(tasks), fuse(nodes, head), len(tasks) if ahead and not large else 0
-        )
+        count = len(tasks) if ahead and not large else 0
+        if read.parallelism is None or read.parallelism <= len(tasks) or not tasks:
+            return self._staged(iter(tasks), fuse(nodes, head), count)
+        # Fewer pieces of the source than blocks asked for: its blocks are cut.
+        each = -(-read.parallelism // len(tasks))
+        blocks = self._staged(iter(tasks), [head], count)
+        return self._staged(cut_up(blocks, each), fuse(nodes)) if nodes else cut_up(blocks, each)
 
     def _compute_of_read(self, read: plan.Read, tasks: list[ReadTask]) -> Compute | None:
         if read.options or read.concurrency:
@@ -244,6 +248,12 @@ class Run:
             return False
         warnings.warn(f"a block failed and is left out: {sys.exc_info()[1]}", stacklevel=2)
         return True
+
+
+def cut_up(bundles: Iterator[Bundle], count: int) -> Iterator[Bundle]:
+    """Each bundle in so many of about equal length, as far as it has rows."""
+    for bundle in bundles:
+        yield from even_bundles(bundle.get(), count)
 
 
 def _await_any(stages: list[Stage]) -> None:

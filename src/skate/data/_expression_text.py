@@ -16,7 +16,7 @@ def parse(text: str) -> Expr:
     try:
         body = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"the expression {text!r} has a mistake: {error.msg}") from None
+        raise ValueError(f"Invalid syntax in the expression {text!r}: {error.msg}") from None
     return _parsed(body, text)
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data._blocks import Block, missing_column
+from skate.data._expression_arithmetic import floor_quotient, ratio, remainder, sum_of
 from skate.data._expression_namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
 from skate.data._tensors import column_of_array, to_array
 from skate.data._udf import UserFunction
@@ -88,7 +89,7 @@ class Expr:
     # -- operators ------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Expr:
-        return _computed(_sum, "+", self, other, _sum_in_arrow(self, _expr(other)))
+        return _computed(sum_of, "+", self, other, _sum_in_arrow(self, _expr(other)))
 
     def __radd__(self, other: Any) -> Expr:
         return lit(other) + self
@@ -106,19 +107,19 @@ class Expr:
         return lit(other) * self
 
     def __truediv__(self, other: Any) -> Expr:
-        return _computed(_ratio, "/", self, other)
+        return _computed(ratio, "/", self, other)
 
     def __rtruediv__(self, other: Any) -> Expr:
         return lit(other) / self
 
     def __floordiv__(self, other: Any) -> Expr:
-        return _computed(_floor_quotient, "//", self, other)
+        return _computed(floor_quotient, "//", self, other)
 
     def __rfloordiv__(self, other: Any) -> Expr:
         return lit(other) // self
 
     def __mod__(self, other: Any) -> Expr:
-        return _computed(_remainder, "%", self, other)
+        return _computed(remainder, "%", self, other)
 
     def __rmod__(self, other: Any) -> Expr:
         return lit(other) % self
@@ -397,54 +398,11 @@ def _applied(function: Callable[..., Any], parts: Sequence[Expr], text: str, blo
         ) from None
 
 
-def _sum(a: Any, b: Any) -> Any:
-    """Of numbers; of texts, one after the other."""
-    a, b = _decoded(a), _decoded(b)
-    if not (_is_text(a.type) and _is_text(b.type)):
-        return pc.add(a, b)
-    if not pa.types.is_large_string(a.type) and not pa.types.is_large_string(b.type):
-        return pc.binary_join_element_wise(a, b, "")
-    wide = pa.large_string()
-    return pc.binary_join_element_wise(a.cast(wide), b.cast(wide), pa.scalar("", wide))
-
-
 def _sum_in_arrow(a: Expr, b: Expr) -> Any:
     """For the reader of a file, unless one is text, which Arrow's `+` does not join."""
     if a._arrow is None or b._arrow is None or "'" in (a._text[:1] + b._text[:1]):
         return None
     return a._arrow + b._arrow
-
-
-def _decoded(values: Any) -> Any:
-    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    return pc.divide(pc.cast(a, pa.float64()), pc.cast(b, pa.float64()))
-
-
-def _ratio(a: Any, b: Any) -> Any:
-    """Of whole numbers a whole number, rounded towards zero, as Ray and Arrow do."""
-    return pc.divide(a, b)
-
-
-def _floor_quotient(a: Any, b: Any) -> Any:
-    """Rounded down, as in Python. Arrow's own division of whole numbers rounds towards zero."""
-    if not (pa.types.is_integer(a.type) and pa.types.is_integer(b.type)):
-        return pc.floor(_quotient(a, b))
-    whole = pc.divide(a, b)
-    rest = pc.subtract(a, pc.multiply(whole, b))
-    other_sign = pc.not_equal(pc.less(rest, 0), pc.less(b, 0))
-    too_large = pc.and_(pc.not_equal(rest, 0), other_sign)
-    return pc.subtract(whole, pc.cast(too_large, whole.type))
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    return pc.subtract(a, pc.multiply(b, _floor_quotient(a, b)))
 
 
 # -- as steps of a plan -------------------------------------------------------------------------

@@ -36,22 +36,27 @@ class Folder:
             raise ValueError("mode='upsert' is for tables with keys; files have none")
         self.uuid = uuid.uuid4().hex
         self._old: list[pafs.FileInfo] = []  # what the new files replace
+        self._made: set[str] = set()
         self._new: dict[str, str] = {}  # where files will be, and where they are until the end
 
     def prepare(self) -> bool:
         """Make the folder ready; False if nothing is to be written."""
-        inside = [] if self.mode is SaveMode.APPEND else self._inside(self.path)
-        if inside:
+        if self.mode is SaveMode.APPEND:
+            return True
+        if self.mode is SaveMode.OVERWRITE:
+            self._old = self._inside(self.path)
+            return True
+        if self._is_there(self.path):
             if self.mode is SaveMode.IGNORE:
                 return False
-            if self.mode in (SaveMode.ERROR, SaveMode.CREATE):
-                raise FolderInUseError(
-                    f"the folder {self.path!r} has files; mode='overwrite' replaces them"
-                )
-        self._old = inside
-        if self.create:
-            self.filesystem.create_dir(self.path, recursive=True)
+            raise FolderInUseError(
+                f"there is {self.path!r} already; mode='overwrite' replaces its files, 'append' "
+                "adds to them"
+            )
         return True
+
+    def _is_there(self, place: str) -> bool:
+        return bool(self.filesystem.get_file_info(place).type != pafs.FileType.NotFound)
 
     @contextmanager
     def replacing(self) -> Iterator[None]:
@@ -68,13 +73,25 @@ class Folder:
     def open(self, name: str, **arguments: Any) -> Any:
         place = f"{self.path.rstrip('/')}/{name}"
         folder, _, last = place.rpartition("/")
-        if "/" in name and self.create:
+        self._check_name(place)
+        if self.create and folder not in self._made:  # not before there is something to write
             self.filesystem.create_dir(folder, recursive=True)
+            self._made.add(folder)
         # Until the end the new files are hidden: old and new rows are never read together.
         self._new[place] = f"{folder}/_{self.uuid}_{last}" if self._old else place
         return self.filesystem.open_output_stream(
             self._new[place], **{"compression": None, **arguments}
         )
+
+    def _check_name(self, place: str) -> None:
+        """Raise if a name that is not ours, which are unique, would replace rows by others."""
+        if self.uuid in place:
+            return
+        if place in self._new or (self.mode is SaveMode.APPEND and self._is_there(place)):
+            raise FolderInUseError(
+                f"two files would be called {place!r}, and the rows of one be lost: the "
+                "FilenameProvider must make names of write_uuid and task_index"
+            )
 
     def _replace(self) -> None:
         for place, written in self._new.items():

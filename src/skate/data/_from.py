@@ -175,7 +175,8 @@ def from_huggingface(
             f"a DatasetDict holds several datasets; pick one of {list(dataset.keys())}"
         )
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "data"):
-        return from_items([dict(row) for row in dataset], override_num_blocks=override_num_blocks)
+        rows = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
+        return from_items([dict(row) for row in rows], override_num_blocks=override_num_blocks)
     table = dataset.with_format("arrow")[:]
     return from_arrow(table, override_num_blocks=override_num_blocks)
 

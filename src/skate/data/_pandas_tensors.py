@@ -32,7 +32,7 @@ class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
         return self._shape
 
     @property
-    def element_dtype(self) -> np.dtype[Any]:
+    def element_dtype(self) -> Any:
         return self._dtype
 
     @property
@@ -55,7 +55,7 @@ class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
         return cls([None if size == "None" else int(size) for size in sizes], found[2])
 
     @classmethod
-    def construct_array_type(cls) -> type[TensorArray]:
+    def construct_array_type(cls) -> Any:
         return TensorArray
 
 
@@ -155,7 +155,13 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         return repr
 
     def _reduce(self, name: str, *, skipna: bool = True, **kwargs: Any) -> Any:
-        known = {"sum": np.sum, "mean": np.mean, "min": np.min, "max": np.max, "std": np.std}
+        known: dict[str, Any] = {
+            "sum": np.sum,
+            "mean": np.mean,
+            "min": np.min,
+            "max": np.max,
+            "std": np.std,
+        }
         if name not in known:
             raise TypeError(f"tensors have no {name!r}; there are {', '.join(known)}")
         return known[name](self._tensors, axis=0)

@@ -101,6 +101,23 @@ class Partitioning:
         return dict(pairs)
 
 
+def hive_folder(name: str, value: Any) -> str:
+    """`key=value/`."""
+    return f"{folder_of(name, value)}/"
+
+
+def partition_style(flavor: str | None) -> Callable[[str, Any], str]:
+    """How a path says the value of a column: by the name that pyarrow has for it."""
+    styles: dict[str | None, Callable[[str, Any], str]] = {
+        "hive": hive_folder,
+        None: lambda name, value: f"{value}/",
+        "filename": lambda name, value: f"{value}_",
+    }
+    if flavor not in styles:
+        raise ValueError(f"partitioning_flavor takes {list(styles)}; got {flavor!r}")
+    return styles[flavor]
+
+
 def folder_of(name: str, value: Any) -> str:
     """The folder `name=value`. The value is readable by all that know Hive's folders."""
     return f"{quote(name, safe=' ')}={_NONE if value is None else quote(str(value), safe=' ')}"

@@ -82,9 +82,11 @@ class Read(Node):
         return self.source.detail()
 
     def initial_num_blocks(self) -> int:
-        if self.source.known_count() == 0:
+        rows = self.source.known_count()
+        if rows == 0:
             return 0
-        return len(self.source.read_tasks(self.parallelism))
+        pieces, wanted = len(self.source.read_tasks(self.parallelism)), self.parallelism or 0
+        return max(pieces, wanted if rows is None else min(wanted, rows))
 
 
 @dataclass(frozen=True, eq=False)

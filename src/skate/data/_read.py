@@ -84,14 +84,16 @@ def read_parquet(
     schema: pa.Schema | None = None,
     include_row_hash: bool = False,
     tensor_column_schema: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+    _block_udf: Callable[[pa.Table], pa.Table] | None = None,
     **options: Any,
 ) -> Dataset:
-    """Parquet files. `include_row_hash` adds the column `row_hash`: a number for each row, of its
-    file and its place there, the same in each read. `tensor_column_schema` says which columns hold
-    the bytes of arrays, and of what type and shape: {"image": (np.uint8, (32, 32))}. `columns` limits what is read, `schema` says what types the columns have;
+    """Parquet files. `columns` limits what is read, `schema` says what types the columns have;
     files that differ are brought to a common schema. `filter` is an expression of pyarrow; write
-    `.filter(expr=...)` instead, which reads less. Other keywords: see `read_csv`, and those of
-    pyarrow.parquet.ParquetFile."""
+    `.filter(expr=...)` instead, which reads less. `include_row_hash` adds the column `row_hash`: a
+    number for each row, of its file and its place there, the same in each read.
+    `tensor_column_schema` says which columns hold the bytes of arrays, and of what type and shape:
+    {"image": (np.uint8, (32, 32))}. `_block_udf` is called with each block, as map_batches does.
+    Other keywords: see `read_csv`, and those of pyarrow.parquet.ParquetFile."""
     if (wanted := options.pop("filter", None)) is not None:
         rows = read_parquet(paths, schema=schema, include_row_hash=include_row_hash, **options)
         return _with_tensors(_matching(rows, wanted, columns), tensor_column_schema)
@@ -100,7 +102,10 @@ def read_parquet(
     chosen = tuple(dict.fromkeys([*columns, *added])) if columns is not None else None
     files = file_options(paths, options, partitioning=HIVE)
     source = ParquetSource(files, chosen, (), arguments, schema, include_row_hash)
-    return _with_tensors(_dataset(source, options), tensor_column_schema)
+    rows = _with_tensors(_dataset(source, options), tensor_column_schema)
+    if _block_udf is None:
+        return rows
+    return rows.map_batches(_block_udf, batch_format="pyarrow", batch_size=None)
 
 
 def _with_tensors(

@@ -14,7 +14,9 @@ class Retries:
     """Which errors of a function or class are worth another call, and how often."""
 
     types: tuple[type[BaseException], ...] = ()  # without end, as Ray does for classes
-    patterns: tuple[str, ...] | None = ()  # parts of the message, or regular expressions; None: all
+    patterns: (
+        tuple[str, ...] | None
+    ) = ()  # parts of the message, or regular expressions; None: all
     limit: int = 0
     constructor_limit: int = 0
 

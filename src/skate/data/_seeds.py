@@ -34,7 +34,8 @@ def generators(seed: Seed) -> Callable[[int], np.random.Generator]:
         return lambda number: unseeded
     if isinstance(seed, Reseeding):
         seed.uses += 1
-        return lambda number, use=seed.uses - 1: np.random.default_rng([use, number, seed.seed])
+        use, first = seed.uses - 1, seed.seed
+        return lambda number: np.random.default_rng([use, number, first])
     return lambda number: np.random.default_rng([number, seed])
 
 

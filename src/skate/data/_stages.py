@@ -39,7 +39,12 @@ def _allow_views() -> None:
 
 
 def stream_chain(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
-    """Block, meta, block, meta …, as they come."""
+    """Block, meta, block, meta …, as they come. Functions see the settings of the program as they
+    were when the dataset was made."""
+    return chain.context().during(_blocks_and_metas(chain, payloads))
+
+
+def _blocks_and_metas(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
     start = time.perf_counter()
     _allow_views()
     for blocks in portions(chain(payloads), chain.max_bytes, every=1):

@@ -201,9 +201,9 @@ class Transforming(Core):
     ) -> Dataset:  # fmt: skip
         """New names, each for one column: a dictionary of changes, or one name per column."""
         step = Renamed(_new_names(names))
-        columns = self.columns(fetch_if_missing=False)
-        if columns is not None and not isinstance(names, Mapping):
-            step._new_names(columns)
+        known = self._with(self._plan).columns(fetch_if_missing=False)
+        if known is not None and not isinstance(names, Mapping):
+            step._new_names(known)
         return self._mapped(
             step, "RenameColumns", None, None, concurrency, remote_args, keeps_rows=True
         )

@@ -58,7 +58,14 @@ class Chain:
     def __init__(self, steps: Sequence[Step], name: str) -> None:
         self.steps = tuple(steps)
         self.name = name
-        self.max_bytes = DataContext.get_current().target_max_block_size
+        self.settings = DataContext.get_current()
+        self.max_bytes = self.settings.target_max_block_size
+
+    def context(self) -> DataContext:
+        """The settings that the first function of a user was given with, or else the current."""
+        functions = (getattr(step, "udf", None) for step in self.steps)
+        found = (each.context for each in functions if isinstance(each, UserFunction))
+        return next(found, self.settings)
 
     def __call__(self, payloads: Sequence[Any]) -> Iterator[Block]:
         names = ", ".join(p.name for p in payloads if isinstance(p, ReadTask) and p.name)

@@ -52,9 +52,11 @@ def is_kind(type_: Any, kind: str) -> bool:
     if isinstance(type_, np.dtype):
         if kind == "temporal":
             return type_.kind in "mM"
-        return type_ == np.uint64 if kind == "uint64" else type_.kind in _NUMPY_KINDS.get(kind, "")
+        if kind == "uint64":
+            return bool(type_ == np.uint64)
+        return bool(type_.kind in _NUMPY_KINDS.get(kind, ""))
     if kind == "temporal":
-        return type_.__module__ == "datetime"
+        return str(type_.__module__) == "datetime"
     return type_ in _PYTHON_TYPES.get(kind, ())
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 from typing import Any
 
+from skate.data._context import DataContext
 from skate.data._notes import add_note
 from skate.data._retrying import Retries
 
@@ -28,7 +29,9 @@ class UserFunction:
         constructor_kwargs: dict[str, Any] | None = None,
     ) -> None:
         if not callable(fn):
-            raise FunctionTypeError(f"expected a function or a class; got {fn!r}")
+            raise FunctionTypeError(
+                f"fn must be a UserDefinedFunction: a function or a class; got {fn!r}"
+            )
         self.fn = fn
         self.is_class = inspect.isclass(fn)
         if not self.is_class and (constructor_args or constructor_kwargs):
@@ -40,6 +43,7 @@ class UserFunction:
         self.kwargs = dict(kwargs or {})
         self.constructor_args = tuple(constructor_args or ())
         self.constructor_kwargs = dict(constructor_kwargs or {})
+        self.context = DataContext.get_current().copy()
         self.retries = Retries.from_settings(self.is_class)
         self._instance: Callable[..., Any] | None = None
         self._events: EventLoop | None = None
@@ -102,10 +106,12 @@ class UserFunction:
         return lambda *args, **kwargs: thread.submit(call, *args, **kwargs).result()
 
     def _called_again(self, call: Callable[..., Any], value: Any) -> Any:
-        for failures in count(2):
+        failures = 1
+        while True:
             try:
                 return call(value, *self.args, **self.kwargs)
             except Exception as error:
+                failures += 1
                 if not self.retries.again(error, failures):
                     raise FunctionError(value) from error
 

@@ -23,7 +23,7 @@ from skate.data._blocks import (
 )
 from skate.data._consuming import Consuming
 from skate.data._files_out import Folder, TaskContext, write_in_order
-from skate.data._partitioning import folder_of
+from skate.data._partitioning import hive_folder, partition_style
 from skate.data._sinks import Datasink, FilenameProvider, WriteResult
 from skate.data._tensors import type_text
 
@@ -39,19 +39,31 @@ class Writing(Consuming):
     (arrow_parquet_args_fn, arrow_csv_args_fn, pandas_json_args_fn)."""
 
     def write_parquet(
-        self, path: Any, *, partition_cols: list[str] | None = None, **options: Any
+        self,
+        path: Any,
+        *,
+        partition_cols: list[str] | None = None,
+        partitioning_flavor: str | None = "hive",
+        schema: pa.Schema | None = None,
+        **options: Any,
     ) -> None:
         """Parquet files; tensors come back as tensors. `partition_cols` makes a folder per value,
-        which is read back as text unless `Partitioning(field_types=...)` says what it is. Other
+        which is read back as text unless `Partitioning(field_types=...)` says what it is: as
+        `key=value`, or with the `partitioning_flavor` None as the value alone, or "filename" at
+        the beginning of the file's name. `schema` says what types the columns have. Other
         keywords go to pyarrow.parquet.write_table."""
         from pyarrow import parquet
 
         files = _FileOptions(path, options)
+        style = partition_style(partitioning_flavor)
 
         def write(block: Block, file: Any) -> None:
+            if schema is not None:
+                inside = [field for field in schema if field.name in block.column_names]
+                block = block.select([field.name for field in inside]).cast(pa.schema(inside))
             parquet.write_table(block, file, **files.rest)
 
-        self._write_blocks(files, "parquet", write, partition_cols)
+        self._write_blocks(files, "parquet", write, partition_cols, style)
 
     def write_csv(self, path: Any, **options: Any) -> None:
         """CSV files; of tensors, lists and dictionaries, an error. Other keywords go to
@@ -212,7 +224,12 @@ class Writing(Consuming):
         datasink.on_write_complete(total)
 
     def _write_blocks(
-        self, files: _FileOptions, extension: str, write: Write, by: list[str] | None = None
+        self,
+        files: _FileOptions,
+        extension: str,
+        write: Write,
+        by: list[str] | None = None,
+        style: Callable[[str, Any], str] = hive_folder,
     ) -> None:
         folder, names = files.folder, files.names_for(extension)
         if not folder.prepare():
@@ -220,7 +237,7 @@ class Writing(Consuming):
 
         def one(block: Block, number: int) -> None:
             name = names.get_filename_for_block(block, folder.uuid, number, 0)
-            for prefix, part in _partitioned(block, by):
+            for prefix, part in _partitioned(block, by, style):
                 with folder.open(prefix + name, **files.stream) as file:
                     write(part, file)
 
@@ -249,6 +266,7 @@ class _FileOptions:
         rows = take("min_rows_per_file", None)
         self.rows: int | None = take("num_rows_per_file", None) or rows
         self.most: int | None = take("max_rows_per_file", None)
+        _check_rows(self.rows, self.most)
         self.stream: dict[str, Any] = take("arrow_open_stream_args", None) or {}
         take("ray_remote_args", None)  # files are written by threads of this process
         for name in _ARGUMENTS_FROM:
@@ -271,6 +289,16 @@ class _FileOptions:
     def nothing_left(self) -> None:
         if self.rest:
             raise TypeError(f"unknown arguments {sorted(self.rest)}")
+
+
+def _check_rows(least: int | None, most: int | None) -> None:
+    for name, number in (("min_rows_per_file", least), ("max_rows_per_file", most)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name} must be a positive integer; got {number}")
+    if least is not None and most is not None and least > most:
+        raise ValueError(
+            f"min_rows_per_file ({least}) cannot be greater than max_rows_per_file ({most})"
+        )
 
 
 def at_least(
@@ -303,8 +331,10 @@ def _check_flat(block: Block) -> None:
             )
 
 
-def _partitioned(block: Block, by: list[str] | None) -> Iterator[tuple[str, Block]]:
-    """(folder, rows without the columns that it says)."""
+def _partitioned(
+    block: Block, by: list[str] | None, style: Callable[[str, Any], str]
+) -> Iterator[tuple[str, Block]]:
+    """(beginning of the path, rows without the columns that it says)."""
     if not by:
         yield "", block
         return
@@ -312,5 +342,5 @@ def _partitioned(block: Block, by: list[str] | None) -> Iterator[tuple[str, Bloc
 
     check_columns(by, block.column_names)
     for group in groups_of(block, by):
-        folders = "".join(f"{folder_of(name, group[name][0].as_py())}/" for name in by)
-        yield folders, group.drop_columns(by)
+        prefix = "".join(style(name, group[name][0].as_py()) for name in by)
+        yield prefix, group.drop_columns(by)

@@ -16,7 +16,7 @@ class ShuffleStrategy(str, Enum):
     HASH_SHUFFLE = "hash_shuffle"
     SHUFFLE_V2 = "shuffle_v2"
     GPU_SHUFFLE = "gpu_shuffle"
-    HASH_SHUFFLE_V2 = "shuffle_v2"  # an older name
+    HASH_SHUFFLE_V2 = "shuffle_v2"  # noqa: PIE796 - an older name of the same
 
 
 __all__ = [

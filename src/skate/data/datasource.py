@@ -154,6 +154,19 @@ class Datasource:
         raise TypeError(f"{type(self).__name__} must override get_read_tasks")
 
 
+class FileReader:
+    """A datasource on its way to the processes that read: with what was set after its constructor
+    had run, and without the list of all files."""
+
+    def __init__(self, datasource: FileBasedDatasource) -> None:
+        self.datasource = datasource
+
+    def __getstate__(self) -> dict[str, Any]:
+        alone = copy.copy(self.datasource)
+        del alone._source
+        return {"datasource": alone}
+
+
 class FileBasedDatasource(Datasource):
     """Files that you read yourself: override `_read_stream(f, path)`, which yields batches.
 
@@ -170,13 +183,13 @@ class FileBasedDatasource(Datasource):
         files = file_options(paths, options)
         if options:
             raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}")
-        self._source = StreamSource(files, self._alone())
-
-    def _alone(self) -> FileBasedDatasource:
-        """What travels to the processes that read: without the list of all files."""
-        return copy.copy(self)
+        self._source = StreamSource(files, FileReader(self))
 
     def _read_stream(self, f: Any, path: str) -> Iterable[Any]:
+        yield self._read_file(f, path)
+
+    def _read_file(self, f: Any, path: str) -> Any:
+        """All of a file as one batch: what older versions of Ray override."""
         raise TypeError(f"{type(self).__name__} must override _read_stream")
 
     def _paths(self) -> list[str]:

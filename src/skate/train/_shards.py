@@ -30,10 +30,12 @@ class Shard(DataIterator):
     def _blocks(self) -> Iterator[Block]:
         skip, self._skip = self._skip, 0
         for block in self._part._blocks():
-            if skip >= block.num_rows:
+            if not skip:
+                yield block
+            elif skip >= block.num_rows:
                 skip -= block.num_rows
             else:
-                yield block.slice(skip) if skip else block
+                yield block.slice(skip)
                 skip = 0
 
     def iter_rows(self, **options: Any) -> Iterable[Any]:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig, WrongKindError, as_config
 from skate._run.result import Result
+from skate._run.storage import Storage
 from skate.train._data import DataConfig, check_datasets, checked_datasets
 from skate.train._errors import TrainingFailedError
-from skate.train._recorder import Recorder
+from skate.train._recorder import TRAINER_FILE, Recorder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["BaseTrainer", "TrainingFailedError"]
 
@@ -91,6 +99,32 @@ class BaseTrainer:
         self.preprocess_datasets()
         self.training_loop()
 
+    # -- going on -------------------------------------------------------------------------------
+
+    @classmethod
+    def restore(
+        cls, path: str | os.PathLike[str], *, storage_filesystem: Any = None, **changes: Any
+    ) -> Self:
+        """The trainer of a run that was interrupted, from the run's folder: its `fit` goes on from
+        the last checkpoint. `changes` replace what the trainer had, by the names of its
+        attributes, as `datasets`."""
+        storage = Storage.at(path, storage_filesystem)
+        trainer = _trainer_in(storage)
+        if not isinstance(trainer, cls):
+            found = "none" if trainer is None else f"a {type(trainer).__name__}"
+            raise ValueError(f"no {cls.__name__} can be restored from {storage.path!r}: {found}")
+        unknown = [name for name in changes if not hasattr(trainer, name)]
+        if unknown:
+            raise TypeError(f"{cls.__name__} has no {unknown} to replace")
+        vars(trainer).update(changes)
+        trainer.run_config = in_folder(trainer.run_config, storage)
+        return trainer
+
+    @classmethod
+    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
+        """Whether there is a run in this folder."""
+        return Storage.at(path, storage_filesystem).exists(TRAINER_FILE)
+
     def as_trainable(self) -> Any:
         """A function for the tuner: it trains with a trial's configuration, whose parts
         (`train_loop_config`, `scaling_config`, …) take the place of the trainer's own."""
@@ -102,3 +136,22 @@ class BaseTrainer:
         shown = {"scaling_config": self.scaling_config, "run_config": self.run_config}
         given = ", ".join(f"{name}={value!r}" for name, value in shown.items())
         return f"<{type(self).__name__} {given}>"
+
+
+def in_folder(run_config: RunConfig, storage: Storage) -> RunConfig:
+    """The configuration of a run that goes on there."""
+    place, _, name = storage.path.rpartition("/")
+    return replace(
+        run_config,
+        name=name,
+        storage_path=place,
+        storage_filesystem=None if storage.is_local else storage.filesystem,
+    )
+
+
+def _trainer_in(storage: Storage) -> Any:
+    """The trainer whose own loop was run there, if one was."""
+    if not storage.exists(TRAINER_FILE):
+        return None
+    loop = cloudpickle.loads(storage.read(TRAINER_FILE))["kept"]["train_loop_per_worker"]
+    return getattr(cloudpickle.loads(loop), "__self__", None) if loop else None

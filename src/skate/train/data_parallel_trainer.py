@@ -6,7 +6,6 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -26,7 +25,7 @@ from skate.train._validation import Validator
 from skate.train._view import View
 from skate.train._worker import takes_config
 from skate.train.backend import BackendConfig
-from skate.train.base_trainer import BaseTrainer
+from skate.train.base_trainer import BaseTrainer, in_folder
 
 AnyTrainer = TypeVar("AnyTrainer", bound="DataParallelTrainer")
 
@@ -210,19 +209,8 @@ class DataParallelTrainer(BaseTrainer):
     def _in_folder(cls: type[AnyTrainer], state: dict[str, Any], storage: Storage) -> AnyTrainer:
         trainer = cls.__new__(cls)
         DataParallelTrainer.__init__(trainer, **state)
-        place, _, name = storage.path.rpartition("/")
-        trainer.run_config = replace(
-            trainer.run_config,
-            name=name,
-            storage_path=place,
-            storage_filesystem=None if storage.is_local else storage.filesystem,
-        )
+        trainer.run_config = in_folder(trainer.run_config, storage)
         return trainer
-
-    @classmethod
-    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
-        """Whether there is a run in this folder."""
-        return Storage.at(path, storage_filesystem).exists(TRAINER_FILE)
 
 
 def _pickled_or_none(value: Any) -> bytes | None:

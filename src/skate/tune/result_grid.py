@@ -53,11 +53,13 @@ class ResultGrid:
                     )
         trial = analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if trial is None:
+            errors = self.errors
+            failed = f" {len(errors)} of {len(self)} trials failed, see .errors." if errors else ""
             raise RuntimeError(
                 f"No best trial found for the given metric: {metric or analysis.default_metric}. "
                 f"No trial has reported it, or all values are NaN or infinite "
-                f"(filter_nan_and_inf=False takes these as well)"
-            )
+                f"(filter_nan_and_inf=False takes these as well).{failed}"
+            ) from (errors[0] if errors else None)
         return self._result(trial)
 
     def get_dataframe(

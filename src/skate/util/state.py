@@ -2,7 +2,7 @@
 
 Rows are dictionaries whose keys are attributes too. `filters` are triples, as in
 `list_actors(filters=[("state", "=", "ALIVE")])`; `detail` changes nothing, because rows are always
-complete. Finished tasks are not kept: `skate.timeline()` says what ran.
+complete. Of the tasks that have ended the last ten thousand are kept.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _lister(rows: _Rows, doc: str) -> Callable[..., list[StateRow]]:
 
 
 list_actors = _lister(_of("actors"), "The actors, also those that have ended lately.")
-list_tasks = _lister(_of("tasks"), "Tasks, calls and constructors that have not ended.")
+list_tasks = _lister(_of("tasks"), "Tasks, calls and constructors, also those that have ended lately.")
 list_objects = _lister(_of("objects"), "The objects that someone refers to.")
 list_workers = _lister(_of("workers"), "The processes that run tasks and actors.")
 list_nodes = _lister(_nodes, "The machines.")
@@ -119,7 +119,7 @@ _get_task = _getter(_of("tasks"), "task_id", "")
 
 
 def get_task(id: Any, address: str | None = None, timeout: float = 30) -> StateRow | None:
-    """The task with that id, or the one behind a reference; None if it has ended."""
+    """The task with that id, or the one behind a reference; None if it is not known."""
     return _get_task(id.task_id().hex() if isinstance(id, skate.ObjectRef) else id)
 
 

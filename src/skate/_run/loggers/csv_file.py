@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate._run.folders import LocalFolder
-from skate._run.loggers.files import FileLoggerCallback
+from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.values import flatten, plain
 
 PROGRESS_FILE = "progress.csv"
@@ -25,7 +25,7 @@ class CSVLoggerCallback(FileLoggerCallback):
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         row = _row_of(result)
         if trial.trial_id not in self._tables:
-            place = os.path.join(trial.local_path, PROGRESS_FILE)
+            place = os.path.join(folder_of(trial), PROGRESS_FILE)
             self._tables[trial.trial_id] = place, dict.fromkeys(_columns_of(place))
         place, columns = self._tables[trial.trial_id]
         rows: list[list[Any]] = []

@@ -11,6 +11,11 @@ from skate._run.loggers.base import LoggerCallback
 MOST_BYTES = 1 << 16
 
 
+def folder_of(trial: Any) -> str:
+    """Where a trial writes. What stands for a trial may know it by its name until Ray 2.7."""
+    return str(trial.local_path if hasattr(trial, "local_path") else trial.logdir)
+
+
 class FileLoggerCallback(LoggerCallback):
     """With `flush_every_s` above 0, what comes within that time is written together: many trials
     that report thousands of times a second would spend most of it opening files. It is written

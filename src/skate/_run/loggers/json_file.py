@@ -7,7 +7,7 @@ from typing import Any
 
 import cloudpickle
 
-from skate._run.loggers.files import FileLoggerCallback
+from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.records import RESULT_FILE
 from skate._run.storage import Storage, drop_cut_line
 from skate._run.values import to_json
@@ -22,13 +22,13 @@ class JsonLoggerCallback(FileLoggerCallback):
 
     def log_trial_start(self, trial: Any) -> None:
         self.update_config(trial, trial.config)
-        place = os.path.join(trial.local_path, RESULT_FILE)
+        place = os.path.join(folder_of(trial), RESULT_FILE)
         drop_cut_line(place)
         self._places[trial.trial_id] = place
 
     def update_config(self, trial: Any, config: Any) -> None:
         """Write down a trial's configuration."""
-        storage = Storage.at(trial.local_path)
+        storage = Storage.at(folder_of(trial))
         storage.write("params.json", to_json(config, indent=2, sort_keys=True).encode())
         storage.write("params.pkl", _pickled(config))
 

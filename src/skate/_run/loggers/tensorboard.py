@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skate._records import record_of, records_in
-from skate._run.loggers.files import FileLoggerCallback
+from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.values import numbers_in
 
 EVENTS = "events.out.tfevents."  # how the names of the files begin
@@ -42,7 +42,7 @@ class TBXLoggerCallback(FileLoggerCallback):
         place = self._files.get(trial.trial_id)
         data = b""
         if place is None:
-            place = self._files[trial.trial_id] = _new_file(trial.local_path)
+            place = self._files[trial.trial_id] = _new_file(folder_of(trial))
             data = record_of(_event(file_version="brain.Event:2"))
         data += record_of(_event(step=step_of(result) or iteration, numbers=numbers))
         self.add(place, data)

@@ -6,7 +6,7 @@ Nodes may join at any time, so what is too much for those that are there waits.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import skate
 from skate._init import machine
@@ -17,9 +17,20 @@ __all__ = ["AutoscalingCluster", "Cluster", "cluster_not_supported"]
 cluster_not_supported = True  # tests that look at single nodes say so with this
 
 
-class _Node(NamedTuple):
-    unique_id: str
-    address: str
+class _Node:
+    """One of several that are this machine."""
+
+    node_ip_address = "127.0.0.1"
+
+    def __init__(self, address: str, head: bool) -> None:
+        self.address = address
+        self.head = head
+
+    @property
+    def node_id(self) -> str:
+        return skate.get_runtime_context().get_node_id()
+
+    unique_id = node_id
 
 
 class Cluster:
@@ -57,7 +68,7 @@ class Cluster:
         )
         if skate.is_initialized():
             current_engine().add_resources(amounts)
-        self._nodes.append(_Node(f"{len(self._nodes):056x}", self.address))
+        self._nodes.append(_Node(self.address, head=not self._nodes))
         return self._nodes[-1]
 
     def connect(self, namespace: str | None = None) -> None:

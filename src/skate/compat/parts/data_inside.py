@@ -6,7 +6,7 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
-from skate.data._blocks import block_of_batch, block_of_rows, concat
+from skate.data._blocks import block_of_batch, block_of_rows, common_schema, concat
 from skate.data._blocks import compact as combine_chunks
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
@@ -50,7 +50,7 @@ class DelegatingBlockBuilder:
             self._rows = []
 
     def num_rows(self) -> int:
-        return len(self._rows) + sum(block.num_rows for block in self._blocks)
+        return len(self._rows) + int(sum(block.num_rows for block in self._blocks))
 
     def build(self) -> Any:
         self._flush()
@@ -65,6 +65,12 @@ def _ref_bundles_iterator_to_block_refs_list(bundles: Any) -> list[Any]:
 def get_pyarrow_version() -> Any:
     """The version of pyarrow that is installed."""
     return _version(import_module("pyarrow").__version__)
+
+
+def unify_schemas(schemas: Any, *, promote_types: bool = True) -> Any:
+    """The schema that rows of all of them fit; types are promoted in any case."""
+    first, *rest = schemas
+    return first if all(schema is first for schema in rest) else common_schema([first, *rest])
 
 
 def is_nan(value: Any) -> bool:
@@ -105,4 +111,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["DelegatingBlockBuilder", "GiB", "JoinType", "KiB", "MiB", "combine_chunks", "get_pyarrow_version", "rows_same"]
+__all__ = [
+    "DelegatingBlockBuilder",
+    "GiB",
+    "JoinType",
+    "KiB",
+    "MiB",
+    "combine_chunks",
+    "get_pyarrow_version",
+    "rows_same",
+]

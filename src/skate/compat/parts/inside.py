@@ -30,6 +30,9 @@ class Absent:
             "it, run it on Ray itself"
         )
 
+    def __bool__(self) -> bool:
+        return False  # a switch that does not exist is off
+
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         """A class of a program may derive from it; who makes an instance is told."""
 

@@ -50,5 +50,13 @@ class _Fake(Trainable):
         return self.info
 
 
+class _NotOffered(Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        raise NotImplementedError("reinforcement learning is not offered; run this on Ray itself")
+
+
 def _register_all() -> None:
+    """Names can be used to make trials, and the stand-in to run them."""
+    for algorithm in ("A2C", "APPO", "BC", "DQN", "IMPALA", "MARWIL", "PG", "PPO", "SAC"):
+        register_trainable(algorithm, _NotOffered)
     register_trainable("__fake", _Fake)

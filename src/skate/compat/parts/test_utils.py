@@ -6,16 +6,23 @@ import asyncio
 import inspect
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import skate
+from skate.compat.parts import test_processes
 from skate.util import placement_group_table, remove_placement_group
 from skate.util.state import list_actors
+
+run_string_as_driver = test_processes.run_string_as_driver
+run_string_as_driver_nonblocking = test_processes.run_string_as_driver_nonblocking
+run_string_as_driver_stdout_stderr = test_processes.run_string_as_driver_stdout_stderr
+wait_for_children_of_pid = test_processes.wait_for_children_of_pid
+wait_for_children_of_pid_to_exit = test_processes.wait_for_children_of_pid_to_exit
+wait_for_pid_to_exit = test_processes.wait_for_pid_to_exit
 
 _NOT_MET = "the condition was not met within {} seconds"
 
@@ -64,17 +71,49 @@ async def async_wait_for_condition(
     raise RuntimeError(_NOT_MET.format(timeout)) from last
 
 
-def wait_for_pid_to_exit(pid: int, timeout: float = 20) -> None:
-    """Return when the process is gone."""
-    wait_for_condition(lambda: not _runs(pid), timeout)
+def wait_for_assertion(
+    assertion_predictor: Callable[..., Any],
+    timeout: float = 10,
+    retry_interval_ms: float = 100,
+    raise_exceptions: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Call the function until it raises no AssertionError; after `timeout` seconds, raise it."""
 
+    def holds() -> bool:
+        try:
+            assertion_predictor(**kwargs)
+        except AssertionError:
+            return False
+        return True
 
-def _runs(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        wait_for_condition(holds, timeout, retry_interval_ms, raise_exceptions)
+    except RuntimeError:
+        assertion_predictor(**kwargs)
+
+
+def wait_until_succeeded_without_exception(
+    func: Callable[..., Any],
+    exceptions: tuple[type[BaseException], ...],
+    *args: Any,
+    timeout_ms: float = 1000,
+    retry_interval_ms: float = 100,
+    raise_last_ex: bool = False,
+) -> bool:
+    """Call the function until it raises none of these; whether that happened in time."""
+    end = time.monotonic() + timeout_ms / 1000
+    while True:
+        try:
+            func(*args)
+        except exceptions as error:
+            if time.monotonic() <= end:
+                time.sleep(retry_interval_ms / 1000)
+                continue
+            if raise_last_ex:
+                raise RuntimeError(_NOT_MET.format(timeout_ms / 1000)) from error
+            return False
+        return True
 
 
 @skate.remote(num_cpus=0)
@@ -131,30 +170,14 @@ class Collector:
         return self._items
 
 
-def run_string_as_driver(
-    driver_script: str, env: dict[str, str] | None = None, encode: str = "utf-8"
-) -> str:
-    """Run a program in an interpreter of its own; returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-"],
-        input=driver_script.encode(encode),
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    printed = done.stdout.decode(encode)
-    if done.returncode:
-        print(printed, file=sys.stderr)
-        raise subprocess.CalledProcessError(done.returncode, done.args, done.stdout)
-    return printed
+@skate.remote
+def _returned(value: Any) -> Any:
+    return value
 
 
-def run_string_as_driver_nonblocking(
-    driver_script: str, env: dict[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    """The same without waiting for it."""
-    command = [sys.executable, "-c", driver_script]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def put_object(obj: Any, use_ray_put: bool) -> Any:
+    """A reference to the value: put here, or returned by a task."""
+    return skate.put(obj) if use_ray_put else _returned.remote(obj)
 
 
 def is_placement_group_removed(pg: Any) -> bool:
@@ -193,6 +216,22 @@ def get_other_nodes(cluster: Any, exclude_head: bool = False) -> list[Any]:
     return list(cluster.list_all_nodes()[1:])
 
 
+def get_non_head_nodes(cluster: Any) -> list[Any]:
+    """All nodes but the first."""
+    return list(cluster.list_all_nodes()[1:])
+
+
+def get_actor_node_id(actor_handle: Any) -> str:
+    call = actor_handle.__ray_call__
+    found: str = skate.get(call.remote(lambda _: skate.get_runtime_context().get_node_id()))
+    return found
+
+
+def recursive_fnmatch(dirpath: str, pattern: str) -> list[str]:
+    """The files below a folder whose names match."""
+    return [str(path) for path in Path(dirpath).rglob(pattern) if path.is_file()]
+
+
 def convert_actor_state(state: Any) -> Any:
     """States have their names here already."""
     return state
@@ -222,16 +261,17 @@ def placement_group_assert_no_leak(pgs_created: list[Any]) -> None:
     """Removed, the groups give back all that they had."""
     for group in pgs_created:
         remove_placement_group(group)
+    wait_for_condition(no_resource_leaks_excluding_node_resources)
 
-    def all_free() -> bool:
-        free = skate.available_resources()
-        return all(
-            free.get(name, 0) == amount
-            for name, amount in skate.cluster_resources().items()
-            if name != "object_store_memory"
-        )
 
-    wait_for_condition(all_free)
+def no_resource_leaks_excluding_node_resources() -> bool:
+    """Whether all that there is is free."""
+    free = skate.available_resources()
+    return all(
+        free.get(name, 0) == amount
+        for name, amount in skate.cluster_resources().items()
+        if name != "object_store_memory"
+    )
 
 
 @contextmanager

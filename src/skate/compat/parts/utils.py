@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
 import os
 import tempfile
+import warnings
+from collections.abc import Coroutine
+from typing import Any
 
 import skate
 
@@ -51,3 +55,32 @@ def is_in_test() -> bool:
 
 def get_ray_doc_version() -> str:
     return skate.__version__
+
+
+# -- asyncio --------------------------------------------------------------------------------------
+
+background_tasks: set[asyncio.Task[Any]] = set()
+
+
+def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
+    """The loop that runs, or else the one of this thread, made if need be."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return asyncio.get_event_loop()
+        except RuntimeError:
+            loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(loop)
+            return loop
+
+
+def run_background_task(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Run it on the loop, which alone would forget a task that nobody refers to."""
+    task = get_or_create_event_loop().create_task(coroutine)
+    background_tasks.add(task)
+    task.add_done_callback(background_tasks.discard)
+    return task

@@ -47,7 +47,7 @@ class Range(Source):
     def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
         blocks = parallelism or max(
             min(self.length, 4 * driver_threads()),
-            self.size_bytes() // (DataContext.get_current().target_max_block_size // 4),
+            4 * self.size_bytes() // DataContext.get_current().target_max_block_size,
         )
         return [
             ReadTask(partial(self._block, start, stop), rows=stop - start, size_bytes=0)

@@ -133,7 +133,7 @@ class ParquetSource(FileSource):
         return super().reader(files)._with(_footers=none)
 
     def pieces(self, files: list[File]) -> list[File]:
-        """The files; those larger than a block cut at their row groups, unless rows are counted."""
+        """The files; those larger than a block cut at their row groups, unless rows count."""
         if self.include_row_hash:
             return files
         limit = DataContext.get_current().target_max_block_size / self.growth

@@ -12,12 +12,13 @@ from skate.data.sources.files import FileSource
 
 @dataclass(frozen=True)
 class StreamSource(FileSource):
-    """`datasource._read_stream(file, path)` gives the batches of a file."""
+    """`_read_stream(file, path)` of a datasource gives the batches of a file."""
 
-    datasource: Any = None
+    files_reader: Any = None
     name = "Streams"
     runs_python = True
 
     def read_file(self, path: str) -> Iterator[Block]:
         with self.open(path) as stream:
-            yield from map(block_of_batch, self.datasource._read_stream(stream, path))
+            batches = self.files_reader.datasource._read_stream(stream, path)
+            yield from map(block_of_batch, batches)

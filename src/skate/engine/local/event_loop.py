@@ -47,6 +47,7 @@ class _Actor:
         execution.cancel_running = self._cancel
         execution.on_exit = self._stop
         await main.perform(self._creation)
+        execution.engine.reactor.flush()  # so that the hub knows it before a call begins
         groups = {name: self._group(name, size) for name, size in settings["groups"].items()}
         self._lanes.update(groups)
         with execution.engine.lock:

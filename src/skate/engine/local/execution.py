@@ -84,6 +84,7 @@ class Execution:
         self.deliver: Callable[[Work], None] = self._enqueue
         self.on_exit: Callable[[], object] = lambda: None
         self._functions: dict[int, Any] = {}
+        self._methods: dict[str, Callable[..., Any]] = {}  # of the actor, as they are called
         self._captured: dict[Any, tuple[Any, Any]] = {}
         self._durations: dict[Any, float] = {}
         self._main = threading.get_ident()
@@ -303,7 +304,7 @@ class Execution:
         if extra and extra.get("group") and not self.actor_settings["groups"]:
             raise unknown_concurrency_group(extra["group"], ())
         args, kwargs = self._arguments(id, kind, data, dependencies)
-        function = self._method(method)
+        function = self._methods.get(method) or self._method(method)
         return function, args, kwargs, Running(id, method, self.actor_label, extra)
 
     def _method(self, name: str) -> Callable[..., Any]:
@@ -314,7 +315,8 @@ class Execution:
                 return self.exit_actor
             if name == "__ray_call__":
                 return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
-        return method_of(self.actor, name)
+        method = self._methods[name] = method_of(self.actor, name)
+        return method
 
     def _begin_creation(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
         _, id, key, kind, data, dependencies, extra = message
@@ -382,6 +384,7 @@ class Execution:
     def end_actor(self) -> None:
         """Let the actor clean up: `__ray_shutdown__` if it has one, then `__del__`."""
         actor, self.actor = self.actor, None
+        self._methods.clear()
         shutdown = getattr(actor, "__ray_shutdown__", None)
         if shutdown is not None:
             try:

@@ -18,8 +18,8 @@ _DEFAULT = ""
 def run_threads(execution: Execution, creation: Work) -> int:
     """Construct the actor, then pass calls to the threads of their group; the exit code."""
     start = time.perf_counter()
-    if not _perform(execution, creation, start):
-        execution.engine.reactor.flush()
+    _perform(execution, creation, start)
+    execution.engine.reactor.flush()  # so that the hub knows it before a call begins
     settings = creation[0][6]
     groups = {_DEFAULT: settings["concurrency"], **settings["groups"]}
     queues: dict[str, queue.SimpleQueue[Work]] = {}

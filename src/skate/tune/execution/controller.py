@@ -114,6 +114,10 @@ class TuneController:
         return _Totals(self._total)
 
     @property
+    def trial_executor(self) -> TuneController:  # by way of which they asked until Ray 2.4
+        return self
+
+    @property
     def is_finished(self) -> bool:
         """Whether nothing is left to do."""
         done = self._stopping or (self.search_alg.is_finished() and not self._live)

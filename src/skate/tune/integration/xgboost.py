@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from skate._run.boosting import Wanted
 from skate.train.xgboost import TrainReportCallback
+from skate.tune.integration._boosting import ModelsInBetween, NoModels
 
 
-class TuneReportCheckpointCallback(TrainReportCallback):
-    """Reports the metrics of each iteration, as "eval-logloss", and the model every `frequency`
-    iterations and at the end."""
+class TuneReportCheckpointCallback(ModelsInBetween, TrainReportCallback):
+    """Reports the metrics of each iteration, as "eval-logloss", and the model every
+    `frequency` iterations and at the end."""
 
 
-class TuneReportCallback(TuneReportCheckpointCallback):
+class TuneReportCallback(NoModels, TrainReportCallback):
     """Reports metrics only."""
-
-    def __init__(self, metrics: Wanted = None) -> None:
-        super().__init__(metrics, checkpoint_at_end=False)

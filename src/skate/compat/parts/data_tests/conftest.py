@@ -65,9 +65,7 @@ def _setting(name: str, values: list[Any]) -> Callable[..., Any]:
 configure_shuffle_method = _setting("shuffle_strategy", list(ShuffleStrategy)[:3])
 use_push_based_shuffle = _setting("use_push_based_shuffle", [True, False])
 use_polars_sort = _setting("use_polars_sort", [True, False])
-enable_automatic_tensor_extension_cast = _setting(
-    "enable_tensor_extension_casting", [True, False]
-)
+enable_automatic_tensor_extension_cast = _setting("enable_tensor_extension_casting", [True, False])
 enable_auto_log_stats = _setting("enable_auto_log_stats", [True, False])
 target_max_block_size = _setting("target_max_block_size", [1024])
 target_max_block_size_infinite = _setting("target_max_block_size", [None])

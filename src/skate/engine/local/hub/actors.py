@@ -103,16 +103,19 @@ class Actor:
         return not self.stop_reason and (limit < 0 or self.restarts < limit)
 
     def restarting(self, in_flight: list[Task]) -> list[Task]:
-        """The process has died and another is to come; the calls that are lost."""
+        """The process has died and another is to come; the calls that are lost. While it was
+        still being constructed, no call had begun: none is."""
+        begun = self.state != STARTING
         self.state = RESTARTING
         self.worker = None
         self.restarts += 1
         lost: list[Task] = []
         again: list[Task] = []
         for task in in_flight:
-            (again if task.may_retry() and not task.cancelled else lost).append(task)
+            once_more = not task.cancelled and (not begun or task.may_retry())
+            (again if once_more else lost).append(task)
         for task in reversed(again):
-            task.attempt += 1
+            task.attempt += begun
             self._waiting.appendleft(task)
         return lost
 

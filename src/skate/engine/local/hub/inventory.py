@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skate import _serialization
 from skate.engine.local.hub import actors
 from skate.engine.local.hub.resources import from_units
+from skate.engine.local.hub.work import Run
 from skate.engine.local.objects import FAILED, STORED, Entry
 
 if TYPE_CHECKING:
@@ -67,22 +68,50 @@ def _cause(error: bytes) -> Row:
 
 
 def _tasks(engine: LocalEngine) -> list[Row]:
-    """Those that have not ended. (Calls from one worker to another are known to these alone.)"""
+    """Those that have not ended, then the others, the last one first. (Calls from one worker to
+    another are known to these alone.)"""
     found = (entry.task for entry in [*engine.entries.values()] if entry.kind is None)
-    return [_task_row(engine, task) for task in dict.fromkeys(found) if task is not None]
+    going_on = [_task_row(engine, task) for task in dict.fromkeys(found) if task is not None]
+    return going_on + [_ended_row(engine, Run._make(run)) for run in reversed(engine.hub.runs)]
+
+
+def _ended_row(engine: LocalEngine, run: Run) -> Row:
+    created, ran = run.actor == run.id, run.worker != 0
+    kind = "ACTOR_CREATION_TASK" if created else "NORMAL_TASK"
+    name = _called(run.name, run.method, run.actor != 0) or run.method
+    return {
+        "task_id": _hex(run.id, 24),
+        "attempt_number": run.attempt,
+        "name": name if created else run.given_name or name,
+        "state": "FAILED" if run.failed else "FINISHED",
+        "job_id": engine.job_id,
+        "actor_id": _hex(run.actor, 16) if run.actor else None,
+        "type": "ACTOR_TASK" if run.method else kind,
+        "func_or_class_name": name,
+        "parent_task_id": _hex(run.parent, 24),
+        "node_id": engine.node_id if ran else None,
+        "worker_id": _worker_id(run.worker) if ran else None,
+        "worker_pid": run.pid if ran else None,
+        "error_type": "TASK_EXECUTION_EXCEPTION" if run.failed else None,
+        "required_resources": {},
+        "end_time_ms": int(run.end * 1000),
+    }
 
 
 def _task_row(engine: LocalEngine, task: Task) -> Row:
     worker = task.worker
+    body = task.function.name if task.function is not None else task.actor.class_name
+    name = _called(body, task.method, task.actor is not None)
+    given = (task.plan.extra or {}).get("name") if task.actor is None or task.method else None
     return {
         "task_id": _hex(task.id, 24),
         "attempt_number": task.attempt,
-        "name": task.name,
+        "name": given or name,
         "state": _task_state(task),
         "job_id": engine.job_id,
         "actor_id": _hex(task.actor.id, 16) if task.actor is not None else None,
         "type": _task_type(task),
-        "func_or_class_name": task.method or (task.function.name if task.function else ""),
+        "func_or_class_name": name,
         "parent_task_id": _hex(task.parent, 24),
         "node_id": engine.node_id if worker is not None else None,
         "worker_id": _worker_id(worker.number) if worker is not None else None,
@@ -90,6 +119,11 @@ def _task_row(engine: LocalEngine, task: Task) -> Row:
         "error_type": None,
         "required_resources": _demand(task),
     }
+
+
+def _called(name: str, method: str, of_actor: bool) -> str:
+    """A function, a method, or the constructor of an actor."""
+    return f"{name}.{method or '__init__'}" if of_actor else name
 
 
 def _task_type(task: Task) -> str:

@@ -13,7 +13,7 @@ from skate.engine.local.hub import errors, inventory
 from skate.engine.local.hub.actors import DEAD, Actor
 from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import from_units, to_units
-from skate.engine.local.hub.work import Task
+from skate.engine.local.hub.work import Run, Task
 from skate.engine.local.objects import FAILED, STORED
 
 if TYPE_CHECKING:
@@ -127,14 +127,15 @@ class Requests:
         return [
             {
                 "cat": "task",
-                "name": f"{name}.{method}" if method else name,
+                "name": f"{run.name}.{run.method}" if run.method else run.name,
                 "ph": "X",
                 "pid": "skate",
-                "tid": pid,
-                "ts": end * 1e6 - micros,
-                "dur": micros,
+                "tid": run.pid,
+                "ts": run.end * 1e6 - run.micros,
+                "dur": run.micros,
             }
-            for name, method, pid, end, micros in self._hub.runs
+            for run in map(Run._make, self._hub.runs)
+            if run.micros
         ]
 
     # -- placement groups ----------------------------------------------------------------------

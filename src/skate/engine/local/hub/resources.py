@@ -63,8 +63,9 @@ class Pool:
         self._gpus.update(_numbered(amounts.get(GPU, 0), first=len(self._gpus)))
 
     def could_ever_fit(self, demand: Demand) -> bool:
-        total = self.total
-        return self.growing or all(total.get(name, 0) >= n for name, n in demand.items())
+        lacking = [name for name, amount in demand.items() if self.total.get(name, 0) < amount]
+        # A machine that is asked for by its id never comes.
+        return not lacking or (self.growing and not any(n.startswith("node:") for n in lacking))
 
     def would_fit(self, demand: Demand, returned: Allocation) -> bool:
         """Whether the demand would be free once the allocation has come back."""

@@ -69,7 +69,7 @@ class ForkServer:
         theirs.close()
 
     def fork(self, worker: Worker, settings: dict[str, Any], fds: list[int]) -> None:
-        """Ask for a worker. Raises OSError when the server is gone: then another one may fork it."""
+        """Ask for a worker. Raises OSError when the server is gone: another one may fork it."""
         packet = marshal.dumps((forkserver.FORK, worker.number))
         details = os.memfd_create("skate-settings")  # an environment may exceed a packet
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.streaming import Streaming
 from skate.engine.local.hub.streams import Stream
 from skate.engine.local.hub.values import NONE
-from skate.engine.local.hub.work import Function, Task
+from skate.engine.local.hub.work import Function, Task, run_of
 from skate.engine.local.hub.workers import Worker
 from skate.engine.local.objects import FAILED, INLINE, Entry
 
@@ -34,7 +33,7 @@ class Tasks(Streaming):
         super().__init__(engine, processes)
         self.scheduler = scheduler
         self.functions: dict[int, Function] = {}
-        self.runs: deque[tuple[str, str, int, float, int]] = deque(maxlen=_TIMELINE)
+        self.runs: deque[tuple[Any, ...]] = deque(maxlen=_TIMELINE)  # as of `run_of`
         self._answered: list[Worker] = []
         self._children: dict[int, set[int]] = {}  # tasks by the task that submitted them
 
@@ -185,7 +184,7 @@ class Tasks(Streaming):
             self._failed(task, id, data)
         else:
             self._complete(id, kind, data, contained)
-        self._finished(worker, task, micros)
+        self._finished(worker, task, micros, kind == FAILED)
 
     def _failed(self, task: Task, id: int, error: Any) -> None:
         entry = self.engine.entries.get(id)
@@ -205,7 +204,7 @@ class Tasks(Streaming):
             else:
                 self._complete(id + offset, kind, data, contained)
         if task is not None:
-            self._finished(worker, task, micros)
+            self._finished(worker, task, micros, values[-1][0] == FAILED)
 
     def on_retry(self, worker: Worker, id: int, kind: int, data: Any, micros: int) -> None:
         """User code raised an exception that its options allow to be retried."""
@@ -221,10 +220,9 @@ class Tasks(Streaming):
             self._answered.append(worker)
             self.scheduler.requeue(task)
 
-    def _finished(self, worker: Worker, task: Task, micros: int) -> None:
+    def _finished(self, worker: Worker, task: Task, micros: int, failed: bool) -> None:
         function = task.function
-        name = function.name if function is not None else task.actor.class_name
-        self.runs.append((name, task.method, worker.pid, time.time(), micros))
+        self.runs.append(run_of(task, worker, micros, failed))
         if function is None:  # an actor call
             self._close(task)
             return
@@ -283,6 +281,7 @@ class Tasks(Streaming):
     def fail(self, task: Task, error: Any) -> None:
         """Every value of the task is this error (packed)."""
         task.cancelled = True  # so that queues skip it
+        self.runs.append(run_of(task, task.worker, 0, True))
         for id in task.return_ids:
             self._complete(id, FAILED, error, ())
         if task.actor is not None and not task.method:
