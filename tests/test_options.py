@@ -170,7 +170,7 @@ def test_options_of_a_call_can_be_changed_one_by_one() -> None:
 
 
 def test_the_number_of_a_bundle_needs_its_group() -> None:
-    with pytest.raises(ValueError, match="needs the placement_group"):
+    with pytest.raises(ValueError, match="bundle index must be -1"):
         task(placement_group_bundle_index=0)
     assert task(placement_group_bundle_index=-1).bundle_index == -1
 

@@ -5,6 +5,7 @@ One table for all who are asked for such a name: the libraries, and `import ray`
 
 from __future__ import annotations
 
+_DISTRIBUTED = "give a trainer to tune.Tuner, as train.torch.TorchTrainer"
 _LIGHTNING = "use train.torch.TorchTrainer with train.lightning.prepare_trainer"
 _PIPELINE = "a Dataset streams by itself: iterate over it, once per epoch"
 SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
@@ -20,7 +21,14 @@ FORMER: dict[str, str] = {
     "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
     "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
     "train.lightning.LightningTrainer": _LIGHTNING,
+    "tune.DurableTrainable": "derive from tune.Trainable; storage_path keeps what it saves",
     "tune.automl": SEARCHERS,
+    "tune.durable": "give the trainable itself; storage_path keeps what it saves",
+    "tune.integration.horovod": _DISTRIBUTED,
+    "tune.integration.tensorflow": _DISTRIBUTED,
+    "tune.integration.torch": _DISTRIBUTED,
+    "tune.integration.wandb.WandbLogger": "use callbacks=[WandbLoggerCallback(project=...)]",
+    "tune.logger.MLFLowLogger": "use callbacks=[MLflowLoggerCallback(experiment_name=...)]",
     "tune.search.ax": SEARCHERS,
     "tune.search.dragonfly": SEARCHERS,
     "tune.search.flaml": SEARCHERS,

@@ -364,8 +364,8 @@ def _place(fields: dict[str, Any]) -> None:
             fields["strategy"] = strategy
         if fields.get("bundle_index", -1) >= 0 and not fields.get("placement_group"):
             raise ValueError(
-                f"placement_group_bundle_index={fields['bundle_index']} numbers a bundle, "
-                "and needs the placement_group that has it"
+                f"placement_group_bundle_index={fields['bundle_index']}: the bundle index must be "
+                "-1, or be given with the placement_group that has that bundle"
             )
         return
     if fields.get("placement_group"):

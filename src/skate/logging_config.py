@@ -95,10 +95,14 @@ class _Formatter(logging.Formatter):
         """What was asked for, what the caller gave as `extra`, and where this happens."""
         return {
             **{name: getattr(record, name, None) for name in self._further},
-            **{name: value for name, value in vars(record).items() if name not in _STANDARD},
+            **{name: value for name, value in vars(record).items() if _is_extra(name)},
             **_whereabouts(),
             "timestamp_ns": int(record.created * 1e9),
         }
+
+
+def _is_extra(name: str) -> bool:
+    return name not in _STANDARD and not name.startswith("_")
 
 
 def _whereabouts() -> dict[str, str]:

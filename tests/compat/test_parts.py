@@ -237,9 +237,9 @@ def test_what_waits_for_a_node_runs_when_it_joins() -> None:
     group = ray.util.placement_group([{"CPU": 1}, {"CPU": 1}], strategy="STRICT_SPREAD")
     assert ray.wait([early, group.ready()], timeout=0.01)[0] == []
     cluster.add_node(num_cpus=1, num_gpus=1)
-    assert ray.get(early, timeout=30) == [0]
+    assert ray.get(early, timeout=60) == [0]
     cluster.add_node(num_cpus=2)
-    assert group.wait(30)
+    assert group.wait(60)
     assert ray.cluster_resources()["CPU"] == 3
     ray.shutdown()
     cluster.shutdown()
@@ -443,3 +443,14 @@ def test_folders_elsewhere(tmp_path: Path) -> None:
     assert storage.list_at_uri(place) == []
     assert storage.is_non_local_path_uri(place)
     assert not storage.is_non_local_path_uri(str(tmp_path))
+
+
+def test_what_tests_of_tuning_ask() -> None:
+    from ray.train.lightning._lightning_utils import import_lightning
+    from ray.tune.experimental.output import BLACKLISTED_KEYS
+    from ray.tune.utils.util import is_nan, is_nan_or_inf
+
+    assert import_lightning().__name__ in ("lightning.pytorch", "pytorch_lightning")
+    assert {"config", "pid", "training_iteration"} <= set(BLACKLISTED_KEYS)
+    assert [is_nan(float("nan")), is_nan(1.0), is_nan("a")] == [True, False, False]
+    assert [is_nan_or_inf(float("inf")), is_nan_or_inf(2)] == [True, False]

@@ -184,6 +184,12 @@ SAYS = {
     "dragonfly (2.9)": ("from ray.tune.suggest.dragonfly import X; X()", "OptunaSearch"),
     "sigopt (2.9)": ("from ray.tune.search.sigopt import X; X()", "OptunaSearch"),
     "skopt (2.11)": ("from ray.tune.search.skopt import SkOptSearch as X; X()", "OptunaSearch"),
+    "DurableTrainable (2.0)": ("from ray.tune import DurableTrainable", "storage_path"),
+    "DistributedTrainableCreator (2.1)": ("import ray.tune.integration.torch", "tune.Tuner"),
+    "tune.automl (2.6)": ("import ray.tune.automl", "OptunaSearch"),
+    "WandbLogger (2.0)": (
+        "from ray.tune.integration.wandb import WandbLogger", "WandbLoggerCallback"
+    ),
     "DatasetPipeline (2.8)": ("from ray.data import DatasetPipeline", "streams by itself"),
     "window (2.8)": ("ray.data.range(3).window(blocks_per_window=1)", "streams by itself"),
     "repeat (2.8)": ("ray.data.range(3).repeat(2)", "streams by itself"),

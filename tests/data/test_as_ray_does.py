@@ -33,10 +33,16 @@ class FailsTwice:
         return batch
 
 
+class FailsTwiceAsync(FailsTwice):
+    async def __call__(self, batch):
+        return super().__call__(batch)
+
+
 class TestRetries:
-    def test_a_class_is_called_again(self, context):
+    @pytest.mark.parametrize("cls", [FailsTwice, FailsTwiceAsync])
+    def test_a_class_is_called_again(self, context, cls):
         context.actor_task_retry_on_errors = [ValueError]
-        dataset = skate.data.range(2).map_batches(FailsTwice, concurrency=1)
+        dataset = skate.data.range(2).map_batches(cls, concurrency=1)
         assert dataset.count() == 2
 
     def test_other_errors_are_raised(self, context):
@@ -305,3 +311,44 @@ class TestSettings:
         assert self.seen(dataset) == {1}
         assert self.seen(skate.data.range(2).map(look)) == {2}
         assert DataContext.get_current() is context
+
+
+class TestPartitions:
+    def test_values_in_file_and_path(self, tmp_path):
+        folder = tmp_path / "month=01"
+        folder.mkdir()
+        (folder / "a.csv").write_text("month,x\n1,5\n,6\n")
+        assert skate.data.read_csv(tmp_path).take_all() == [
+            {"month": 1, "x": 5},
+            {"month": 1, "x": 6},
+        ]
+        (folder / "a.csv").write_text("month,x\n2,5\n")
+        with pytest.raises(ValueError, match=r"'month' of .* which says '01'"):
+            skate.data.read_csv(tmp_path).materialize()
+        assert skate.data.read_csv(tmp_path, partitioning=None).take(1) == [{"month": 2, "x": 5}]
+
+    def test_folders_without_a_name(self, tmp_path):
+        from skate.data.datasource import Partitioning
+
+        (tmp_path / "1970" / "data").mkdir(parents=True)
+        (tmp_path / "1970" / "data" / "a.csv").write_text("x\n5\n")
+        style = Partitioning("dir", field_names=["year", None], base_dir=str(tmp_path))
+        found = skate.data.read_csv(tmp_path, partitioning=style)
+        assert found.take_all() == [{"x": 5, "year": "1970"}]
+
+
+class TestSources:
+    def test_what_is_set_after_the_constructor_of_the_base(self, tmp_path):
+        from skate.data.datasource import FileBasedDatasource
+
+        class Repeated(FileBasedDatasource):
+            def __init__(self, paths, times):
+                super().__init__(paths)
+                self.times = times
+
+            def _read_file(self, f, path):
+                return {"text": [f.readall().decode()] * self.times}
+
+        (tmp_path / "a.txt").write_text("hello")
+        dataset = skate.data.read_datasource(Repeated(str(tmp_path / "a.txt"), 2), num_cpus=0.5)
+        assert dataset.take_all() == [{"text": "hello"}] * 2

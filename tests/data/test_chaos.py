@@ -2,13 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
 import skate
 import skate.data
 from skate.data import ActorPoolStrategy
-from tests.support import local_only
+from tests.support import eventually, local_only
 
 pytestmark = [local_only, pytest.mark.usefixtures("engine")]
 
@@ -72,3 +74,32 @@ def test_a_consumer_that_stops_stops_the_work(tally):
     next(batches)
     batches.close()
     assert len(tally.words()) <= 10
+
+
+HALF_A_FILE = """
+import pathlib, sys, threading
+import skate.data
+from skate.data.datasource import BlockBasedFileDatasink
+
+folder = pathlib.Path(sys.argv[1])
+
+class Half(BlockBasedFileDatasink):
+    def write_block_to_file(self, block, file):
+        file.write(b"half")
+        file.flush()
+        (folder.parent / "begun").touch()
+        threading.Event().wait()
+
+skate.init(engine="inline")
+skate.data.range(4).write_datasink(Half(str(folder), file_format="txt"))
+"""
+
+
+def test_a_program_that_is_killed_while_it_writes_leaves_no_half_file(tmp_path):
+    folder = tmp_path / "out"
+    program = subprocess.Popen([sys.executable, "-c", HALF_A_FILE, str(folder)])
+    eventually((tmp_path / "begun").exists)
+    program.kill()
+    program.wait()
+    assert list(folder.iterdir())
+    assert not [file for file in folder.iterdir() if not file.name.startswith("_")]

@@ -82,6 +82,11 @@ class TestPushDown:
             found.count() == skate.data.read_parquet(tmp_path).filter(expr=col("a") >= 38).count()
         )
         assert len(skate.data.read_parquet(tmp_path, filter=wanted).columns()) == all_columns
+        changed = skate.data.read_parquet(
+            tmp_path, columns=["b"], filter=wanted, include_row_hash=True,
+            _block_udf=lambda table: table.rename_columns([n.upper() for n in table.column_names]),
+        )  # fmt: skip
+        assert changed.columns() == ["B", "ROW_HASH"]
 
     def test_a_filter_on_what_was_not_selected(self, tmp_path):
         write_numbers(tmp_path)

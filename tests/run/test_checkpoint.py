@@ -181,9 +181,10 @@ def test_pickles_as_its_place(folder):
     assert pickle.loads(data) == Checkpoint(folder)
 
 
-def test_is_not_a_path(folder):
+def test_is_a_path_where_it_is_a_folder_of_this_machine(folder):
+    assert Path(Checkpoint(folder)) == Path(folder)
     with pytest.raises(TypeError, match="as_directory"):
-        Path(Checkpoint(folder))
+        Path(Checkpoint.from_dict({"epoch": 1}))
 
 
 def test_a_checkpoint_that_is_gone_says_so(tmp_path):

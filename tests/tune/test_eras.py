@@ -352,3 +352,33 @@ def test_resources_in_older_words():
     asked = Resources(cpu=1, gpu=0.5, extra_cpu=2, custom_resources={"disk": 1})
     bundles = asked.as_placement_group_factory().bundles
     assert bundles == [{"CPU": 1, "GPU": 0.5, "disk": 1}, {"CPU": 2}]
+
+
+def test_arguments_of_run_that_were_dropped(run, tmp_path):
+    class Notes(tune.logger.Logger):
+        def on_result(self, result):
+            with open(tmp_path / "notes", "a") as file:
+                file.write(f"{result['score']} ")
+
+        def close(self):
+            with open(tmp_path / "notes", "a") as file:
+                file.write("end")
+
+    analysis = run(
+        lambda config: tune.report(score=3),
+        loggers=[*tune.logger.DEFAULT_LOGGERS, Notes],
+        storage_path=None,
+        upload_dir=str(tmp_path / "up"),
+        queue_trials=True,
+        ray_auto_init=False,
+        with_server=False,
+    )
+    assert (tmp_path / "notes").read_text() == "3 end"
+    (trial,) = analysis.trials
+    assert trial.local_path.startswith(str(tmp_path / "up"))
+    with open(f"{trial.local_path}/result.json") as lines:
+        assert len(lines.readlines()) == 1
+    with pytest.raises(ValueError, match="with_server=True.*None or False"):
+        run(lambda config: None, with_server=True)
+    with pytest.raises(TypeError, match="'num_sample'; did you mean num_samples"):
+        run(lambda config: None, num_sample=2)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from types import SimpleNamespace
 
@@ -9,8 +10,10 @@ import pytest
 
 import skate
 from skate import tune
+from skate._run.context import Whereabouts
+from skate._run.storage import Storage
 from skate.tune.execution import worker as process
-from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE
+from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, Channel
 from skate.tune.execution.session import Task
 from skate.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from tests.support import eventually
@@ -45,9 +48,6 @@ class TestHalting:
     def worker(self, tmp_path, clock):
 
         def begun(trainable):
-            from skate._run.context import Whereabouts
-            from skate._run.storage import Storage
-
             storage = Storage(tmp_path, "trial")
             place = Whereabouts("experiment", "trial", "t", str(tmp_path), None, storage)
             made = process.TrialWorker(trainable)
@@ -88,6 +88,32 @@ class TestHalting:
 
         items = worker(Slow).exchange(HALT_AND_SAVE)
         assert items == [("saved", "checkpoint_000000"), (process.ENDED,)]
+
+
+def test_the_last_result_counts_if_it_comes_while_others_are_taken(tmp_path, monkeypatch):
+    others_taken = threading.Event()
+
+    def take(channel, *arguments):
+        taken = Channel.take(channel, *arguments)
+        others_taken.set()
+        for thread in threading.enumerate():
+            if thread.name == "trial":
+                thread.join(30)  # what it does from here on is not among what was taken
+        return taken
+
+    def objective(config):
+        tune.report(a=1)
+        assert others_taken.wait(30)
+        tune.report(a=2)
+
+    monkeypatch.setattr(process, "Channel", type("Preempted", (Channel,), {"take": take}))
+    storage = Storage(tmp_path, "trial")
+    worker = process.TrialWorker(objective)
+    worker.begin(Task("t", {}, Whereabouts(), storage, waits_always=False))
+    items = []
+    while (process.ENDED,) not in items:
+        items += worker.exchange(GO_ON)
+    assert [item[1]["a"] for item in items if item[0] == "result"] == [1, 2]
 
 
 def test_a_search_shares_the_machine(tmp_path):
@@ -236,3 +262,43 @@ def test_a_process_that_dies_between_trials_costs_none(run):
 
     analysis = run(objective, num_samples=2, max_concurrent_trials=1, callbacks=[Killer()])
     assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
+
+
+class TestDraftsOfTheDead:
+    """A process that dies in the middle of a checkpoint leaves half of it behind, under the name
+    that the next attempt uses."""
+
+    @staticmethod
+    def write(folder, first_time):
+        if not os.path.exists(first_time):
+            open(first_time, "w").close()
+            open(os.path.join(folder, "half"), "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        open(os.path.join(folder, "whole"), "w").close()
+
+    def test_of_functions(self, run, tmp_path):
+        write, first_time = self.write, str(tmp_path / "first time")
+
+        def objective(config):
+            with tune.checkpoint_dir(0) as folder:
+                write(folder, first_time)
+            tune.report(a=1)
+
+        checkpoint = run(objective, max_failures=1).trials[0].checkpoint
+        assert os.listdir(checkpoint.path) == ["whole"]
+
+    def test_of_classes(self, run, tmp_path):
+        write, first_time = self.write, str(tmp_path / "first time")
+
+        class Saved(tune.Trainable):
+            def step(self):
+                return {"done": True}
+
+            def save_checkpoint(self, checkpoint_dir):
+                write(checkpoint_dir, first_time)
+
+        config = tune.CheckpointConfig(checkpoint_at_end=True)
+        analysis = run(Saved, max_failures=1, checkpoint_config=config)
+        found = os.listdir(analysis.trials[0].checkpoint.path)
+        assert "whole" in found
+        assert "half" not in found

@@ -257,6 +257,20 @@ class TestRestore:
         assert ids[:2] == [trial.trial_id for trial in first.trials]
         assert len(ids) == 3
 
+    def test_the_latest_of_a_trainable_is_not_one_of_its_namesakes(self, run):
+        def quick_and_wide(config):
+            tune.report(loss=0)
+
+        first = run(quick, config={"x": 1}, name=None)
+        run(quick_and_wide, config={"y": 1}, name=None)
+        again = run(quick, config={"x": 1}, name=None, resume="AUTO")
+        assert again.experiment_path == first.experiment_path
+
+    def test_the_experiment_of_another_trainable_is_refused(self, run):
+        run(quick, config={"x": 1})
+        with pytest.raises(ValueError, match="one of 'quick', and cannot go on with 'failing'"):
+            run(failing, config={"x": 1}, resume=True)
+
     def test_a_new_search_of_the_same_name_is_a_new_one(self, run):
         run(quick, config={"x": tune.grid_search([1, 2])})
         second = run(quick, config={"x": 5})

@@ -514,6 +514,13 @@ def test_a_list_of_experiments(session, tmp_path):
     assert analysis.best_config == {"x": 1}
 
 
+def test_an_experiment_has_its_own_limits(session, tmp_path):
+    experiment = tune.Experiment("one", square, config={"x": 1}, storage_path=tmp_path)
+    with pytest.warns(UserWarning, match=r"^config=\{'x': 2\}, num_samples=3 of tune.run\(\) ch"):
+        analysis = tune.run(experiment, config={"x": 2}, num_samples=3, metric="loss", verbose=0)
+    assert [trial.config for trial in analysis.trials] == [{"x": 1}]
+
+
 def test_callbacks_hear_everything(run):
     class Listener(tune.Callback):
         def __init__(self):

@@ -196,6 +196,18 @@ def test_hyperopt_conditional_spaces():
     assert kinds == {"a", "b"}
 
 
+def test_points_of_hyperopt_name_options_or_their_position():
+    from hyperopt import hp
+
+    space = {"x": hp.uniform("x", 0, 1), "kind": hp.choice("kind", ["relu", "tanh"])}
+    points = [{"x": 0.5, "kind": "tanh"}, {"x": 0.25, "kind": 0}]
+    searcher = hyperopt(metric="loss", mode="min", space=space, points_to_evaluate=points)
+    assert [searcher.suggest(name)["kind"] for name in "ab"] == ["tanh", "relu"]
+    wrong = [{"x": 0.5, "kind": 2}]
+    with pytest.raises(ValueError, match=r"kind=2, which is none of \['relu', 'tanh'\]"):
+        hyperopt(metric="loss", mode="min", space=space, points_to_evaluate=wrong).suggest("a")
+
+
 def test_bayesopt_ends_when_it_repeats_itself():
     searcher = BayesOptSearch(
         {"x": (0, 1)}, metric="m", mode="max", patience=2, skip_duplicate=False,

@@ -287,9 +287,12 @@ class Checkpoint:
         return hash(self._folder) if self._folder is not None else id(self._data)
 
     def __fspath__(self) -> str:
+        """The folder, if it is on this machine: until Ray 1.13 checkpoints were used as paths."""
+        if isinstance(self._folder, LocalFolder):
+            return self.path
         raise TypeError(
-            "a Checkpoint is not a path: use checkpoint.to_directory(), "
-            "`with checkpoint.as_directory() as path:` or checkpoint.path"
+            "a Checkpoint that is elsewhere, or in memory, is not a path: use "
+            "checkpoint.to_directory(), or `with checkpoint.as_directory() as path:`"
         )
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,12 @@ from skate._run.validation import ReportedCheckpointStatus
 from skate._run.values import lookup, numbers_in, plain
 
 CHECKPOINT_NAME = "checkpoint_{:06d}"
+
+
+def number_of(name: str) -> int | None:
+    """The number in a name that is written like that; None in others."""
+    found = re.fullmatch(r"checkpoint_(\d{6,})", name)
+    return int(found[1]) if found else None
 
 
 @dataclass(eq=False)

@@ -1,13 +1,14 @@
 """Which checkpoints of a run count, by the files in its folder.
 
-    checkpoints.json   a line per checkpoint, written first: its name, its place if that is
-                       elsewhere, its class, how far the datasets were read
+    checkpoints.json   a line per checkpoint, written before it gets its name: that name, its
+                       place if that is elsewhere, its class, how far the datasets were read
     result.json        the line of the result that it was reported with makes it count
 
     validations.json   a line per checkpoint that is to be validated, and one when it has been
 
 A crash between the first two leaves a line without a result, which counts for nothing: what is
-not in the history did not happen. A checkpoint that was saved without a result counts at once.
+not in the history did not happen, and a name that it had taken over is given back. A checkpoint
+that was saved without a result counts at once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoints import Kept
 from skate._run.folders import LocalFolder
-from skate._run.storage import Storage
+from skate._run.storage import REPLACED, Storage
 
 RESULT_FILE = "result.json"
 CHECKPOINTS_FILE = "checkpoints.json"
@@ -53,11 +54,10 @@ def recorded_checkpoints(storage: Storage, history: list[Line]) -> list[Kept]:
     results = {
         row["checkpoint_dir_name"]: row for row in history if row.get("checkpoint_dir_name")
     }
-    happened = {(name, row.get("training_iteration")) for name, row in _named(history)}
+    happened = _happened(history)
     lines: dict[str, Line] = {}
     for name, line in _named(storage.lines(CHECKPOINTS_FILE)):
-        iteration = line.get("training_iteration")
-        if iteration is None or (name, iteration) in happened:
+        if _counts(line, happened):
             lines.pop(name, None)  # a name that is used again is that of the newest
             lines[name] = line
     for name in results:  # trials of tuning have no other books
@@ -71,6 +71,25 @@ def recorded_checkpoints(storage: Storage, history: list[Line]) -> list[Kept]:
             _add_validation(kept, line, validations.get(name))
             found.append(kept)
     return [kept for kept in found if kept.checkpoint._place().exists()]
+
+
+def take_back_unrecorded(storage: Storage, history: list[Line]) -> None:
+    """Give names back that checkpoints had taken over which have not come to count."""
+    lines = dict(_named(storage.lines(CHECKPOINTS_FILE)))
+    happened = _happened(history)
+    for aside in storage.names():
+        name = aside.removesuffix(REPLACED)
+        if name != aside and name in lines and not _counts(lines[name], happened):
+            storage.take_back(name)
+
+
+def _happened(history: list[Line]) -> set[tuple[str, Any]]:
+    return {(name, row.get("training_iteration")) for name, row in _named(history)}
+
+
+def _counts(line: Line, happened: set[tuple[str, Any]]) -> bool:
+    iteration = line.get("training_iteration")
+    return iteration is None or (line["checkpoint_dir_name"], iteration) in happened
 
 
 def _named(lines: list[Line]) -> list[tuple[str, Line]]:

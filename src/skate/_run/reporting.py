@@ -118,14 +118,23 @@ class ResultClock:
         config: Mapping[str, Any] | None = None,
         iteration: int = 0,
         seconds: float = 0.0,
+        totals: Mapping[str, int] | None = None,
     ) -> None:
         self.trial_id = trial_id
         self.config = shortened(config or {})
         self.iteration = iteration
         self.seconds = seconds
         self._since = 0
-        self._totals: dict[str, int] = {}
+        self._totals = dict(totals or {})
         self._start = self._last = time.monotonic()
+
+    def go_on_from(self, result: Mapping[str, Any], iteration: int) -> None:
+        """The next result comes after this one; where that does not say it, `iteration` is its
+        number."""
+        self.iteration = result.get("training_iteration", iteration)
+        self.seconds = result.get("time_total_s", 0.0)
+        self._totals = totals_in(result)
+        self.restart()
 
     def restart(self) -> None:
         """The time until now does not count, as while workers start."""
@@ -163,6 +172,12 @@ class ResultClock:
             if metrics.get(each) is not None:
                 self._totals[total] = self._totals.get(total, 0) + metrics[each]
         return self._totals
+
+
+def totals_in(result: Mapping[str, Any]) -> dict[str, int]:
+    """What a result has summed up."""
+    found = {total: result.get(total) for total in _COUNTED.values()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 AUTOMATIC = frozenset(

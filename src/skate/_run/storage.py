@@ -174,23 +174,45 @@ class Storage:
         """Where a checkpoint is written before it is complete, by one process or several."""
         return self.folder.sub(name + DRAFT if self.is_local else name)
 
-    def finish(self, name: str) -> Checkpoint:
-        """The draft is complete: put it into place. On this machine that is one rename; elsewhere
-        a checkpoint counts once it is recorded."""
+    def new_draft(self, name: str) -> Folder:
+        """An empty one, of the only process that writes to it: what another that died has left
+        is no part of this checkpoint."""
+        draft = self.draft(name)
+        draft.delete()
         if self.is_local:
-            replaces = self.folder.exists(name)
-            if replaces:
+            os.makedirs(draft.path)
+        return draft
+
+    def finish(self, name: str) -> Checkpoint:
+        """The draft is complete, and counts from now on."""
+        checkpoint = self.put_into_place(name)
+        self.forget_replaced(name)
+        return checkpoint
+
+    def put_into_place(self, name: str) -> Checkpoint:
+        """The draft is complete: give it its name. On this machine that is one rename; elsewhere
+        a checkpoint counts once it is recorded. One that had the name before is put aside, for
+        `take_back` or `forget_replaced`."""
+        if self.is_local:
+            if self.folder.exists(name):
                 self.folder.delete(name + REPLACED)
                 self.folder.rename(name, name + REPLACED)
             self.folder.rename(name + DRAFT, name)
-            if replaces:
-                self.folder.delete(name + REPLACED)
         return self.checkpoint(name)
+
+    def forget_replaced(self, name: str) -> None:
+        """The checkpoint with this name counts: drop the one that had it before."""
+        if self.is_local:
+            self.folder.delete(name + REPLACED)
+
+    def take_back(self, name: str) -> None:
+        """The checkpoint with this name does not count: have the one that had it before."""
+        self.folder.delete(name)
+        self.folder.rename(name + REPLACED, name)
 
     def persist(self, checkpoint: Checkpoint, name: str) -> Checkpoint:
         """Copy a checkpoint into the run's folder, all or nothing."""
-        self.folder.delete(name + DRAFT)
-        write_into(self.draft(name), checkpoint)
+        write_into(self.new_draft(name), checkpoint)
         return self.finish(name)
 
     def checkpoint(self, name: str) -> Checkpoint:
@@ -208,11 +230,11 @@ class Storage:
                 self._put_back(name.removesuffix(REPLACED))
 
     def _put_back(self, name: str) -> None:
-        """A process has died between the two renames of `finish`, or behind them."""
+        """A process has died between the two renames of `put_into_place`, or behind them."""
         if self.exists(name):
-            self.delete(name + REPLACED)
+            self.forget_replaced(name)
         else:
-            self.folder.rename(name + REPLACED, name)
+            self.take_back(name)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"folder": self.folder}

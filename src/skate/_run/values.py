@@ -99,3 +99,12 @@ def lookup(record: Mapping[str, Any], name: str, default: Any = None) -> Any:
             return default
         value = value[part]
     return value
+
+
+def reached(criteria: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Whether one of the metrics has come to its value."""
+    for name, limit in criteria.items():
+        value = lookup(result, name)
+        if value is not None and value >= limit:
+            return True
+    return False

@@ -354,11 +354,20 @@ def part_of(
     column: Any, splits: Sequence[Any], direction: str = "ascending", right: bool = False
 ) -> Any:
     """The partition of each row: how many of the splits lie below it. None and NaN go last."""
+    numbers = _splits_below(column, splits, right)
+    if direction == "descending":
+        numbers = len(splits) - numbers
+    numbers[pc.is_null(column, nan_is_null=True).to_numpy()] = len(splits)
+    return numbers
+
+
+def _splits_below(column: Any, splits: Sequence[Any], right: bool) -> Any:
+    if column.null_count == 0 and pa.types.is_primitive(column.type):
+        values, edges = column.to_numpy(), np.sort(np.asarray(splits))
+        if values.dtype.kind in "if" and values.dtype.kind == edges.dtype.kind:
+            return np.searchsorted(edges, values, side="right" if right else "left")
     numbers = np.zeros(len(column), np.int64)
     for split in splits:
         above = pc.greater_equal(column, split) if right else pc.greater(column, split)
         numbers += pc.fill_null(above, True).to_numpy()
-    if direction == "descending":
-        numbers = len(splits) - numbers
-    numbers[pc.is_null(column, nan_is_null=True).to_numpy()] = len(splits)
     return numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ from skate.data._blocks import Block
 from skate.data._context import driver_threads
 from skate.data._paths import resolve
 from skate.data._sinks import SaveMode
+
+# File systems where a file appears when it is complete, and moving it would be writing it again.
+_WHOLE_FILES = ("s3", "gcs", "gs", "abfs")
 
 
 class FolderInUseError(FileExistsError, ValueError):
@@ -38,6 +42,9 @@ class Folder:
         self._old: list[pafs.FileInfo] = []  # what the new files replace
         self._made: set[str] = set()
         self._new: dict[str, str] = {}  # where files will be, and where they are until the end
+        self._naming = threading.Lock()
+        kind = self.filesystem.type_name
+        self._whole_files = any(name in kind for name in _WHOLE_FILES)
 
     def prepare(self) -> bool:
         """Make the folder ready; False if nothing is to be written."""
@@ -72,16 +79,21 @@ class Folder:
 
     def open(self, name: str, **arguments: Any) -> Any:
         place = f"{self.path.rstrip('/')}/{name}"
-        folder, _, last = place.rpartition("/")
-        self._check_name(place)
+        folder = place.rpartition("/")[0]
+        written = self._place_until_the_end(place)
         if self.create and folder not in self._made:  # not before there is something to write
             self.filesystem.create_dir(folder, recursive=True)
             self._made.add(folder)
-        # Until the end the new files are hidden: old and new rows are never read together.
-        self._new[place] = f"{folder}/_{self.uuid}_{last}" if self._old else place
-        return self.filesystem.open_output_stream(
-            self._new[place], **{"compression": None, **arguments}
-        )
+        return self.filesystem.open_output_stream(written, **{"compression": None, **arguments})
+
+    def _place_until_the_end(self, place: str) -> str:
+        """Hidden until all are written: a write that is cut short leaves nothing that is read."""
+        folder, _, last = place.rpartition("/")
+        with self._naming:
+            self._check_name(place)
+            hidden = bool(self._old) or not self._whole_files
+            self._new[place] = f"{folder}/_{self.uuid}_{last}" if hidden else place
+            return self._new[place]
 
     def _check_name(self, place: str) -> None:
         """Raise if a name that is not ours, which are unique, would replace rows by others."""

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _NONE = "__HIVE_DEFAULT_PARTITION__"
@@ -27,7 +28,7 @@ class Partitioning:
 
     style: PartitionStyle | str = PartitionStyle.HIVE
     base_dir: str | None = None
-    field_names: Sequence[str] | None = None
+    field_names: Sequence[str | None] | None = None
     field_types: dict[str, type] | None = None
     filesystem: Any = None
 
@@ -53,7 +54,10 @@ class Partitioning:
         """The same as pyarrow.dataset knows it."""
         from pyarrow import dataset
 
-        schema = pa.schema([(name, self.type_of(name)) for name in self.field_names or ()])
+        names = [name for name in self.field_names or () if name is not None]
+        if len(names) < len(self.field_names or ()):
+            raise ValueError("pyarrow has no partitions with folders that are no column (None)")
+        schema = pa.schema([(name, self.type_of(name)) for name in names])
         hive = PartitionStyle(self.style) is PartitionStyle.HIVE
         return (dataset.HivePartitioning if hive else dataset.DirectoryPartitioning)(schema)
 
@@ -98,7 +102,23 @@ class Partitioning:
                 f"{list(self.field_names)}"
             )
         pairs = zip(self.field_names, folders, strict=False)
-        return dict(pairs)
+        return {name: value for name, value in pairs if name is not None}
+
+
+def agreeing(column: pa.ChunkedArray, value: Any, name: str, path: str) -> pa.ChunkedArray:
+    """A column of a file whose path has a value for it, too: missing values are that; others must
+    be the same."""
+    try:
+        wanted = pa.scalar(value).cast(column.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return column
+    filled = pc.fill_null(column, wanted)
+    if not pc.all(pc.equal(filled, wanted), min_count=0).as_py():
+        raise ValueError(
+            f"column {name!r} of {path!r} has other values than its path, which says {value!r}; "
+            "partitioning=None leaves the path alone"
+        )
+    return filled
 
 
 def hive_folder(name: str, value: Any) -> str:
@@ -145,7 +165,7 @@ class PathPartitionParser:
     def of(
         style: PartitionStyle | str = PartitionStyle.HIVE,
         base_dir: str | None = None,
-        field_names: Sequence[str] | None = None,
+        field_names: Sequence[str | None] | None = None,
         field_types: dict[str, type] | None = None,
         filesystem: Any = None,
     ) -> PathPartitionParser:
@@ -176,7 +196,7 @@ class PathPartitionFilter:
         filter_fn: Callable[[dict[str, Any]], bool],
         style: PartitionStyle | str = PartitionStyle.HIVE,
         base_dir: str | None = None,
-        field_names: Sequence[str] | None = None,
+        field_names: Sequence[str | None] | None = None,
         field_types: dict[str, type] | None = None,
         filesystem: Any = None,
     ) -> PathPartitionFilter:

@@ -94,15 +94,18 @@ def read_parquet(
     `tensor_column_schema` says which columns hold the bytes of arrays, and of what type and shape:
     {"image": (np.uint8, (32, 32))}. `_block_udf` is called with each block, as map_batches does.
     Other keywords: see `read_csv`, and those of pyarrow.parquet.ParquetFile."""
-    if (wanted := options.pop("filter", None)) is not None:
-        rows = read_parquet(paths, schema=schema, include_row_hash=include_row_hash, **options)
-        return _with_tensors(_matching(rows, wanted, columns), tensor_column_schema)
+    wanted = options.pop("filter", None)
     arguments = _left(options)
     added = [ROW_HASH] if include_row_hash else []
     chosen = tuple(dict.fromkeys([*columns, *added])) if columns is not None else None
     files = file_options(paths, options, partitioning=HIVE)
-    source = ParquetSource(files, chosen, (), arguments, schema, include_row_hash)
-    rows = _with_tensors(_dataset(source, options), tensor_column_schema)
+    # The filter may be about columns that are not wanted otherwise.
+    read = chosen if wanted is None else None
+    source = ParquetSource(files, read, (), arguments, schema, include_row_hash)
+    rows = _dataset(source, options)
+    if wanted is not None:
+        rows = _matching(rows, wanted, chosen)
+    rows = _with_tensors(rows, tensor_column_schema)
     if _block_udf is None:
         return rows
     return rows.map_batches(_block_udf, batch_format="pyarrow", batch_size=None)

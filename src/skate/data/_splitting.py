@@ -225,14 +225,15 @@ def _spread(labels: pa.ChunkedArray, count: int) -> Any:
     first, and one more where most of a row is missing."""
     codes = pc.dictionary_encode(labels.combine_chunks(), null_encoding="encode")
     numbers = codes.indices.to_numpy()
-    shares = np.bincount(numbers) * count / len(numbers)
+    sizes = np.bincount(numbers)
+    shares = sizes * count / len(numbers)
     wanted = shares.astype(np.int64)
     short = np.argsort(wanted - shares, kind="stable")[: count - wanted.sum()]
     wanted[short] += 1
+    by_label = np.argsort(numbers, kind="stable")
+    left_in_label = np.repeat(sizes.cumsum(), sizes) - np.arange(len(numbers))
     mask = np.zeros(len(numbers), bool)
-    for label, rows in enumerate(wanted):
-        places = np.flatnonzero(numbers == label)
-        mask[places[len(places) - rows :]] = True
+    mask[by_label] = left_in_label <= np.repeat(wanted, sizes)
     return mask
 
 

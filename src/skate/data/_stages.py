@@ -66,6 +66,10 @@ class Job(ABC):
     def poll(self, stats: StageStats) -> list[Bundle]:
         """What is new, without waiting."""
 
+    def end(self) -> None:
+        """No more will come of it."""
+        self.done = True
+
     @abstractmethod
     def cancel(self) -> None:
         """Nobody wants the rest."""
@@ -84,7 +88,7 @@ class RemoteJob(Job):
             try:
                 ref = next(self.generator)
             except StopIteration:
-                self._end()
+                self.end()
                 if self._block is not None:  # without its meta: the error that ended the job
                     skate.get(self._block)
                 return []
@@ -100,10 +104,10 @@ class RemoteJob(Job):
     def _next_is_there(self) -> bool:
         return not self.done and bool(skate.wait([self.generator], timeout=0)[0])
 
-    def _end(self) -> None:
-        self.done = True
-        if self.on_end is not None:
+    def end(self) -> None:
+        if not self.done and self.on_end is not None:
             self.on_end()
+        super().end()
 
     def cancel(self) -> None:
         if not self.done:
@@ -373,7 +377,8 @@ class Stage:
                     add_note(error, f"in {self.stats.name}")
                 if not self._may_fail():
                     raise
-                head.done, found = True, []
+                head.end()
+                found = []
             for bundle in found:
                 self._take(bundle)
             if not found and not head.done:

@@ -86,7 +86,7 @@ class UserFunction:
         call = self.load()
         if _is_async(call):
             self._events = self._events or EventLoop()
-            yield from _overlapping(call, inputs, self.args, self.kwargs, self._events)
+            yield from self._overlapping(call, inputs, self._events)
             return
         args, kwargs = self.args, self.kwargs
         call = self._one_by_one(call)
@@ -110,6 +110,37 @@ class UserFunction:
         while True:
             try:
                 return call(value, *self.args, **self.kwargs)
+            except Exception as error:
+                failures += 1
+                if not self.retries.again(error, failures):
+                    raise FunctionError(value) from error
+
+    def _overlapping(
+        self, call: Callable[..., Any], inputs: Iterable[Any], events: EventLoop
+    ) -> Iterator[tuple[Any, Any]]:
+        """As `results`: in order, with several calls under way."""
+        waiting: deque[tuple[Any, Any]] = deque()
+        remaining = iter(inputs)
+        try:
+            while True:
+                for value in islice(remaining, ASYNC_WINDOW - len(waiting)):
+                    waiting.append((value, events.start(self._awaited(call, value))))
+                if not waiting:
+                    return
+                value, future = waiting.popleft()
+                yield value, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+    async def _awaited(self, call: Callable[..., Any], value: Any) -> Any:
+        failures = 0
+        while True:
+            try:
+                outcome = call(value, *self.args, **self.kwargs)
+                if inspect.isasyncgen(outcome):
+                    return iter([item async for item in outcome])
+                return await outcome
             except Exception as error:
                 failures += 1
                 if not self.retries.again(error, failures):
@@ -181,32 +212,3 @@ class EventLoop:
 def _run_loop(loop: Any) -> None:
     loop.run_forever()
     loop.close()
-
-
-def _overlapping(
-    call: Callable[..., Any], inputs: Iterable[Any], args: Any, kwargs: Any, events: EventLoop
-) -> Iterator[tuple[Any, Any]]:
-    """As `results`: in order, with several calls under way."""
-
-    async def one(value: Any) -> Any:
-        try:
-            outcome = call(value, *args, **kwargs)
-            if inspect.isasyncgen(outcome):
-                return iter([item async for item in outcome])
-            return await outcome
-        except Exception as error:
-            raise FunctionError(value) from error
-
-    waiting: deque[tuple[Any, Any]] = deque()
-    remaining = iter(inputs)
-    try:
-        while True:
-            for value in islice(remaining, ASYNC_WINDOW - len(waiting)):
-                waiting.append((value, events.start(one(value))))
-            if not waiting:
-                return
-            value, future = waiting.popleft()
-            yield value, future.result()
-    finally:
-        for _, future in waiting:
-            future.cancel()

@@ -38,6 +38,7 @@ from skate._run.validation import (
 )
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train._errors import ControllerError, TrainingFailedError, WorkerGroupError
+from skate.train._preemption import get_preemption_info
 from skate.train._reported import (
     CheckpointConsistencyMode,
     ReportedCheckpoint,
@@ -76,6 +77,7 @@ __all__ = [
     "get_checkpoint",
     "get_context",
     "get_dataset_shard",
+    "get_preemption_info",
     "load_checkpoint",
     "local_rank",
     "local_world_size",

@@ -13,8 +13,9 @@ import cloudpickle
 
 from skate._run.callbacks import CallbackList
 from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
-from skate._run.checkpoints import CHECKPOINT_NAME, CheckpointManager, Kept
+from skate._run.checkpoints import CheckpointManager, Kept, number_of
 from skate._run.config import RunConfig
+from skate._run.errors import pickled_error
 from skate._run.history import begin_anew, keep_results, results_until
 from skate._run.loggers import default_loggers
 from skate._run.records import (
@@ -22,11 +23,14 @@ from skate._run.records import (
     RESULT_FILE,
     checkpoint_line,
     recorded_checkpoints,
+    take_back_unrecorded,
 )
 from skate._run.reporting import Metrics, ResultClock
 from skate._run.result import ERROR_FILE, Result
 from skate._run.storage import Storage
-from skate._run.values import lookup
+from skate._run.uploads import Uploads
+from skate._run.values import reached
+from skate.train._errors import TrainingFailedError
 from skate.train._events import Event
 from skate.train._validation import Validator
 
@@ -99,8 +103,9 @@ class Recorder:
             [*(default_loggers() if loggers is None else loggers), *(run_config.callbacks or [])]
         )
         self.clock = ResultClock(self.run.trial_id, config)
-        self.next_checkpoint = 0
+        self.next_checkpoint = 0  # larger than all numbers in names of checkpoints
         self.validator: Validator | None = None
+        self._uploads = Uploads(self.storage, lambda: [self.storage])
         self._result: Result | None = None
 
     def __enter__(self) -> Self:
@@ -125,9 +130,9 @@ class Recorder:
 
     def _take_up(self) -> None:
         """A folder with a checkpoint goes on from it; without one it is that of a new run."""
-        self.storage.delete_drafts()
         self.storage.delete(ERROR_FILE)
         history = self.storage.lines(RESULT_FILE)
+        self._delete_drafts(history)
         for kept in recorded_checkpoints(self.storage, history):
             self._keep(kept)
         if self.manager.latest is None:
@@ -136,16 +141,34 @@ class Recorder:
             self.run.trial_id = self.clock.trial_id = history[-1].get(
                 "trial_id", self.run.trial_id
             )
-            self.clock.seconds = history[-1].get("time_total_s", 0.0)
         names = [row.get("checkpoint_dir_name") or "" for row in history]
         saved = self.storage.lines(CHECKPOINTS_FILE)
         names += [row["checkpoint_dir_name"] for row in saved if "training_iteration" not in row]
-        numbers = [int(name[-6:]) for name in names if name[-6:].isdigit()]
-        self.next_checkpoint = max(numbers, default=-1) + 1
+        for name in names:
+            self._count(name)
         self.roll_back()
         if self.validator is not None:
             for kept in self.manager.pending:
                 self.validator.ask_again(kept.checkpoint, kept.validation or {})
+
+    def _count(self, name: str) -> None:
+        number = number_of(name)
+        if number is not None:
+            self.next_checkpoint = max(self.next_checkpoint, number + 1)
+
+    def _delete_drafts(self, history: list[dict[str, Any]]) -> None:
+        """What processes that died were writing."""
+        take_back_unrecorded(self.storage, history)
+        self.storage.delete_drafts()
+
+    def _delete_unrecorded(self) -> None:
+        """Folders of checkpoints that are complete, perhaps, but were never reported by all."""
+        inside = f"{self.storage.path}/"
+        paths = [checkpoint.path for checkpoint, _ in self.manager.in_order]
+        recorded = {path.removeprefix(inside).partition("/")[0] for path in paths}
+        for name in self.storage.names():
+            if number_of(name) is not None and name not in recorded:
+                self.storage.delete(name)
 
     def _keep(self, kept: Kept) -> None:
         """Note a checkpoint, and delete those that are not to be kept any longer."""
@@ -177,20 +200,23 @@ class Recorder:
         first = events[0]
         bearer = next((event for event in events if event.checkpoint_name), None)
         result = None if first.metrics is None else self.clock.fill(first.metrics)
-        checkpoint = None
-        if bearer is not None:
-            checkpoint = self._completed(bearer)
+        checkpoint = None if bearer is None else self._checkpoint_of(bearer)
+        if bearer is not None and checkpoint is not None:
             positions = [event.positions for event in events]
             name = str(bearer.checkpoint_name)
             line = checkpoint_line(self.storage, name, checkpoint, result, positions)
             self.storage.append(CHECKPOINTS_FILE, line)
+            self._put_into_place(bearer)
         if result is not None:
             self._record_result(result, bearer.checkpoint_name if bearer else None)
-        if checkpoint is not None:
+        if bearer is not None and checkpoint is not None:
+            self._uploads.send()
+            self.storage.forget_replaced(name)
             kept = Kept(checkpoint, dict(result or {}), positions)
-            if self.validator is not None and bearer is not None and bearer.validation:
+            if self.validator is not None and bearer.validation:
                 kept.validation = self.validator.ask(checkpoint, bearer.validation, line)
-            self._record_checkpoint(kept)
+            self._record_checkpoint(kept, name)
+        self._uploads.send_if_due()
         self._note_validations()
         reported = [dict(event.metrics or {}) for event in events]
         self.callbacks.call(
@@ -198,18 +224,26 @@ class Recorder:
         )
         return checkpoint
 
-    def _completed(self, bearer: Event) -> Checkpoint:
-        """All ranks have written their parts: put the checkpoint into place."""
+    def _checkpoint_of(self, bearer: Event) -> Checkpoint:
+        """The one that is reported, at its place or at that which it will get."""
         if bearer.checkpoint is not None:
             return bearer.checkpoint
+        place = self.storage.checkpoint(str(bearer.checkpoint_name))
+        return bearer.checkpoint_class.from_checkpoint(place)
+
+    def _put_into_place(self, bearer: Event) -> None:
+        """All ranks have written their parts."""
+        if bearer.checkpoint is not None:
+            return
         name = str(bearer.checkpoint_name)
         draft = self.storage.draft(name)
         if self.preprocessor is not None and not draft.exists(PREPROCESSOR_FILE):
             draft.write(PREPROCESSOR_FILE, cloudpickle.dumps(self.preprocessor))
-        return bearer.checkpoint_class.from_checkpoint(self.storage.finish(name))
+        self.storage.put_into_place(name)
 
-    def _record_checkpoint(self, kept: Kept) -> None:
+    def _record_checkpoint(self, kept: Kept, name: str) -> None:
         self.next_checkpoint += 1
+        self._count(name)
         self.run.checkpoint = kept.checkpoint
         self._keep(kept)
         self.callbacks.call("on_checkpoint", *self._here, kept.checkpoint)
@@ -235,20 +269,20 @@ class Recorder:
             result["checkpoint_dir_name"] = name
         self.run.last_result = result
         self.callbacks.call("on_trial_result", *self._here, result)
-        self.storage.sync()
 
     def roll_back(self) -> None:
         """Workers begin again from the last checkpoint: so does the history."""
+        self._uploads.send()
+        history = self.storage.lines(RESULT_FILE)
+        self._delete_drafts(history)
+        self._delete_unrecorded()
         latest = self.manager.latest
-        rows = self.storage.lines(RESULT_FILE) if latest is not None else []
+        rows = []
         if latest is not None:
-            rows = results_until(rows, latest.metrics.get("checkpoint_dir_name"))
+            rows = results_until(history, latest.metrics.get("checkpoint_dir_name"))
         keep_results(self.storage, rows)
         self.run.last_result = rows[-1] if rows else {}
-        self.clock.iteration = self.run.last_result.get("training_iteration", len(rows))
-        self.storage.delete_drafts()
-        self.storage.delete(CHECKPOINT_NAME.format(self.next_checkpoint))  # not recorded
-        self.clock.restart()
+        self.clock.go_on_from(self.run.last_result, len(rows))
 
     def failed(self, failures: dict[int, BaseException], again: bool) -> None:
         self.callbacks.call("after_exception", run_context=self.run, worker_exceptions=failures)
@@ -261,8 +295,7 @@ class Recorder:
         if stop is None or not result:
             return False
         if isinstance(stop, Mapping):
-            found = ((lookup(result, name), limit) for name, limit in stop.items())
-            return any(value is not None and value >= limit for value, limit in found)
+            return reached(stop, result)
         return bool(stop(self.run.trial_id, result))
 
     # -- at the end -----------------------------------------------------------------------------
@@ -283,7 +316,7 @@ class Recorder:
     def _say_goodbye(self, error: BaseException | None) -> None:
         self.run.status = "TERMINATED" if error is None else "ERROR"
         if error is not None:
-            self.storage.write(ERROR_FILE, _pickled(error))
+            self.storage.write(ERROR_FILE, pickled_error(error, TrainingFailedError))
         hook = "on_trial_complete" if error is None else "on_trial_error"
         self.callbacks.call(hook, *self._here)
         self.callbacks.call("on_experiment_end", [self.run])
@@ -299,14 +332,6 @@ class Recorder:
             _storage_filesystem=None if self.storage.is_local else self.storage.filesystem,
             return_value=value,
         )
-
-
-def _pickled(error: BaseException) -> bytes:
-    try:
-        data: bytes = cloudpickle.dumps(error)
-    except Exception:
-        data = cloudpickle.dumps(RuntimeError(str(error)))
-    return data
 
 
 def new_name(kind: str) -> str:

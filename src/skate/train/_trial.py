@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +28,19 @@ class TrainerTrial:
     its workers (`resources`)."""
 
     resources = {"CPU": 0}  # noqa: RUF012 - the workers reserve theirs when they start
+    reserves_itself = True
 
     def __init__(self, trainer: BaseTrainer) -> None:
         self.trainer = trainer
         self.__name__ = type(trainer).__name__
+
+    def default_resource_request(self, config: dict[str, Any]) -> Any:
+        """The resources of its workers, with what the trial's configuration says about them."""
+        own = self.trainer.scaling_config
+        scaling = config.get("scaling_config", own)
+        if isinstance(scaling, Mapping):
+            scaling = replace(own, **scaling)
+        return scaling.as_placement_group_factory()
 
     def __call__(self, config: dict[str, Any]) -> None:
         outer = current("a trainer's trial")

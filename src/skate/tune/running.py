@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +17,13 @@ from skate._run.config import (
     default_storage_path,
 )
 from skate._run.storage import Storage
+from skate.tune._older_arguments import in_todays_words
 from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import Settings, execute, raise_if_failed
 from skate.tune.experiment._states import STATE_FILE
-from skate.tune.experiment.experiment import Experiment, as_experiments
+from skate.tune.experiment.experiment import Experiment, as_experiments, is_default_name
 from skate.tune.tune_config import ResumeConfig, TuneConfig
 
 _RESUME = {
@@ -77,6 +80,7 @@ def run(
     _remote: bool | None = None,
     _remote_string_queue: Any = None,
     _entrypoint: Any = None,
+    **former: Any,
 ) -> ExperimentAnalysis:
     """Search: run `num_samples` trials of a function, a Trainable or a trainer on the space
     `config`; returns when all are over, with what they came to.
@@ -87,8 +91,14 @@ def run(
     without end); `fail_fast` ends everything at the first failure, "raise" raises it.
     `resume=True` takes up an experiment of the same `name`, "AUTO" if there is one. Results are
     in `storage_path/name`, by default `~/skate_results`. `verbose=0` shows nothing. Names that
-    begin with an underscore are for Ray's own use and change nothing.
+    begin with an underscore are for Ray's own use and change nothing. `former` are arguments of
+    earlier Rays: `loggers` (classes) and `upload_dir`, and those about services that there are
+    none of. An Experiment, or a list of them, says itself what it runs, on which space, where and
+    with which limits.
     """
+    if isinstance(run_or_experiment, (list, tuple, Experiment)):
+        _warn_of_unused(locals())
+    older = in_todays_words(former, run.__kwdefaults__ or ())
     resuming = resume_config or _resume(resume)
     tuning = TuneConfig(
         metric=metric,
@@ -105,7 +115,7 @@ def run(
     )
     place = RunConfig(
         name=name,
-        storage_path=storage_path or local_dir,
+        storage_path=storage_path or older.storage_path or local_dir,
         storage_filesystem=storage_filesystem,
         sync_config=sync_config,
         failure_config=FailureConfig(max_failures=max_failures, fail_fast=fail_fast),
@@ -117,7 +127,7 @@ def run(
             checkpoint_at_end,
         ),
         stop=stop,
-        callbacks=list(callbacks or []),
+        callbacks=[*(callbacks or ()), *older.callbacks],
         progress_reporter=progress_reporter,
         verbose=verbose,
         log_to_file=log_to_file,
@@ -202,6 +212,23 @@ def _one_after_the_other(
     return joined
 
 
+_SAVING = ("keep_checkpoints_num", "checkpoint_score_attr", "checkpoint_freq", "checkpoint_at_end")
+
+
+def _warn_of_unused(given: Mapping[str, Any]) -> None:
+    """No error: with Ray, programs that say such things a second time, to `run`, go well."""
+    known = {*inspect.signature(Experiment).parameters, *_SAVING, "upload_dir"}
+    usual = run.__kwdefaults__ or {}
+    arguments = {**given, **given["former"]}
+    unused = [name for name in arguments if name in known and arguments[name] != usual.get(name)]
+    if unused:
+        warnings.warn(
+            f"{', '.join(f'{name}={arguments[name]!r}' for name in unused)} of tune.run() changes "
+            f"nothing, because it was given an Experiment: give it to that",
+            stacklevel=3,
+        )
+
+
 def _checkpoint_config(
     config: Any, keep: int | None, score: str | None, freq: int, at_end: bool | None
 ) -> Any:
@@ -256,11 +283,11 @@ def _existing(
 
 def _latest(trainable: Any, place: Any, filesystem: Any) -> str | None:
     """The newest experiment of a trainable, by its default name."""
-    prefix = Experiment.get_trainable_name(trainable)
+    identifier = Experiment.get_trainable_name(trainable)
     root = Storage(place or default_storage_path(), "", filesystem)
     names = [
         name
         for name in root.names()
-        if name.startswith(f"{prefix}_") and root.exists(os.path.join(name, STATE_FILE))
+        if is_default_name(name, identifier) and root.exists(os.path.join(name, STATE_FILE))
     ]
     return max(names, default=None)

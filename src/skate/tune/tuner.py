@@ -15,6 +15,7 @@ from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import execute
+from skate.tune.execution.resume import check_trainable
 from skate.tune.experiment._states import STATE_FILE
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.result_grid import ResultGrid
@@ -135,7 +136,9 @@ class Tuner:
                 f"storage_path/name, has the files {STATE_FILE} and {TUNER_FILE}"
             )
         content = pickle.loads(storage.read(TUNER_FILE))
-        _check_name(trainable, content.get("trainable_name"))
+        if trainable is not None:
+            name = Experiment.get_trainable_name(trainable)
+            check_trainable(name, content.get("trainable_name"))
         tuner = cls(
             trainable if trainable is not None else _saved_trainable(storage),
             param_space=param_space if param_space is not None else content["param_space"],
@@ -170,16 +173,6 @@ def _saved_trainable(storage: Storage) -> Any:
             f"the trainable was not saved, or can be read in its own program only ({error!r}): "
             f"give it to Tuner.restore(path, trainable=…)"
         ) from error
-
-
-def _check_name(trainable: Any, saved: str | None) -> None:
-    """Changed code is one thing, another function another."""
-    name = saved if trainable is None else Experiment.get_trainable_name(trainable)
-    if saved is not None and name != saved:
-        raise ValueError(
-            f"the experiment is one of {saved!r}, and cannot go on with {name!r}: give "
-            "Tuner.restore the trainable of that name"
-        )
 
 
 def _resume_of(unfinished: bool, errored: bool, restart: bool) -> ResumeConfig:

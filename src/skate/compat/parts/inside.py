@@ -26,8 +26,8 @@ class Absent:
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
             self._reason
-            or f"{self._name} is the inside of Ray, which skate does not have: if the program needs "
-            "it, run it on Ray itself"
+            or f"{self._name} is the inside of Ray, which skate does not have: if the program "
+            "needs it, run it on Ray itself"
         )
 
     def __bool__(self) -> bool:

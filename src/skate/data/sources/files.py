@@ -15,7 +15,7 @@ import pyarrow as pa
 from skate.data._blocks import Block
 from skate.data._context import DataContext, driver_threads
 from skate.data._notes import add_note
-from skate.data._partitioning import Partitioning, PathPartitionFilter
+from skate.data._partitioning import Partitioning, PathPartitionFilter, agreeing
 from skate.data._paths import File, Place, find
 from skate.data._transforms import ReadTask
 from skate.data.sources.base import Source
@@ -68,6 +68,7 @@ class FileSource(Source):
     _executions: list[int] = field(init=False, repr=False)  # how many there were
     rows_per_file: ClassVar[int | None] = None
     growth: ClassVar[float] = 2.0  # bytes in memory for one on disk, about
+    trusts_its_files: ClassVar[bool] = False  # and not their paths, where both have a column
 
     def __post_init__(self) -> None:
         options = self.options
@@ -183,7 +184,12 @@ class FileSource(Source):
         options = self.options
         if options.partitioning is not None:
             for name, value in options.partitioning.values(file.path, file.root).items():
-                if name not in block.column_names:
+                if name in block.column_names:
+                    if self.trusts_its_files:
+                        continue
+                    column = agreeing(block[name], value, name, file.path)
+                    block = block.set_column(block.column_names.index(name), name, column)
+                else:
                     type_ = options.partitioning.type_of(name)
                     block = block.append_column(name, constant(value, block.num_rows, type_))
         if options.include_paths:

@@ -12,7 +12,6 @@ results travel in batches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 GO_ON = "continue"
@@ -39,6 +38,7 @@ class Channel:
         self._waiting = False
         self._halting = False
         self.leaving = False  # the trial has understood, and is on its way out
+        self.over = False
 
     def send(self, item: Any, wait: bool) -> str:
         """Hand over an item; the verdict on it, or on the trial as a whole."""
@@ -63,15 +63,18 @@ class Channel:
                 self._verdict = verdict
             self._answered.notify()
 
-    def take(self, seconds: float, over: Callable[[], bool]) -> list[Any]:
-        """All items, as soon as there is one or the trial is over; none after `seconds`."""
+    def take(self, seconds: float) -> tuple[list[Any], bool]:
+        """All items, as soon as there is one or the trial is over; none after `seconds`. And
+        whether these are the last: who asks for that later may hear of an end whose items came
+        in between."""
         with self._arrived:
-            self._arrived.wait_for(lambda: self._items or over(), seconds)
+            self._arrived.wait_for(lambda: self._items or self.over, seconds)
             items, self._items = self._items, []
             self._answered.notify()
-            return items
+            return items, self.over
 
-    def wake(self) -> None:
+    def end(self) -> None:
         """The trial is over."""
         with self._arrived:
+            self.over = True
             self._arrived.notify()

@@ -12,6 +12,7 @@ import skate
 from skate._run.callbacks import Callback
 from skate._run.loggers import default_loggers
 from skate._run.loggers.base import LoggerCallback
+from skate._run.uploads import Uploads
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
 from skate.tune.execution.callback_states import restore_callbacks
@@ -22,7 +23,6 @@ from skate.tune.execution.resume import take_up
 from skate.tune.execution.runner import Runner
 from skate.tune.execution.snapshots import Snapshots
 from skate.tune.execution.state import StateLog
-from skate.tune.execution.uploads import Uploads
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
@@ -90,7 +90,9 @@ def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
     _setup(callbacks, experiment, search_alg)
     reporting = _Reporting(settings, controller, search_alg)
     snapshots = Snapshots(experiment.storage, search_alg, callbacks)
-    uploads = Uploads(experiment.storage, controller)
+    uploads = Uploads(
+        experiment.storage, lambda: (trial.storage for trial in controller.get_live_trials())
+    )
     runner = Runner(
         controller,
         Pool(experiment.trainable, skate.cluster_resources(), settings.reuse_actors is not False),

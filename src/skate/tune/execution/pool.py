@@ -34,7 +34,7 @@ class Pool:
         self._trainable = trainable
         self._trainable_ref: Any = None
         # what a trainer's workers need they ask for themselves when they start
-        self._only_counted = hasattr(trainable, "trainer")
+        self._only_counted = getattr(trainable, "reserves_itself", False)
         self._total = total
         self._reuse = reuse
         self._idle: list[Worker] = []

@@ -11,7 +11,6 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.session import activated, report
 from skate.tune.execution.channel import HALT, HALT_AND_SAVE, SAVE, Channel, Halted
-from skate.tune.execution.criteria import reached
 from skate.tune.execution.session import Outbox, Task, TrialSession
 from skate.tune.result import DONE, SHOULD_CHECKPOINT, TRIAL_INFO
 from skate.tune.trainable._calls import StatusReporter, arguments_for, metrics_of
@@ -96,7 +95,7 @@ class ClassProgram:
         storage = self._task.storage
         if storage.is_local:
             storage.delete(name)
-            self.instance.save(storage.draft(name).path)
+            self.instance.save(storage.new_draft(name).path)
             storage.finish(name)
         else:
             with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:

@@ -6,7 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from skate.tune.experiment._states import trials_of
+from skate.tune.experiment._states import trainable_of, trials_of
 from skate.tune.experiment.trial import Trial
 from skate.tune.result import EXPR_RESULT_FILE
 from skate.tune.search._files import write_atomically
@@ -35,6 +35,7 @@ def take_up(
     log: StateLog,
 ) -> None:
     """Add the trials that were made before; those that are to run again wait for it."""
+    check_trainable(experiment.run_identifier, trainable_of(experiment.storage))
     trials = trials_of(experiment.storage, checkpoint_config=experiment.checkpoint_config)
     for trial in trials:
         if experiment.former_space is not None:
@@ -46,6 +47,15 @@ def take_up(
     _restore_search(search_alg, experiment, trials)  # it is told of all that will not run
     for trial in trials:
         controller.add_trial(trial)
+
+
+def check_trainable(name: str, former: str | None) -> None:
+    """Changed code is one thing, another function another."""
+    if former is not None and name != former:
+        raise ValueError(
+            f"the experiment is one of {former!r}, and cannot go on with {name!r}: take it up "
+            f"with the trainable of that name, or begin another experiment, under another name"
+        )
 
 
 def _equip(trial: Trial, experiment: Experiment) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._run.context import Whereabouts
+from skate._run.reporting import totals_in
 from skate.tune.execution.channel import GO_ON, HALT
 from skate.tune.execution.session import Task
 from skate.tune.execution.worker import ENDED, STUCK
@@ -106,6 +107,7 @@ class Runner:
             checkpoint=kept.checkpoint if kept else None,
             iteration=metrics.get("training_iteration", 0),
             seconds=metrics.get("time_total_s", 0.0) or 0.0,
+            totals=totals_in(metrics),
             next_checkpoint=trial.next_checkpoint,
             waits_always=self._waits_always,
             checkpoint_frequency=trial.checkpoint_freq,

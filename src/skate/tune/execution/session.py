@@ -17,7 +17,6 @@ from skate._run.reporting import CheckpointUploadMode, Report, ResultClock
 from skate._run.session import Session, current
 from skate._run.storage import Storage
 from skate.tune.execution.channel import HALT, HALT_AND_SAVE, Channel, Halted
-from skate.tune.execution.criteria import reached
 
 
 @dataclass
@@ -32,6 +31,7 @@ class Task:
     checkpoint: Checkpoint | None = None
     iteration: int = 0
     seconds: float = 0.0
+    totals: dict[str, int] = field(default_factory=dict)
     next_checkpoint: int = 0
     waits_always: bool = True
     checkpoint_frequency: int = 0
@@ -87,7 +87,9 @@ class TrialSession(Session):
     def __init__(self, task: Task, channel: Channel) -> None:
         super().__init__(task.whereabouts, task.checkpoint)
         self.outbox = Outbox(task, channel)
-        self._clock = ResultClock(task.trial_id, task.config, task.iteration, task.seconds)
+        self._clock = ResultClock(
+            task.trial_id, task.config, task.iteration, task.seconds, task.totals
+        )
         self._draft: tuple[str, str] | None = None  # the name of a checkpoint, its folder
         self._saved: str | None = None  # what was given to save_checkpoint since
 
@@ -137,8 +139,7 @@ class TrialSession(Session):
         name = self.outbox.new_name()
         storage = self.outbox.task.storage
         if storage.is_local:
-            folder = storage.draft(name).path
-            os.makedirs(folder, exist_ok=True)
+            folder = storage.new_draft(name).path
         else:
             folder = tempfile.mkdtemp(prefix="checkpoint_")
         self._draft = (name, folder)

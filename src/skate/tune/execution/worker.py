@@ -31,7 +31,6 @@ class TrialWorker:
         self._trainable = trainable
         self._thread: threading.Thread | None = None
         self._channel = Channel()
-        self._over = False
         self._error: BaseException | None = None
         self._exports = False
         self._instance: Any = None
@@ -39,7 +38,6 @@ class TrialWorker:
     def begin(self, task: Task) -> list[Any]:
         """Take a trial. It starts when the driver knows that its process lives."""
         self._channel = Channel()
-        self._over = False
         self._error = None
         self._exports = bool(task.export_formats)
         self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
@@ -63,14 +61,13 @@ class TrialWorker:
         clean up; one that does not is stuck."""
         items: list[Any] = []
         deadline = time.monotonic() + _GRACE
-        while not self._over:
-            taken = self._channel.take(_LONGEST_CALL, lambda: self._over)
+        over = False
+        while not over:
+            taken, over = self._channel.take(_LONGEST_CALL)
             items += [item for item in taken if item[0] == "saved"]
-            if time.monotonic() > deadline and not (self._channel.leaving or self._over):
+            if time.monotonic() > deadline and not (self._channel.leaving or over):
                 return [(STUCK,)]
             self._channel.answer(HALT)
-        rest = self._channel.take(0, lambda: True)
-        items += [item for item in rest if item[0] == "saved"]
         error, self._error = self._error, None
         if error is not None and (self._exports or (saves and not items)):
             raise error
@@ -83,13 +80,13 @@ class TrialWorker:
             instance.stop()
 
     def _take(self, seconds: float) -> list[Any]:
-        items = self._channel.take(seconds, lambda: self._over)
-        if not items and self._over:
-            if self._error is not None:
-                raise self._error
-            return [(ENDED,)]
-        if self._over and self._error is None:
-            items.append((ENDED,))
+        items, over = self._channel.take(seconds)
+        if not over:
+            return items
+        if self._error is None:
+            return [*items, (ENDED,)]
+        if not items:
+            raise self._error
         return items
 
     # -- in the trial's thread ---------------------------------------------------------------
@@ -106,8 +103,7 @@ class TrialWorker:
         except BaseException as error:
             self._error = error
         finally:
-            self._over = True
-            self._channel.wake()
+            self._channel.end()
 
     def _run_program(self, task: Task) -> None:
         if is_class(self._trainable):

@@ -7,6 +7,7 @@ import time
 
 import cloudpickle
 
+from skate._run.errors import error_text, pickled_error
 from skate.tune.error import TuneError, TuneTrialError
 from skate.tune.experiment._places import Places
 from skate.tune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE
@@ -29,9 +30,9 @@ class Failures(Places):
         folder = self.local_path
         with open(os.path.join(folder, EXPR_ERROR_FILE), "a") as file:
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
-            file.write(f"Failure # {self.num_failures} (occurred at {stamp})\n{_text(exc)}\n")
+            file.write(f"Failure # {self.num_failures} (occurred at {stamp})\n{error_text(exc)}\n")
         with open(os.path.join(folder, EXPR_ERROR_PICKLE_FILE), "wb") as binary:
-            binary.write(_pickled(exc))
+            binary.write(pickled_error(exc, TuneTrialError))
 
     def should_recover(self) -> bool:
         """Whether it may be tried again."""
@@ -65,18 +66,3 @@ class Failures(Places):
         if error is None and self.status == "ERROR":
             return TuneError(f"trial {self} failed")
         return error
-
-
-def _text(error: BaseException) -> str:
-    import traceback
-
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
-
-
-def _pickled(error: BaseException) -> bytes:
-    try:
-        data: bytes = cloudpickle.dumps(error)
-        cloudpickle.loads(data)
-    except Exception:
-        data = cloudpickle.dumps(TuneTrialError(_text(error)))
-    return data

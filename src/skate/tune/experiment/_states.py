@@ -77,6 +77,12 @@ def read_states(storage: Storage) -> Iterator[dict[str, Any]]:
             yield record
 
 
+def trainable_of(storage: Storage) -> str | None:
+    """The name of what an experiment runs, as its last program knew it."""
+    names = [line.get("trainable") for line in read_states(storage) if line["kind"] == "run"]
+    return names[-1] if names else None
+
+
 def trials_of(storage: Storage, **kwargs: Any) -> list[Trial]:
     """All trials of an experiment, as far as they had come."""
     from skate.tune.experiment.trial import Trial

@@ -6,9 +6,9 @@ import contextlib
 import inspect
 import itertools
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -260,6 +260,12 @@ def _free_name(identifier: str, place: Any, filesystem: Any) -> str:
     raise AssertionError("there is always another number")
 
 
+def is_default_name(name: str, identifier: str) -> bool:
+    """Whether an experiment of this trainable was given no other name."""
+    stamp = r"_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?"
+    return re.fullmatch(re.escape(identifier) + stamp, name) is not None
+
+
 def _check_restore(path: Any) -> None:
     if path is not None and not Checkpoint(path)._place().exists():
         raise FileNotFoundError(f"restore takes the place of a checkpoint; got {path!r}")
@@ -267,9 +273,6 @@ def _check_restore(path: Any) -> None:
 
 def _own_request(trainable: Any, config: dict[str, Any]) -> Any:
     """What the trainable itself says it needs."""
-    trainer = getattr(trainable, "trainer", None)
-    if trainer is not None:
-        return _request_of_trainer(trainer, config)
     request = getattr(trainable, "default_resource_request", None)
     if request is not None:
         return request(config)
@@ -279,14 +282,6 @@ def _own_request(trainable: Any, config: dict[str, Any]) -> Any:
     if callable(wanted) and not isinstance(wanted, PlacementGroupFactory):
         return wanted(config)
     return wanted
-
-
-def _request_of_trainer(trainer: Any, config: dict[str, Any]) -> Any:
-    """The resources of its workers, with what the trial's configuration says about them."""
-    scaling = config.get("scaling_config", trainer.scaling_config)
-    if isinstance(scaling, Mapping):
-        scaling = replace(trainer.scaling_config, **scaling)
-    return scaling.as_placement_group_factory()
 
 
 def _log_files(log_to_file: Any) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoints import CheckpointManager, Kept
 from skate._run.config import CheckpointConfig
 from skate._run.storage import Storage
-from skate._run.values import to_json
+from skate._run.values import reached, to_json
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
 from skate.tune.experiment._failures import Failures
 from skate.tune.experiment._metrics import Courses
@@ -187,8 +187,6 @@ class Trial(Failures):
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Whether the result ends the trial by its own criteria."""
-        from skate.tune.execution.criteria import reached
-
         return bool(result.get("done")) or reached(self.stopping_criterion, result)
 
     # -- checkpoints -------------------------------------------------------------------------

@@ -6,12 +6,12 @@ import logging
 import os
 import pickle
 from collections.abc import Mapping
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
+from skate.tune._arguments import accepted
 from skate.tune.search._files import newest, write_atomically
 
 if TYPE_CHECKING:
@@ -68,9 +68,8 @@ class Searcher:
         self, metric: str | None, mode: str | None, config: dict[str, Any], spec: dict[str, Any]
     ) -> bool:
         """`set_search_properties`, also of a class that was written when there was no `spec`."""
-        parameters = signature(self.set_search_properties).parameters.values()
-        takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
-        return self.set_search_properties(metric, mode, config, **(spec if takes_all else {}))
+        taken = accepted(self.set_search_properties, spec)
+        return self.set_search_properties(metric, mode, config, **taken)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The configuration of the next trial; None for "not now", FINISHED for "no more"."""

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from skate._run.values import lookup
-from skate.tune.execution.criteria import reached
+from skate._run.values import lookup, reached
 from skate.tune.stopper.function_stopper import FunctionStopper
 from skate.tune.stopper.stopper import CombinedStopper, Stopper
 from skate.tune.stopper.timeout import TimeoutStopper

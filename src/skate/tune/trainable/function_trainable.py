@@ -32,20 +32,19 @@ class FunctionTrainable(Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         self._channel = Channel()
         self._thread: threading.Thread | None = None
-        self._over = False
         self._error: BaseException | None = None
         self._latest: Checkpoint | None = None
 
     def step(self) -> dict[str, Any]:
         """What the function reports next; when it has returned, its last result once more."""
-        items: list[Any] = []
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, args=(self._task(),), daemon=True)
             self._thread.start()
         else:
             self._channel.answer(GO_ON)
-        while not self._over or items:
-            items = self._channel.take(_LOOK, lambda: self._over)
+        over = False
+        while not over:
+            items, over = self._channel.take(_LOOK)
             for kind, *content in items:
                 self._note(content[-1])
                 if kind == "result":
@@ -121,8 +120,7 @@ class FunctionTrainable(Trainable):
         except BaseException as error:
             self._error = error
         finally:
-            self._over = True
-            self._channel.wake()
+            self._channel.end()
 
     def _note(self, name: str | None) -> None:
         if name is not None:

@@ -246,7 +246,10 @@ def _indexed(point: dict[str, Any], space: dict[str, Any]) -> dict[str, Any]:
 
 
 def _position(key: str, value: Any, choice: Any) -> int:
+    """Where the option is; HyperOpt's own way is to give the position."""
     options = [arg.obj for arg in choice.pos_args[1:] if arg.name == "literal"]
-    if value not in options:
-        raise ValueError(f"the point has {key}={value!r}, which is none of {options}")
-    return options.index(value)
+    if value in options:
+        return options.index(value)
+    if isinstance(value, int) and 0 <= value < len(choice.pos_args) - 1:
+        return value
+    raise ValueError(f"the point has {key}={value!r}, which is none of {options}")

@@ -1,0 +1,16 @@
+"""`ray.tune.utils.util`: numbers that are none."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def is_nan(value: Any) -> bool:
+    """Whether it is a number that is none."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_nan_or_inf(value: Any) -> bool:
+    """Whether it is no finite number."""
+    return isinstance(value, float) and not math.isfinite(value)
