@@ -194,7 +194,8 @@ class ObjectRefGenerator:
     async def __anext__(self) -> ObjectRef[Any]:
         from skate._futures import stream_item_ready
 
-        await stream_item_ready(self._engine, self._generator_ref, self._index)
+        if not self._closed:
+            await stream_item_ready(self._engine, self._generator_ref, self._index)
         try:
             return self._next_sync(None)
         except StopIteration:
@@ -210,11 +211,11 @@ class ObjectRefGenerator:
 
     def next_ready(self) -> bool:
         """Whether `next()` would return at once."""
-        return self._engine.stream_ready(self._generator_ref, self._index)
+        return self._closed or self._engine.stream_ready(self._generator_ref, self._index)
 
     def is_finished(self) -> bool:
-        """Whether every item has been taken and the task has ended."""
-        return self._engine.stream_finished(self._generator_ref, self._index)
+        """Whether no item will come: all were taken and the task has ended, or it was closed."""
+        return self._closed or self._engine.stream_finished(self._generator_ref, self._index)
 
     def close(self) -> None:
         """Take no more items; the task is told to stop."""

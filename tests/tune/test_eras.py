@@ -378,7 +378,7 @@ def test_arguments_of_run_that_were_dropped(run, tmp_path):
     assert trial.local_path.startswith(str(tmp_path / "up"))
     with open(f"{trial.local_path}/result.json") as lines:
         assert len(lines.readlines()) == 1
-    with pytest.raises(ValueError, match="with_server=True.*None or False"):
+    with pytest.raises(ValueError, match=r"with_server=True.*None or False"):
         run(lambda config: None, with_server=True)
     with pytest.raises(TypeError, match="'num_sample'; did you mean num_samples"):
         run(lambda config: None, num_sample=2)

@@ -264,6 +264,22 @@ def test_a_process_that_dies_between_trials_costs_none(run):
     assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
 
 
+def test_what_came_after_the_checkpoint_is_taken_back(run, tmp_path):
+    def objective(config):
+        start = tune.get_checkpoint().to_dict()["step"] + 1 if tune.get_checkpoint() else 1
+        for step in range(start, 6):
+            if step == 5 and not (tmp_path / "failed").exists():
+                (tmp_path / "failed").touch()
+                raise ValueError("once")
+            made = tune.Checkpoint.from_dict({"step": step}) if step == 2 else None
+            tune.report({"step": step}, checkpoint=made)
+
+    (trial,) = run(objective, max_failures=1).trials
+    assert [row["step"] for row in trial.storage.lines("result.json")] == [1, 2, 3, 4, 5]
+    assert len(trial.storage.read("progress.csv").splitlines()) == 6
+    assert trial.metric_analysis["step"]["avg"] == 3
+
+
 class TestDraftsOfTheDead:
     """A process that dies in the middle of a checkpoint leaves half of it behind, under the name
     that the next attempt uses."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from skate import tune
+from skate._run.checkpoints import Kept
 from skate._run.storage import Storage
 from skate.tune.execution import resume
 from skate.tune.execution.state import StateLog
@@ -166,7 +167,7 @@ def _write_state(storage: Storage, trials: int, first: int = 0) -> None:
         log.trial(trial)
         trial.update_last_result({"loss": number * 1.5})
         place = trial.storage.persist(tune.Checkpoint.from_dict({"a": 1}), "checkpoint_000000")
-        log.checkpoint(trial, place, trial.last_result)
+        log.checkpoint(trial, Kept(place, trial.last_result))
         trial.set_status(Trial.TERMINATED)
         log.progress(trial)
 
@@ -232,16 +233,21 @@ class TestRestore:
         assert all(result.path.startswith(str(moved)) for result in grid)
 
     @pytest.mark.parametrize(
-        ("how", "errors"),
-        [({}, 1), ({"resume_errored": True}, 0), ({"restart_errored": True}, 0)],
+        ("how", "errors", "iterations"),
+        [
+            ({}, 1, [1]),
+            ({"resume_errored": True}, 0, [1, 2, 3]),
+            ({"restart_errored": True}, 0, [1, 2]),
+        ],
     )
-    def test_failed_trials(self, tuner, tmp_path, how, errors):
+    def test_failed_trials(self, tuner, tmp_path, how, errors, iterations):
         flag = str(tmp_path / "flag")
         assert tuner(failing, flag=flag).fit().num_errors == 1
         Path(flag).touch()
         grid = tune.Tuner.restore(tmp_path / "search", trainable=failing, **how).fit()
         assert grid.num_errors == errors
         assert len(grid) == 3
+        assert grid[1].metrics_dataframe["training_iteration"].tolist() == iterations
 
     def test_what_cannot_be_restored(self, session, tmp_path):
         assert not tune.Tuner.can_restore(tmp_path)

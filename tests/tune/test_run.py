@@ -434,6 +434,18 @@ class TestResources:
         bundles = tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 1}])
         assert last(run(parent, resources_per_trial=bundles))[0]["value"] == 5
 
+    def test_bundles_for_a_class_that_happens_to_have_a_trainer(self, run):
+        class Fitting(tune.Trainable):
+            trainer = "of another library"
+
+            def step(self):
+                group = skate.util.get_current_placement_group()
+                return {"bundles": group.bundle_specs, "done": True}
+
+        bundles = tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 1}])
+        analysis = run(Fitting, resources_per_trial=bundles)
+        assert last(analysis)[0]["bundles"] == [{"CPU": 1.0}] * 2
+
     def test_what_can_never_be_met_fails_at_once(self, run):
         with pytest.raises(tune.TuneError, match=r"8\.0.*skate\.init"):
             run(square, config={"x": 1}, resources_per_trial={"cpu": 8, "gpu": 2})

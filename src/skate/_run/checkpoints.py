@@ -32,6 +32,7 @@ class Kept:
     metrics: dict[str, Any] = field(default_factory=dict)
     positions: list[dict[str, int]] | None = None
     validation: dict[str, Any] | None = None  # the last line of its validation, if any
+    results: int | None = None  # how many a trial had reported by then, if that is known
 
     @property
     def status(self) -> ReportedCheckpointStatus:

@@ -135,6 +135,20 @@ class LocalFolder(Folder):
         return os.path.join(self.path, name) if name else self.path
 
 
+def append_whole(place: str, data: bytes | bytearray) -> None:
+    """Add to a file, all or nothing: a full disk may take a part of what is written without an
+    error, and what comes next would be glued to that."""
+    with open(place, "ab", buffering=0) as file:
+        before = os.fstat(file.fileno()).st_size
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except BaseException:
+            file.truncate(before)
+            raise
+
+
 def copy_whole(source: str, target: str) -> str:
     """Copy a file, all or nothing: several processes may write the same one at once."""
     draft = f"{target}.{uuid.uuid4().hex[:8]}.draft"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from skate._run.folders import LocalFolder
 from skate._run.loggers.csv_file import PROGRESS_FILE, table_of
 from skate._run.loggers.tensorboard import EVENTS, events_until, step_of
 from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE, VALIDATIONS_FILE
-from skate._run.storage import Storage
+from skate._run.storage import Storage, readable_lines
 
 
 def results_until(history: list[dict[str, Any]], checkpoint: str | None) -> list[dict[str, Any]]:
@@ -25,9 +26,10 @@ def keep_results(storage: Storage, rows: list[dict[str, Any]]) -> None:
         _delete(storage, RESULT_FILE, PROGRESS_FILE)
         return
     files = LocalFolder(storage.local_path)
-    lines = files.read(RESULT_FILE).splitlines(keepends=True)
-    if len(lines) > len(rows):
-        files.write(RESULT_FILE, b"".join(lines[: len(rows)]))
+    data = files.read(RESULT_FILE)
+    kept = b"".join(line for line, _ in islice(readable_lines(data), len(rows)))
+    if kept != data:
+        files.write(RESULT_FILE, kept)
     if files.exists(PROGRESS_FILE):
         files.write(PROGRESS_FILE, table_of(rows))
     storage.sync()

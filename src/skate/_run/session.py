@@ -42,6 +42,9 @@ class Session(ABC):
     def report(self, report: Report) -> None:
         """Hand over metrics, a checkpoint, or both; returns when the run has them."""
 
+    def check(self) -> None:
+        """Raise what has gone wrong in the run, if this side has to find out by itself."""
+
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Hand over a checkpoint whose metrics are yet to come."""
         self.report(Report(None, checkpoint))

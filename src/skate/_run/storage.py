@@ -15,13 +15,14 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import default_storage_path
-from skate._run.folders import Folder, LocalFolder, folder_at
+from skate._run.folders import Folder, LocalFolder, append_whole, folder_at
 from skate._run.values import to_json
 
 DRAFT = ".draft"
@@ -44,6 +45,7 @@ class Storage:
         self._drop_staging: Callable[[], Any] = lambda: None
         self._arrived: dict[str, tuple[int, int]] = {}  # staged files as they are in the folder
         self._whole: set[str] = set()  # files whose last line is known to be complete
+        self._appending = threading.Lock()
 
     @classmethod
     def at(cls, path: Any, filesystem: Any = None) -> Storage:
@@ -144,8 +146,13 @@ class Storage:
     # -- lines ----------------------------------------------------------------------------------
 
     def append(self, name: str, record: Mapping[str, Any]) -> None:
-        """Add a line of JSON. What a crash left of a last line is dropped first."""
+        """Add a line of JSON, from any thread. What a crash left of a last line is dropped
+        first."""
         line = f"{to_json(record)}\n".encode()
+        with self._appending:
+            self._append(name, line)
+
+    def _append(self, name: str, line: bytes) -> None:
         if not self.is_local:
             self.folder.write(name, self._complete_lines(name) + line)
             return
@@ -153,14 +160,11 @@ class Storage:
         if name not in self._whole:
             self._whole.add(name)
             drop_cut_line(place)
-        with open(place, "ab", buffering=0) as file:
-            file.write(line)
+        append_whole(place, line)
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """All complete lines."""
-        if not self.exists(name):
-            return []
-        return [json.loads(line) for line in self._complete_lines(name).splitlines() if line]
+        """All complete lines; one that is damaged is passed over."""
+        return [record for _, record in readable_lines(self._complete_lines(name))]
 
     def _complete_lines(self, name: str) -> bytes:
         if not self.exists(name):
@@ -266,6 +270,17 @@ def _stamps(folder: str) -> dict[str, tuple[int, int]]:
                 status = os.stat(file)
                 found[os.path.relpath(file, folder)] = status.st_mtime_ns, status.st_size
     return found
+
+
+def readable_lines(data: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Each line that is a record, and that record."""
+    for line in data.splitlines(keepends=True):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            yield line, record
 
 
 def drop_cut_line(place: str) -> None:

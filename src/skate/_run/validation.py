@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,12 +32,24 @@ class ValidationTaskConfig:
     timeout_s: float | None = None
 
     def __post_init__(self) -> None:
-        self.fn_kwargs = dict(self.fn_kwargs or {})
+        self.fn_kwargs = _as_json(dict(self.fn_kwargs or {}))
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise ValueError(
                 "`timeout_s` should be None or greater than zero: it is a number of seconds; "
                 f"got {self.timeout_s!r}"
             )
+
+
+def _as_json(fn_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a run that is taken up will read, so that both give the function the same."""
+    try:
+        read: dict[str, Any] = json.loads(json.dumps(fn_kwargs))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "fn_kwargs are what JSON can express, as they are written into the run's folder: "
+            f"numbers, texts, lists and dicts of these; got {fn_kwargs!r} ({error})"
+        ) from None
+    return read
 
 
 @dataclass

@@ -57,6 +57,9 @@ class Core(Iterating):
     def _repeatable(self) -> bool:
         return all(plan.repeatable(node) for node in plan.walk(self._plan))
 
+    def _keeps_order(self) -> bool:
+        return all(plan.keeps_order(node) for node in plan.walk(self._plan))
+
     def _mapped(
         self,
         step: Any,

@@ -42,6 +42,10 @@ class Iterating(ABC):
         """Whether all iterations, in whatever process, give the same rows in the same order."""
         return False
 
+    def _keeps_order(self) -> bool:
+        """Whether all iterations of this process do."""
+        return False
+
     def iter_rows(self, *, prefetch_blocks: int = 0) -> Iterable[Row]:
         """The rows, one by one. For `prefetch_blocks` see `iter_batches`."""
         return Epochs(self._rows)

@@ -151,10 +151,25 @@ def repeatable(node: Node) -> bool:
     nor rows are shuffled without a seed, and blocks are not in the store of this process."""
     if isinstance(node, Input):
         return all(bundle.block is not None for bundle in node.bundles)
-    files = getattr(node.source, "options", None) if isinstance(node, Read) else None
-    shuffle = getattr(files, "shuffle", None)
+    shuffle = _shuffle_of_files(node)
     unseeded = shuffle == "files" or (shuffle is not None and shuffle.seed is None)
     return not unseeded and getattr(node, "seed", 0) is not None
+
+
+def keeps_order(node: Node) -> bool:
+    """Whether all executions of this operation give the same rows in the same order, as far as it
+    depends on that: a seed may be another one in each."""
+    shuffle = _shuffle_of_files(node)
+    if shuffle == "files" or (
+        shuffle is not None and (shuffle.seed is None or shuffle.reseed_after_execution)
+    ):
+        return False
+    return isinstance(getattr(node, "seed", 0), int)
+
+
+def _shuffle_of_files(node: Node) -> Any:
+    files = getattr(node.source, "options", None) if isinstance(node, Read) else None
+    return getattr(files, "shuffle", None)
 
 
 def tree(node: Node, indent: str = "") -> str:

@@ -73,6 +73,9 @@ class WholeDataset(DataIterator):
     def _repeatable(self) -> bool:
         return self._dataset._repeatable()
 
+    def _keeps_order(self) -> bool:
+        return self._dataset._keeps_order()
+
     def get_context(self) -> DataContext:
         return self._context
 
@@ -89,8 +92,9 @@ class WholeDataset(DataIterator):
 class Part(DataIterator):
     """One of the parts of a split."""
 
-    def __init__(self, coordinator: Any, number: int, count: int) -> None:
+    def __init__(self, coordinator: Any, number: int, count: int, in_order: bool) -> None:
         self._coordinator = coordinator
+        self._in_order = in_order
         self._number = number
         self._count = count
         self._epoch = 0
@@ -110,6 +114,9 @@ class Part(DataIterator):
             with suppress(Exception):  # the session may be over
                 self._coordinator.leave.remote(self._number, epoch)
             raise
+
+    def _keeps_order(self) -> bool:
+        return self._in_order
 
     def schema(self) -> Schema | None:
         return skate.get(self._coordinator.schema.remote())  # type: ignore[no-any-return]
@@ -133,7 +140,9 @@ def split_iterators(dataset: Consuming, n: int, uneven: str) -> list[DataIterato
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
     context = DataContext.get_current()
     coordinator = skate.remote(Coordinator).remote(dataset, n, uneven, context)
-    return [Part(coordinator, number, n) for number in range(n)]
+    first_come = uneven == "keep" and n > 1
+    in_order = not first_come and dataset._keeps_order()
+    return [Part(coordinator, number, n, in_order) for number in range(n)]
 
 
 class Coordinator:

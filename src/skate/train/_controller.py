@@ -7,6 +7,7 @@ start group ─► events of all ranks ─► record ─► answer all ─► �
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -114,10 +115,10 @@ class Controller:
         except (SkateError, WorkerHungError) as error:
             raise WorkersFailed(group.failures or {_rank_of(error, group): error}) from error
         self._recorder.clock.restart()
-        last = self._converse(_Conversation(group, self._view), group)
+        last = self._converse(_Conversation(group, self._view, self._recorder.check), group)
         if last is None:
             return None
-        backend.on_shutdown(group, config)
+        _shut_down(backend, group, config)
         return last.value
 
     def _start(self, group: WorkerGroup, backend: Backend) -> None:
@@ -188,7 +189,8 @@ class Controller:
 class _Conversation:
     """Asks all workers for their next event, and notices when one falls silent for good."""
 
-    def __init__(self, group: WorkerGroup, view: View) -> None:
+    def __init__(self, group: WorkerGroup, view: View, check: Callable[[], None]) -> None:
+        self._check = check  # raises if the workers may wait in vain
         self._workers = group.workers
         self._pulse = group.pulse
         self._view = view
@@ -205,6 +207,7 @@ class _Conversation:
         found: dict[int, Event] = {}
 
         def silence(missing: list[int], seconds: float) -> None:
+            self._check()
             self._view.waiting(missing, found, seconds)
 
         try:
@@ -234,6 +237,17 @@ class _Conversation:
                 except Exception as error:
                     failures[rank] = error
         return {rank: e for rank, e in failures.items() if _has_died(e)} or failures
+
+
+def _shut_down(backend: Backend, group: WorkerGroup, config: BackendConfig) -> None:
+    """All loops are done, and what they reported is recorded: that stands, whatever happens."""
+    try:
+        backend.on_shutdown(group, config)
+    except Exception as error:
+        warnings.warn(
+            f"training is done, but {type(backend).__name__}.on_shutdown has failed: {error!r}",
+            stacklevel=2,
+        )
 
 
 def _data_context() -> Any:

@@ -32,6 +32,9 @@ class LocalSession(Session):
         """There is nobody to wait for."""
         return value
 
+    def check(self) -> None:
+        self._recorder.check()
+
     def report(self, report: Report) -> None:
         check_metrics(report.metrics)
         event = hand_over(report, self._recorder.next_checkpoint, self._recorder.storage, 0)

@@ -217,6 +217,7 @@ class Recorder:
                 kept.validation = self.validator.ask(checkpoint, bearer.validation, line)
             self._record_checkpoint(kept, name)
         self._uploads.send_if_due()
+        self.check()
         self._note_validations()
         reported = [dict(event.metrics or {}) for event in events]
         self.callbacks.call(
@@ -248,6 +249,11 @@ class Recorder:
         self._keep(kept)
         self.callbacks.call("on_checkpoint", *self._here, kept.checkpoint)
         self.callbacks.call("on_trial_save", *self._here)
+
+    def check(self) -> None:
+        """Raise what has gone wrong beside the workers, who may be waiting for it."""
+        if self.validator is not None:
+            self.validator.check()
 
     def _note_validations(self) -> None:
         """Add what validations have brought by now to what is known of their checkpoints."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +14,7 @@ from skate._run.reporting import Metrics
 from skate._run.session import current
 from skate._run.validation import ReportedCheckpointStatus
 
-LOOK_AGAIN = 0.05  # seconds between two looks at the run's folder
+FIRST_LOOK, LONGEST = 0.05, 2.0  # seconds until looking at the run's folder again, at most
 
 
 class CheckpointConsistencyMode(Enum):
@@ -39,13 +40,17 @@ def get_all_reported_checkpoints(
 ) -> list[ReportedCheckpoint]:
     """All checkpoints of this run that were kept, in the order of their reports. Waits for
     validations, `timeout_s` at most."""
-    whereabouts = current("get_all_reported_checkpoints()").whereabouts
+    session = current("get_all_reported_checkpoints()")
+    whereabouts = session.whereabouts
     storage = whereabouts.storage
     waits = whereabouts.validates and consistency_mode is CheckpointConsistencyMode.VALIDATED
-    end = None if timeout_s is None else time.monotonic() + timeout_s
+    end = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    patience = FIRST_LOOK
     while True:
+        session.check()
         found = recorded_checkpoints(storage, storage.lines(RESULT_FILE))
-        late = end is not None and time.monotonic() >= end
-        if late or not waits or not any(kept.pending for kept in found):
+        left = end - time.monotonic()
+        if left <= 0 or not waits or not any(kept.pending for kept in found):
             return [ReportedCheckpoint(k.checkpoint, Metrics(k.metrics), k.status) for k in found]
-        time.sleep(LOOK_AGAIN)
+        time.sleep(min(patience, left))
+        patience = min(patience * 1.5, LONGEST)

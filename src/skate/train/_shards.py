@@ -1,7 +1,8 @@
 """A worker's part of a dataset, which knows how far it was read.
 
 A checkpoint that is reported in the middle of an epoch remembers the rows that were read until
-then; workers that begin again from it go on behind them in their first epoch.
+then; workers that begin again from it go on behind them in their first epoch. Where each epoch has
+an order of its own, those rows cannot be told from the others: the epoch begins anew.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class Shard(DataIterator):
                 yield block.slice(skip)
                 skip = 0
 
+    def _keeps_order(self) -> bool:
+        return self._part._keeps_order()
+
     def iter_rows(self, **options: Any) -> Iterable[Any]:
         return self._counting(super().iter_rows(**options), 1)
 
@@ -48,7 +52,7 @@ class Shard(DataIterator):
         return self._counting(super().iter_torch_batches(**options), _rows_each(options))
 
     def _counting(self, epochs: Iterable[Any], rows_each: int | None) -> Iterable[Any]:
-        if rows_each is None:
+        if rows_each is None or not self._keeps_order():
             return epochs
         return Epochs(lambda: self._counted(epochs, rows_each))
 
@@ -102,6 +106,9 @@ class InContext:
         with DataContext.current(self.context):
             yield from self._dataset._blocks()
 
+    def _keeps_order(self) -> bool:
+        return bool(self._dataset._keeps_order())
+
     def schema(self) -> Any:
         return self._dataset.schema()
 
@@ -135,6 +142,8 @@ def going_on(
 
 def _shard(part: Any, skip: int) -> Any:
     """Whatever else a DataConfig of the user's own has given is left alone."""
-    if isinstance(part, Shard):
-        return Shard(part._part, skip, part._context)
-    return Shard(part, skip) if isinstance(part, DataIterator) else part
+    if not isinstance(part, DataIterator):
+        return part
+    if skip and not part._keeps_order():
+        skip = 0
+    return Shard(part._part, skip, part._context) if isinstance(part, Shard) else Shard(part, skip)

@@ -47,6 +47,7 @@ class Validator:
         self._thread: threading.Thread | None = None
         self._running: Any = None
         self._aborted = False
+        self._failure: BaseException | None = None
 
     def ask(self, checkpoint: Checkpoint, task: bool | ValidationTaskConfig, about: Line) -> Line:
         """Have a checkpoint validated, in its turn. `about` says which one it is; the line."""
@@ -75,20 +76,37 @@ class Validator:
 
     def finish(self) -> None:
         """Return when all that was asked for has ended."""
-        self._asked.put(None)
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._end()
+        self.check()
+
+    def check(self) -> None:
+        """Raise what has kept outcomes from being written down, once: nobody else would learn
+        that validations have come to an end."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def abort(self) -> None:
         """Leave what has not ended to the next run."""
         self._aborted = True
         self._cancel()
-        self.finish()
+        self._end()
+
+    def _end(self) -> None:
+        self._asked.put(None)
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
 
     # -- in the thread --------------------------------------------------------------------------
 
     def _work(self) -> None:
+        try:
+            self._validate_all()
+        except BaseException as error:
+            self._failure = error
+
+    def _validate_all(self) -> None:
         while (asked := self._asked.get()) is not None and not self._aborted:
             checkpoint, task, about = asked
             ended = self._run(checkpoint, task)

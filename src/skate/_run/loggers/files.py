@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from skate._run.folders import append_whole
 from skate._run.loggers.base import LoggerCallback
 
 MOST_BYTES = 1 << 16
@@ -30,20 +31,20 @@ class FileLoggerCallback(LoggerCallback):
     def add(self, place: str, data: bytes) -> None:
         """Add to a file."""
         if not self._every:
-            _append(place, data)
+            append_whole(place, data)
             return
         if not self._pending:
             self._due = time.monotonic() + self._every
         waiting = self._pending.setdefault(place, bytearray())
         waiting += data
         if len(waiting) > MOST_BYTES:
-            _append(place, self._pending.pop(place))
+            append_whole(place, self._pending.pop(place))
 
     def flush(self) -> None:
         """Write all that waits."""
         pending, self._pending = self._pending, {}
         for place, data in pending.items():
-            _append(place, data)
+            append_whole(place, data)
 
     def place_of(self, trial: Any) -> str | None:
         """The trial's file, if it has one."""
@@ -52,12 +53,18 @@ class FileLoggerCallback(LoggerCallback):
     def _flush_trial(self, trial: Any) -> None:
         place = self.place_of(trial)
         if place in self._pending:
-            _append(place, self._pending.pop(place))
+            append_whole(place, self._pending.pop(place))
 
     def log_trial_save(self, trial: Any) -> None:
         self._flush_trial(trial)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        self._flush_trial(trial)
+
+    def on_trial_recover(
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+    ) -> None:
+        """What came after the last checkpoint will be taken out of the file."""
         self._flush_trial(trial)
 
     def on_step_end(self, iteration: int, trials: Sequence[Any], **info: Any) -> None:
@@ -66,8 +73,3 @@ class FileLoggerCallback(LoggerCallback):
 
     def on_experiment_end(self, trials: Sequence[Any], **info: Any) -> None:
         self.flush()
-
-
-def _append(place: str, data: bytes | bytearray) -> None:
-    with open(place, "ab", buffering=0) as file:
-        file.write(data)

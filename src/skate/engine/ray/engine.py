@@ -33,7 +33,7 @@ from skate.engine.ray import streams
 from skate.engine.ray.arguments import carried_arguments, inner_references
 from skate.engine.ray.carrying import arrived_reference, carried, copying
 from skate.engine.ray.context import build_context
-from skate.engine.ray.errors import raise_translated
+from skate.engine.ray.errors import translated, translating
 from skate.engine.ray.functions import remote_function
 from skate.engine.ray.hosts import caller, host_class, publish_meta, published_meta
 from skate.engine.ray.options import actor_options
@@ -57,10 +57,8 @@ class RayEngine(Engine):
 
     def put(self, value: Any) -> ObjectRef[Any]:
         content = carried(value, "value")
-        try:
+        with translating:
             return self.references.new(ray.put(content))
-        except ray.exceptions.RayError as error:
-            raise_translated(error)
 
     def put_error(self, error: BaseException, name: str) -> ObjectRef[Any]:
         """A reference whose value is an error."""
@@ -80,19 +78,20 @@ class RayEngine(Engine):
 
     def _get(self, refs: Sequence[ObjectRef[Any]], timeout: float | None) -> list[Any]:
         wanted = [self.references.ray_ref(ref) for ref in refs]
-        try:
+        with translating:
             found: list[Any] = ray.get(wanted, timeout=_limited(timeout))
-        except ray.exceptions.RayError as error:
-            raise_translated(error)
         return found
 
     def _arrived(self, refs: Sequence[ObjectRef[Any]]) -> list[Any] | None:
         """The value that a callback has just brought: asking Ray again would block a loop."""
-        if len(refs) != 1 or not refs[0]._entry.arrived:
+        if len(refs) != 1:
             return None
-        value = refs[0]._entry.arrived.pop()
+        try:
+            value = refs[0]._entry.arrived.pop()
+        except IndexError:
+            return None
         if isinstance(value, ray.exceptions.RayError):
-            raise_translated(value)
+            raise translated(value)
         return [value]
 
     def wait(
@@ -115,10 +114,11 @@ class RayEngine(Engine):
         self, wanted: dict[Any, Any], num_returns: int, timeout: float | None
     ) -> tuple[list[Any], list[Any]]:
         limit = _limited(timeout)
-        ready, others = ray.wait(list(wanted), num_returns=num_returns, timeout=limit)
-        chosen = set(ready)
-        if others and ready:
-            chosen = self._first_ready(list(wanted), chosen)
+        with translating:
+            ready, others = ray.wait(list(wanted), num_returns=num_returns, timeout=limit)
+            chosen = set(ready)
+            if others and ready:
+                chosen = self._first_ready(list(wanted), chosen)
         return (
             [wanted[one] for one in wanted if one in chosen],
             [wanted[one] for one in wanted if one not in chosen],
@@ -167,7 +167,9 @@ class RayEngine(Engine):
     ) -> Any:
         remote = remote_function(function, options, self)
         positional, named = carried_arguments(args, kwargs, self.references)
-        return self._returned(remote.remote(*positional, **named), options.num_returns)
+        with translating:
+            made = remote.remote(*positional, **named)
+        return self._returned(made, options.num_returns)
 
     def _returned(self, made: Any, num_returns: int | str) -> Any:
         """What `.remote()` gives for what Ray gave."""
@@ -179,7 +181,8 @@ class RayEngine(Engine):
         return None if made is None else [self.references.new(ref) for ref in made]
 
     def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
-        ray.cancel(self.references.ray_ref(ref), force=force, recursive=recursive)
+        with translating:
+            ray.cancel(self.references.ray_ref(ref), force=force, recursive=recursive)
 
     def stream_next(
         self, generator: ObjectRef[Any], index: int, timeout: float | None
@@ -216,7 +219,8 @@ class RayEngine(Engine):
         host = host_class(cls, options, self)
         if options.name is not None:
             publish_meta(host, cls.meta)
-        handle = host.options(**actor_options(options)).remote(*positional, **named)
+        with translating:
+            handle = host.options(**actor_options(options)).remote(*positional, **named)
         ref = self.references.of_actor(handle)
         if options.get_if_exists:
             return ref, published_meta(handle)
@@ -238,14 +242,13 @@ class RayEngine(Engine):
         if remote is None:
             remote = entry.methods[key] = caller(entry, method, options)
         positional, named = carried_arguments(args, kwargs, self.references)
-        try:
+        with translating:
             made = remote(positional, named)
-        except ray.exceptions.RayError as error:
-            raise_translated(error)
         return self._returned(made, options.num_returns)
 
     def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
-        ray.kill(actor._entry.handle, no_restart=no_restart)
+        with translating:
+            ray.kill(actor._entry.handle, no_restart=no_restart)
 
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
         try:

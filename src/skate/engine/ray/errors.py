@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import ray.exceptions as theirs
 
@@ -36,8 +36,19 @@ def sent(error: BaseException, function_name: str, actor: str = "") -> BaseExcep
     return made.as_instanceof_cause()
 
 
-def raise_translated(error: BaseException) -> NoReturn:
-    raise translated(error) from None
+class Translating:
+    """Around calls of Ray: its errors become skate's. Not a generator, which could not raise the
+    StopIteration of a task."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, theirs.RayError):
+            raise translated(error) from None
+
+
+translating = Translating()
 
 
 def translated(error: BaseException) -> BaseException:

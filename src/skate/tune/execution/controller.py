@@ -25,6 +25,7 @@ from skate._run.checkpoints import CHECKPOINT_NAME, Kept
 from skate._run.values import flatten
 from skate.tune.error import MissingMetricError, TuneError
 from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, SAVE
+from skate.tune.execution.rolling_back import roll_back
 from skate.tune.experiment.trial import Trial
 from skate.tune.result import DEFAULT_METRIC
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
@@ -267,7 +268,7 @@ class TuneController:
         if trial.checkpoint == place:
             return
         trial.next_checkpoint = int(name.partition("/")[0].rpartition("_")[2]) + 1
-        kept = Kept(place, dict(metrics))
+        kept = Kept(place, dict(metrics), results=trial.num_results)
         new = _New(kept, trial.on_checkpoint(kept))
         self._unrecorded.setdefault(trial.trial_id, []).append(new)
 
@@ -276,7 +277,7 @@ class TuneController:
         again."""
         for new in self._unrecorded.pop(trial.trial_id, ()):
             self._tell("on_trial_save", trial)
-            self._log.checkpoint(trial, new.kept.checkpoint, new.kept.metrics)
+            self._log.checkpoint(trial, new.kept)
             for old in new.replaced:
                 trial.storage.delete(old.path[len(trial.path) :].lstrip("/").partition("/")[0])
             self._tell("on_checkpoint", trial, checkpoint=new.kept.checkpoint)
@@ -325,6 +326,7 @@ class TuneController:
             self._set_status(trial, Trial.PENDING)
             self.scheduler.on_trial_add(self, trial)
             self._tell("on_trial_recover", trial)
+            roll_back(trial)
             return
         self._set_status(trial, Trial.ERROR)
         self.scheduler.on_trial_error(self, trial)

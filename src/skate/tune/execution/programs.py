@@ -10,6 +10,7 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.session import activated, report
+from skate._run.values import reached
 from skate.tune.execution.channel import HALT, HALT_AND_SAVE, SAVE, Channel, Halted
 from skate.tune.execution.session import Outbox, Task, TrialSession
 from skate.tune.result import DONE, SHOULD_CHECKPOINT, TRIAL_INFO

@@ -6,6 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from skate.tune.execution.rolling_back import roll_back
 from skate.tune.experiment._states import trainable_of, trials_of
 from skate.tune.experiment.trial import Trial
 from skate.tune.result import EXPR_RESULT_FILE
@@ -83,6 +84,7 @@ def _prepare(trial: Trial, resume: ResumeConfig, log: StateLog) -> None:
     if wanted is _Type.RESTART:
         trial.begin_anew()
         log.reset(trial)
+    roll_back(trial)
     trial.status = Trial.PENDING
     trial.error = None
     trial.num_failures_after_restore = 0

@@ -16,6 +16,7 @@ from skate._run.context import Whereabouts
 from skate._run.reporting import CheckpointUploadMode, Report, ResultClock
 from skate._run.session import Session, current
 from skate._run.storage import Storage
+from skate._run.values import reached
 from skate.tune.execution.channel import HALT, HALT_AND_SAVE, Channel, Halted
 
 

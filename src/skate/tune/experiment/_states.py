@@ -13,13 +13,11 @@ All folders are named relative to the experiment's, so that it can be moved.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoints import Kept
 
 if TYPE_CHECKING:
@@ -57,24 +55,19 @@ def unpacked(value: Mapping[str, Any]) -> Any:
     return cloudpickle.loads(base64.b64decode(value["pickle"]))
 
 
-def checkpoint_record(trial: Trial, checkpoint: Checkpoint, metrics: Any) -> dict[str, Any]:
+def checkpoint_record(trial: Trial, kept: Kept) -> dict[str, Any]:
     """A checkpoint in the trial's folder, by its place in there."""
-    inside = checkpoint.path[len(trial.path) :].lstrip("/")
-    return {"trial_id": trial.trial_id, "name": inside, "metrics": packed(dict(metrics))}
+    return {
+        "trial_id": trial.trial_id,
+        "name": kept.checkpoint.path[len(trial.path) :].lstrip("/"),
+        "metrics": packed(kept.metrics),
+        "results": kept.results,
+    }
 
 
 def read_states(storage: Storage) -> Iterator[dict[str, Any]]:
     """All complete lines; one that is damaged is passed over."""
-    if not storage.exists(STATE_FILE):
-        return
-    data = storage.read(STATE_FILE)
-    for line in data[: data.rfind(b"\n") + 1].splitlines():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict) and "kind" in record:
-            yield record
+    yield from (record for record in storage.lines(STATE_FILE) if "kind" in record)
 
 
 def trainable_of(storage: Storage) -> str | None:
@@ -117,4 +110,5 @@ def _take_checkpoint(trial: Trial, record: Mapping[str, Any]) -> None:
     trial.next_checkpoint = max(trial.next_checkpoint, int(folder.rpartition("_")[2]) + 1)
     if trial.storage.exists(folder):
         place = trial.storage.checkpoint(name)
-        trial.on_checkpoint(Kept(place, unpacked(record["metrics"])))
+        metrics = unpacked(record["metrics"])
+        trial.on_checkpoint(Kept(place, metrics, results=record.get("results")))

@@ -72,9 +72,12 @@ class Trial(Failures):
         self.num_failures_after_restore = 0
         self.error: BaseException | None = None
         self.next_checkpoint = 0
+        self.num_results = 0
         self._last_result: dict[str, Any] = {}
         self._courses = Courses()
-        self._adopted: Kept | None = Kept(Checkpoint(restore_path)) if restore_path else None
+        self._adopted: Kept | None = None
+        if restore_path:
+            self._adopted = Kept(Checkpoint(restore_path), results=0)
         self._resources = placement_group_factory
         if placement_group_factory is None and _setup_default_resource:
             self._resources = as_resources(None)
@@ -175,15 +178,20 @@ class Trial(Failures):
         """A result came."""
         if self.experiment_tag:
             result.setdefault("experiment_tag", self.experiment_tag)
+        self.num_results += 1
         self._last_result = result
         self._courses.add(result)
 
     def take_history(self, results: Iterable[dict[str, Any]]) -> None:
-        """All results of a trial that was killed, from its file."""
-        self._courses = Courses()
+        """These are its results so far, from its file."""
+        self._forget_results()
         for result in results:
             self.update_last_result(result)
-            self.status = Trial.RUNNING if self.status == Trial.PENDING else self.status
+
+    def _forget_results(self) -> None:
+        self.num_results = 0
+        self._last_result = {}
+        self._courses = Courses()
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Whether the result ends the trial by its own criteria."""
@@ -226,15 +234,14 @@ class Trial(Failures):
     def on_checkpoint(self, checkpoint_result: Kept) -> list[Checkpoint]:
         """A checkpoint came; those that need not be kept any more."""
         self._adopted = None
-        return self.checkpoints.register(checkpoint_result.checkpoint, checkpoint_result.metrics)
+        return self.checkpoints.keep(checkpoint_result)
 
     def on_restore(self) -> None:
         """It goes on from its checkpoint."""
 
     def begin_anew(self) -> None:
         """Without what it has come to so far."""
-        self._last_result = {}
-        self._courses = Courses()
+        self._forget_results()
         self.checkpoints = CheckpointManager(self.checkpoint_config)
         self._adopted = None
 
