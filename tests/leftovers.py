@@ -36,18 +36,19 @@ class Picture:
     def take(cls) -> Picture:
         return cls(_processes(), _threads(), _descriptors(), _files(), _surroundings())
 
-    def new_since(self, before: Picture) -> list[str]:
+    def new_since(self, before: Picture, except_for: str = "") -> list[str]:
         return [
             f"{field.name}: {item}"
             for field in fields(self)
+            if field.name != except_for
             for item in sorted(getattr(self, field.name) - getattr(before, field.name))
         ]
 
 
-def leftovers_since(before: Picture, grace: float = GRACE_SECONDS) -> list[str]:
+def leftovers_since(before: Picture, except_for: str = "") -> list[str]:
     """What has appeared since `before` and does not go away within the grace period."""
-    deadline = time.monotonic() + grace
-    while found := Picture.take().new_since(before):
+    deadline = time.monotonic() + GRACE_SECONDS
+    while found := Picture.take().new_since(before, except_for):
         if time.monotonic() > deadline:
             break
         gc.collect()

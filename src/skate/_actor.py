@@ -86,8 +86,8 @@ class ActorClass:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._cls.__name__
         raise TypeError(
-            f"an actor class cannot be instantiated directly: use {name}.remote(...) for an actor, "
-            f"or {name}._cls(...) for a plain object"
+            f"an actor class cannot be instantiated directly: use {name}.remote(...) for an "
+            f"actor, or {name}._cls(...) for a plain object"
         )
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:

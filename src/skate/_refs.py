@@ -84,7 +84,8 @@ class ObjectRef(Generic[T]):
 
     def _on_completed(self, py_callback: Callable[[Any], None]) -> None:
         """Call the function once, with the value or the error, when it is there."""
-        self.future().add_done_callback(lambda done: py_callback(done.exception() or done.result()))
+        future = self.future()
+        future.add_done_callback(lambda done: py_callback(done.exception() or done.result()))
 
     def binary(self) -> bytes:
         return self._id.to_bytes(_ID_BYTES, "big")

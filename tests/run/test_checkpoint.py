@@ -13,7 +13,9 @@ import pytest
 import skate.air
 import skate.train
 from skate._run.checkpoint import Checkpoint
+from skate._run.folders import TemporaryFolder
 from skate.data.preprocessors import StandardScaler
+from skate.train.torch import TorchCheckpoint
 
 
 @pytest.fixture
@@ -191,3 +193,23 @@ def test_a_checkpoint_that_is_gone_says_so(tmp_path):
     missing = Checkpoint(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="none"), missing.as_directory():
         pass
+
+
+def test_a_temporary_folder_ends_with_the_last_checkpoint_in_it():
+    first = Checkpoint._in_temporary(TemporaryFolder("checkpoint_"))
+    Path(first.path, "weights.bin").touch()
+    second = TorchCheckpoint.from_checkpoint(first)
+    del first
+    assert content(second.path) == {"weights.bin": b""}
+    place = Path(second.path)
+    del second
+    assert not place.exists()
+
+
+def test_a_temporary_folder_stays_for_a_checkpoint_that_travels(tmp_path):
+    checkpoint = Checkpoint._in_temporary(TemporaryFolder("checkpoint_"))
+    there = pickle.loads(pickle.dumps(checkpoint))
+    del checkpoint
+    with there.as_directory() as folder:
+        assert content(folder) == {}
+    Path(folder).rmdir()

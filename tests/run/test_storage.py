@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.history import keep_results
+from skate._run.records import RESULT_FILE
 from skate._run.storage import Storage
 
 
@@ -38,6 +42,40 @@ def test_a_cut_at_any_byte_loses_at_most_the_last_line(tmp_path):
         assert Storage.at(storage.path).lines("log.json") == records[:complete]
         Storage.at(storage.path).append("log.json", {"n": "next"})
         assert storage.lines("log.json") == [*records[:complete], {"n": "next"}]
+
+
+def test_lines_of_several_threads_all_arrive(storage):
+    def write(writer):
+        for number in range(50):
+            storage.append("log.json", {"writer": writer, "n": number})
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, range(2)))
+    found = {(line["writer"], line["n"]) for line in storage.lines("log.json")}
+    assert found == {(writer, number) for writer in range(2) for number in range(50)}
+
+
+def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_leaves_nothing(tmp_path):
+    storage = Storage(tmp_path, "run")
+    storage.append("log.json", {"n": 0})
+    room, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, most))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            storage.append("log.json", {"n": "x" * 50})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+    storage.append("log.json", {"n": 1})
+    assert storage.lines("log.json") == [{"n": 0}, {"n": 1}]
+
+
+def test_a_damaged_line_is_passed_over(tmp_path):
+    storage = Storage(tmp_path, "run")
+    storage.write(RESULT_FILE, b'{"n": 0}\n{"n": "xx{"n": 1}\n7\n{"n": 2}\n{"n": 3}\n')
+    rows = storage.lines(RESULT_FILE)
+    assert rows == [{"n": 0}, {"n": 2}, {"n": 3}]
+    keep_results(storage, rows[:2])
+    assert storage.read(RESULT_FILE) == b'{"n": 0}\n{"n": 2}\n'
 
 
 def test_a_checkpoint_appears_as_a_whole(storage):

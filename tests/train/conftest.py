@@ -25,7 +25,7 @@ def _session() -> Iterator[None]:
     skate.init(num_cpus=2)
     yield
     skate.shutdown()
-    assert not [found for found in leftovers_since(before) if not found.startswith("thread")]
+    assert not leftovers_since(before, except_for="threads")
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from skate import train
+from skate._run.claim import FolderInUseError
+from skate._run.folders import RemoteFolder
 from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE
 from skate._run.storage import Storage
 from skate.train import (
@@ -100,6 +102,27 @@ def test_files_that_loggers_did_not_touch_are_not_uploaded(tmp_path):
     assert storage.read("log.csv") == b"a\n"
 
 
+def test_results_elsewhere_are_not_all_uploaded_with_each(tmp_path, monkeypatch):
+    uploads = []
+    write = RemoteFolder.write
+
+    def counting(self, name, data):
+        uploads.append(name)
+        write(self, name, data)
+
+    def loop():
+        for step in range(100):
+            train.report(step=step)
+        train.report({"step": 100}, checkpoint=Checkpoint.from_dict({"step": 100}))
+        (line,) = train.get_all_reported_checkpoints()
+        assert line.metrics["step"] == 100  # what makes a checkpoint count is there at once
+
+    monkeypatch.setattr(RemoteFolder, "write", counting)
+    result = fit(loop, elsewhere(tmp_path))
+    assert uploads.count(RESULT_FILE) < 50
+    assert list(result.metrics_dataframe["step"]) == list(range(101))
+
+
 # -- names and places of checkpoints --------------------------------------------------------------
 
 
@@ -115,6 +138,30 @@ def test_a_name_that_is_used_again(run_config):
     found = Result.from_path(result.path)
     assert [metrics["step"] for _, metrics in found.best_checkpoints] == [2]
     assert not [name for name in os.listdir(result.path) if name.startswith("last.")]
+
+
+def test_checkpoints_that_are_numbered_by_the_loop(run_config, tally):
+    def loop():
+        before = train.get_checkpoint()
+        for epoch in range(before.to_dict()["step"] + 1 if before else 1, 5):
+            saved, name = Checkpoint.from_dict({"step": epoch}), f"checkpoint_{epoch:06d}"
+            train.report({"step": epoch}, checkpoint=saved, checkpoint_dir_name=name)
+            if epoch == 2 and tally.add() == 1:
+                raise RuntimeError("once")
+
+    result = fit(loop, run_config(failure_config={"max_failures": 1}), workers=1)
+    assert steps_of(result.best_checkpoints) == [1, 2, 3, 4]
+
+
+def test_a_number_that_the_loop_has_given_is_not_given_again(run_config):
+    def loop():
+        for step, name in enumerate(("checkpoint_000001", None, "other", None)):
+            saved = Checkpoint.from_dict({"step": step})
+            train.report({"step": step}, checkpoint=saved, checkpoint_dir_name=name)
+
+    result = fit(loop, run_config())
+    assert steps_of(result.best_checkpoints) == [0, 1, 2, 3]
+    assert len({checkpoint.path for checkpoint, _ in result.best_checkpoints}) == 4
 
 
 @pytest.mark.parametrize("spelling", ["NO_UPLOAD", "upload_fn"])
@@ -271,11 +318,12 @@ def test_a_driver_killed_at_any_step_of_a_report(tmp_path, name):
         if codes[-1] == 0:
             break
         assert codes[-1] == -9
+        left = Result.from_path(place / "run")
+        assert left.checkpoint.to_dict() == {"step": left.metrics["step"]}, number
         assert subprocess.call([sys.executable, program, place, "1000", name]) == 0
         result = Result.from_path(place / "run")
         steps = list(result.metrics_dataframe["step"])
-        # A name that is used again may have its new content, but not yet its new result.
-        assert steps == [0, 1, 2] or (name and steps == [0, 2]), number
+        assert steps == [0, 1, 2], number
         assert result.metrics["training_iteration"] == len(steps)
         assert result.checkpoint.to_dict() == {"step": 2}
         assert len(list((place / "run").glob("checkpoint_*"))) <= 1
@@ -284,7 +332,57 @@ def test_a_driver_killed_at_any_step_of_a_report(tmp_path, name):
     assert len(codes) > 2
 
 
+HOLDER = """
+    import sys
+    from skate._run.claim import claimed
+    from skate._run.storage import Storage
+
+    with claimed(Storage.at(sys.argv[1])):
+        print("claimed", flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_a_folder_has_one_run_at_a_time(run_config, tmp_path):
+    result = fit(counting(1), run_config())
+    program = tmp_path / "holder.py"
+    program.write_text(textwrap.dedent(HOLDER))
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, program, result.path], stdin=pipe, stdout=pipe) as held:
+        assert held.stdout.readline() == b"claimed\n"
+        before = Path(result.path, RESULT_FILE).read_bytes()
+        with pytest.raises(FolderInUseError, match="has not ended") as caught:
+            fit(counting(2), run_config())
+        assert result.path in str(caught.value)
+        assert Path(result.path, RESULT_FILE).read_bytes() == before
+        held.kill()
+    assert fit(counting(2), run_config()).metrics["step"] == 1
+
+    def loop():
+        with pytest.raises(FolderInUseError):
+            fit(counting(2), run_config())
+        fit(counting(2), run_config(name="another"))
+
+    fit(loop, run_config())
+
+
 # -- ends -----------------------------------------------------------------------------------------
+
+
+class TakesTwoError(Exception):
+    def __init__(self, what, where):
+        super().__init__(f"{what} at {where}")
+
+
+def test_an_error_that_cannot_be_read_again_is_its_text(run_config, tmp_path):
+    def loop():
+        train.report(step=0)
+        raise TakesTwoError("a fault", "noon")
+
+    with pytest.raises(TakesTwoError):
+        fit(loop, run_config())
+    error = Result.from_path(tmp_path / "runs" / "run").error
+    assert "a fault at noon" in str(error)
 
 
 def test_books_are_closed_once_whatever_callbacks_do(run_config):
@@ -413,6 +511,20 @@ def test_training_without_datasets_needs_no_arrow(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(WITHOUT_ARROW))
     subprocess.run([sys.executable, program, tmp_path], check=True)
+
+
+def test_sums_go_on_from_the_last_checkpoint(run_config):
+    def loop():
+        before = train.get_checkpoint()
+        train.report({"timesteps_this_iter": 10}, checkpoint=Checkpoint.from_dict({}))
+        if before is None:
+            train.report({"timesteps_this_iter": 10})
+            raise RuntimeError("the first time")
+
+    with pytest.raises(RuntimeError):
+        fit(loop, run_config())
+    again = fit(loop, run_config())
+    assert list(again.metrics_dataframe["timesteps_total"]) == [10, 20]
 
 
 def _rows_in_tensorboard(folder):

@@ -10,6 +10,7 @@ import pytest
 import skate.data
 from skate import train
 from skate.air import DatasetConfig
+from skate.data import RandomSeedConfig
 from skate.data.preprocessors import MinMaxScaler, StandardScaler
 from skate.train import Checkpoint, DataConfig, DataParallelTrainer, FailureConfig
 from tests.support import Tally
@@ -187,6 +188,43 @@ def test_a_killed_worker_goes_on_behind_the_rows_it_has_read(run_config, tmp_pat
     assert killed[:20] == killed[20:]  # two epochs, no row twice, none left out
     assert 40 <= len(other) <= 45  # the batch that it may have begun as the other was killed
     assert sorted({*killed, *other}) == list(range(40))
+
+
+SHUFFLED = {
+    "with one seed": lambda ds: ds.random_shuffle(seed=1),
+    "rows": lambda ds: ds.random_shuffle(),
+    "rows, with other seeds": lambda ds: ds.random_shuffle(seed=RandomSeedConfig(1)),
+    "blocks": lambda ds: ds.randomize_block_order(),
+}
+
+
+@pytest.mark.parametrize("how", SHUFFLED)
+def test_an_epoch_in_an_order_of_its_own_begins_anew(run_config, tmp_path, how):
+    def loop():
+        before = train.get_checkpoint()
+        notes = Tally(tmp_path / f"rank-{'again' if before else 'first'}")
+        for batch in train.get_dataset_shard("train").iter_batches(batch_size=5):
+            for number in batch["id"]:
+                notes.add(number)
+            train.report({}, checkpoint=Checkpoint.from_dict({}))
+            if before is None and len(notes) == 20:
+                raise RuntimeError("once")
+
+    DataParallelTrainer(
+        loop,
+        run_config=run_config(failure_config=FailureConfig(max_failures=1)),
+        datasets={"train": SHUFFLED[how](skate.data.range(40, override_num_blocks=8))},
+    ).fit()
+    first, again = rows(tmp_path, "first"), rows(tmp_path, "again")
+    assert sorted({*first, *again}) == list(range(40))
+    assert len(again) == (20 if how == "with one seed" else 40)
+
+
+@pytest.mark.usefixtures("_session")
+def test_positions_in_parts_that_are_dealt_out_as_they_are_asked_for_mean_nothing():
+    for uneven in ("repeat", "drop", "keep"):
+        shares = DataConfig(uneven=uneven).configure({"train": skate.data.range(4)}, 2)
+        assert [share["train"]._keeps_order() for share in shares] == [uneven != "keep"] * 2
 
 
 def test_what_is_not_a_dataset(run_config):

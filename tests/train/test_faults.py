@@ -143,6 +143,21 @@ def test_a_worker_stops_while_the_group_starts(run_config, tally, monkeypatch):
     assert len(tally) >= 2
 
 
+def test_a_worker_that_dies_when_all_is_done_takes_nothing_back(run_config):
+    class Dying(Backend):
+        def on_shutdown(self, worker_group, backend_config):
+            worker_group.execute_single(1, die, "killed")
+
+    class DyingConfig(BackendConfig):
+        backend_cls = Dying
+
+    with pytest.warns(UserWarning, match="on_shutdown has failed"):
+        result = fit(lambda: report(0), run_config(), backend_config=DyingConfig())
+    assert result.error is None
+    assert result.checkpoint.to_dict() == {"epoch": 0}
+    assert not Path(result.path, "error.pkl").exists()
+
+
 def test_workers_that_cannot_be_started_give_their_cpus_back(run_config, monkeypatch):
     def failing(self, *settings):
         raise OSError("no more processes")

@@ -11,6 +11,7 @@ import pytest
 
 import skate
 from skate import train
+from skate._run.storage import Storage
 from skate.train import (
     Checkpoint,
     CheckpointConfig,
@@ -22,6 +23,7 @@ from skate.train import (
     ValidationConfig,
     ValidationTaskConfig,
     WorkerGroupError,
+    _reported,
 )
 
 DEADLINE = 60.0
@@ -170,6 +172,57 @@ def test_a_run_that_is_taken_up_validates_what_was_left(run_config: Any, tmp_pat
     assert json.loads(lines[-1])["status"] == "VALIDATED"
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("waits", [True, False])
+def test_outcomes_that_cannot_be_written_end_the_run(
+    run_config: Any, monkeypatch: Any, workers: int, waits: bool
+) -> None:
+    append = Storage.append
+
+    def full(storage: Storage, name: str, record: Any) -> None:
+        if record.get("status") == "VALIDATED":
+            raise OSError("no space left")
+        append(storage, name, record)
+
+    def loop() -> None:
+        train.report({"x": 1}, checkpoint=Checkpoint.from_dict({"step": 1}), validation=True)
+        if waits:
+            train.get_all_reported_checkpoints()
+
+    monkeypatch.setattr(Storage, "append", full)
+    monkeypatch.setattr("skate.train._pulse.LOOK_AROUND", 0.05)
+    with pytest.raises(OSError, match="no space left"):
+        _fit(run_config, loop, _score, workers=workers)
+    monkeypatch.undo()
+    result = _fit(run_config, lambda: None, _score, workers=workers)
+    assert result.best_checkpoints is not None
+    assert [metrics["score"] for _, metrics in result.best_checkpoints] == [10]
+
+
+def test_who_waits_for_a_validation_looks_less_and_less_often(
+    run_config: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    looks: list[Any] = []
+    look = _reported.recorded_checkpoints
+
+    def counted(storage: Any, history: Any) -> Any:
+        looks.append(history)
+        return look(storage, history)
+
+    def fn(checkpoint: Checkpoint) -> dict[str, Any]:
+        _wait_for(tmp_path / "go_on")
+        return {}
+
+    def loop() -> None:
+        train.report({"x": 1}, checkpoint=Checkpoint.from_dict({}), validation=True)
+        train.get_all_reported_checkpoints(timeout_s=1)
+        (tmp_path / "go_on").touch()
+
+    monkeypatch.setattr(_reported, "recorded_checkpoints", counted)
+    _fit(run_config, loop, fn, workers=0)
+    assert 2 <= len(looks) < 10
+
+
 def test_in_the_calling_process(run_config: Any) -> None:
     asks = [True, True, True]
     result = _fit(run_config, _three_steps, _score, train_loop_config={"asks": asks}, workers=0)
@@ -191,6 +244,12 @@ def test_requests_that_make_no_sense(run_config: Any, report: Any, message: str)
 
     with pytest.raises(WorkerGroupError, match=message):
         DataParallelTrainer(loop, run_config=run_config()).fit()
+
+
+def test_arguments_are_what_a_run_that_is_taken_up_can_read() -> None:
+    assert ValidationTaskConfig({"sizes": (1, 2)}).fn_kwargs == {"sizes": [1, 2]}
+    with pytest.raises(TypeError, match=r"what JSON can express.*Path\('rows'\)"):
+        ValidationTaskConfig({"place": Path("rows")})
 
 
 def test_wrong_settings() -> None:

@@ -318,3 +318,16 @@ class TestDraftsOfTheDead:
         found = os.listdir(analysis.trials[0].checkpoint.path)
         assert "whole" in found
         assert "half" not in found
+
+
+def test_sums_of_a_trial_go_on_from_its_checkpoint(run):
+    def counting(config):
+        before = tune.get_checkpoint()
+        for step in range(before.to_dict()["step"] + 1 if before else 0, 4):
+            saved = tune.Checkpoint.from_dict({"step": step}) if step == 1 else None
+            tune.report({"timesteps_this_iter": 10}, checkpoint=saved)
+            if step == 2 and before is None:
+                raise RuntimeError("once")
+
+    (trial,) = run(counting, max_failures=1).trials
+    assert trial.last_result["timesteps_total"] == 40

@@ -14,7 +14,10 @@ from skate import tune
 from skate.tune.integration.mlflow import MLflowTrainableMixin, mlflow_mixin
 from skate.tune.integration.wandb import WandbTrainableMixin, wandb_mixin
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries about themselves
+pytestmark = [
+    pytest.mark.usefixtures("session"),
+    pytest.mark.filterwarnings("ignore"),  # of the libraries about themselves
+]
 
 
 @pytest.fixture(autouse=True)

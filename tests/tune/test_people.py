@@ -190,7 +190,7 @@ class TestAnalysis:
         assert capfd.readouterr().err == ""
 
 
-def test_who_asks_for_the_best_of_failed_trials_is_told_why(tmp_path):
+def test_who_asks_for_the_best_of_failed_trials_is_told_why(session, tmp_path):
     def fails(config):
         raise KeyError("no such column")
 

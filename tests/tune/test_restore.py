@@ -21,6 +21,7 @@ from skate.tune.execution import resume
 from skate.tune.execution.state import StateLog
 from skate.tune.experiment import Trial
 from skate.tune.experiment._states import STATE_FILE, trials_of
+from skate.tune.schedulers import ASHAScheduler, ResourceChangingScheduler
 
 PROGRAM = """
 import os, sys
@@ -262,6 +263,25 @@ class TestRestore:
         ids = [trial.trial_id for trial in second.trials]
         assert ids[:2] == [trial.trial_id for trial in first.trials]
         assert len(ids) == 3
+
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_a_scheduler_knows_what_earlier_trials_came_to(self, run, wrapped):
+        def worse_and_worse(config):
+            for _ in range(4):
+                tune.report(loss=config["x"])
+
+        def search(trials, **options):
+            asha = ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2)
+            scheduler = ResourceChangingScheduler(asha) if wrapped else asha
+            analysis = run(
+                worse_and_worse, config={"x": tune.grid_search(list(range(trials)))},
+                metric="loss", mode="min", scheduler=scheduler, max_concurrent_trials=1,
+                **options,
+            )  # fmt: skip
+            return [trial.last_result["training_iteration"] for trial in analysis.trials]
+
+        assert search(2) == [4, 1]
+        assert search(4, resume=True) == [4, 1, 1, 1]
 
     def test_the_latest_of_a_trainable_is_not_one_of_its_namesakes(self, run):
         def quick_and_wide(config):

@@ -128,6 +128,16 @@ class TestMedian:
         assert control.report(bad, training_iteration=1, acc=1) == CONTINUE
         assert control.report(bad, training_iteration=2, acc=1) == STOP
 
+    def test_trials_of_an_earlier_program_count(self, controller):
+        scheduler = MedianStoppingRule(
+            "training_iteration", "acc", "max", grace_period=2, min_samples_required=2
+        )
+        control = controller(scheduler)
+        for name in "ab":
+            past = Trial("fake", trial_id=name)
+            scheduler.learn_from(past, ({"training_iteration": t, "acc": 10} for t in (1, 2, 3)))
+        assert control.report(control.add("c"), training_iteration=2, acc=1) == STOP
+
     def test_a_result_that_is_no_number_is_passed_over(self, controller):
         control = controller(
             MedianStoppingRule(

@@ -1,6 +1,7 @@
 """Trainers as trials, and callbacks of other libraries."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,26 @@ def test_a_trainer_is_tuned(session, tmp_path):
     assert best.config == {"train_loop_config": {"lr": 1.0}}
     assert best.metrics["size"] == 2
     assert best.checkpoint.to_dict() == {"step": 2}
+
+
+def test_what_a_killed_attempt_has_left_is_deleted_by_the_next(session, tmp_path):
+    def failing():
+        from skate import train
+
+        left = Path(train.get_context().get_storage().path).parents[1] / "workers-left"
+        if not (tmp_path / "failed").exists():
+            (tmp_path / "failed").touch()
+            left.mkdir()
+            raise RuntimeError("once")
+        train.report({"left": left.exists()})
+
+    config = tune.RunConfig(
+        storage_path=tmp_path, name="search", verbose=0, failure_config={"max_failures": 1}
+    )
+    trainer = DataParallelTrainer(failing, scaling_config=ScalingConfig(num_workers=1))
+    (result,) = tune.Tuner(trainer, run_config=config).fit()
+    assert result.metrics["left"] is False
+    assert not list(Path(result.path).glob("workers-*"))
 
 
 def test_boosting_libraries_report(run):

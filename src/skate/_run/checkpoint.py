@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import cloudpickle
 
-from skate._run.folders import Folder, LocalFolder, copy_whole, folder_at
+from skate._run.folders import Folder, LocalFolder, TemporaryFolder, copy_whole, folder_at
 
 DICT_FILE = "dict_checkpoint.pkl"
 METADATA_FILE = ".metadata.json"
@@ -37,6 +37,8 @@ class Checkpoint:
     `from_dict` makes one that holds a dict instead. It becomes a folder where it is reported, and
     `to_dict` gives the dict back.
     """
+
+    _temporary: TemporaryFolder | None = None  # its folder, if that is to end with it
 
     def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
         self._folder: Folder | None = folder_at(path, filesystem)
@@ -97,6 +99,19 @@ class Checkpoint:
     def from_directory(cls: type[AnyCheckpoint], path: str | os.PathLike[str]) -> AnyCheckpoint:
         """The content of a local folder."""
         return cls(path)
+
+    @classmethod
+    def _in_temporary(cls: type[AnyCheckpoint], folder: TemporaryFolder) -> AnyCheckpoint:
+        """The content of a folder that is deleted with the last checkpoint that is in it. One that
+        travels stays, because nobody knows then which is the last."""
+        checkpoint = cls.from_directory(folder.path)
+        checkpoint._temporary = folder
+        return checkpoint
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._temporary is not None:
+            self._temporary.give_up()
+        return {name: value for name, value in vars(self).items() if name != "_temporary"}
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copy the content into a local folder, by default a new temporary one; its path. The
@@ -220,6 +235,7 @@ class Checkpoint:
         """The same checkpoint as this class."""
         checkpoint = cls.__new__(cls)
         checkpoint._folder, checkpoint._data = other._folder, other._data
+        checkpoint._temporary = other._temporary
         return checkpoint
 
     def get_internal_representation(self) -> tuple[str, Any]:

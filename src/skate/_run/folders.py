@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import uuid
+import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -133,6 +135,25 @@ class LocalFolder(Folder):
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, name) if name else self.path
+
+
+class TemporaryFolder:
+    """A new folder, deleted when nobody has this object any more; at the latest when the process
+    ends, unless it is given up."""
+
+    def __init__(self, prefix: str) -> None:
+        self.path = tempfile.mkdtemp(prefix=prefix)
+        self._drop = weakref.finalize(self, _delete_as, os.getpid(), self.path)
+
+    def give_up(self) -> None:
+        """Somebody else knows the folder: leave it to them."""
+        self._drop.detach()
+
+
+def _delete_as(process: int, folder: str) -> None:
+    """A forked process has the object too, but not the folder."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def append_whole(place: str, data: bytes | bytearray) -> None:

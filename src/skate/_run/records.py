@@ -63,9 +63,12 @@ def recorded_checkpoints(storage: Storage, history: list[Line]) -> list[Kept]:
     for name in results:  # trials of tuning have no other books
         lines.setdefault(name, {})
     present = set(storage.names())
+    given_back = set(_taken_over(storage, history, present))
     validations = dict(_named(storage.lines(VALIDATIONS_FILE)))
     found = []
     for name, line in lines.items():
+        if name in given_back:
+            line = {**line, "place": name + REPLACED}
         if "place" in line or name.partition("/")[0] in present:
             kept = _kept(storage, name, line, results.get(name, {}))
             _add_validation(kept, line, validations.get(name))
@@ -75,12 +78,16 @@ def recorded_checkpoints(storage: Storage, history: list[Line]) -> list[Kept]:
 
 def take_back_unrecorded(storage: Storage, history: list[Line]) -> None:
     """Give names back that checkpoints had taken over which have not come to count."""
-    lines = dict(_named(storage.lines(CHECKPOINTS_FILE)))
+    for name in _taken_over(storage, history, set(storage.names())):
+        storage.take_back(name)
+
+
+def _taken_over(storage: Storage, history: list[Line], present: set[str]) -> list[str]:
+    """Names of which the newest checkpoint does not count, and the one before is put aside."""
+    aside = [name.removesuffix(REPLACED) for name in present if name.endswith(REPLACED)]
+    lines = dict(_named(storage.lines(CHECKPOINTS_FILE))) if aside else {}
     happened = _happened(history)
-    for aside in storage.names():
-        name = aside.removesuffix(REPLACED)
-        if name != aside and name in lines and not _counts(lines[name], happened):
-            storage.take_back(name)
+    return [name for name in aside if name in lines and not _counts(lines[name], happened)]
 
 
 def _happened(history: list[Line]) -> set[tuple[str, Any]]:

@@ -42,7 +42,7 @@ class Session(ABC):
     def report(self, report: Report) -> None:
         """Hand over metrics, a checkpoint, or both; returns when the run has them."""
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - most are told
         """Raise what has gone wrong in the run, if this side has to find out by itself."""
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:

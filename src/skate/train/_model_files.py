@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.folders import TemporaryFolder
 
 AnyModelFileCheckpoint = TypeVar("AnyModelFileCheckpoint", bound="ModelFileCheckpoint")
 
@@ -24,12 +24,15 @@ class ModelFileCheckpoint(Checkpoint):
         preprocessor: Any,
         path: str | os.PathLike[str] | None,
     ) -> AnyModelFileCheckpoint:
-        """What `write` puts into a file, in an empty folder `path` or a new temporary one."""
-        folder = tempfile.mkdtemp(prefix="checkpoint_") if path is None else os.fspath(path)
-        if not os.path.isdir(folder):
-            raise ValueError(f"path is an existing folder; got {folder!r}")
-        write(os.path.join(folder, cls.MODEL_FILENAME))
-        checkpoint = cls.from_directory(folder)
+        """What `write` puts into a file, in an empty folder `path`, or one that is deleted with
+        the checkpoint."""
+        if path is not None and not os.path.isdir(path):
+            raise ValueError(f"path is an existing folder; got {os.fspath(path)!r}")
+        if path is None:
+            checkpoint = cls._in_temporary(TemporaryFolder("checkpoint_"))
+        else:
+            checkpoint = cls.from_directory(path)
+        write(os.path.join(checkpoint.path, cls.MODEL_FILENAME))
         if preprocessor is not None:
             checkpoint.set_preprocessor(preprocessor)
         return checkpoint

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
@@ -20,6 +22,7 @@ from skate.train._recorder import Recorder
 if TYPE_CHECKING:
     from skate.train.base_trainer import BaseTrainer
 
+WORKERS = "workers-"  # begins the name of a folder that is there while they run
 CHANGEABLE = ("train_loop_config", "scaling_config", "datasets", "params", "run_config")
 
 
@@ -48,7 +51,7 @@ class TrainerTrial:
         trainer.starting_checkpoint = trainer.resume_from_checkpoint = (
             outer.get_checkpoint() or trainer.resume_from_checkpoint
         )
-        with tempfile.TemporaryDirectory(prefix="workers-", dir=_inside(outer)) as folder:
+        with _own_folder(outer) as folder:
             trainer.run_config = replace(
                 trainer.run_config,
                 name="run", storage_path=folder, storage_filesystem=None, local_dir=None,
@@ -59,10 +62,15 @@ class TrainerTrial:
             trainer.fit()
 
 
-def _inside(session: Session) -> str | None:
-    """The trial's own folder, if that is on this machine: what a crash leaves goes with it."""
+def _own_folder(session: Session) -> tempfile.TemporaryDirectory[str]:
+    """In the trial's folder, if that is on this machine. What an attempt that was killed has left
+    there is deleted."""
     place = session.whereabouts.trial_dir
-    return place if place and os.path.isdir(place) else None
+    if not place or not os.path.isdir(place):
+        return tempfile.TemporaryDirectory(prefix=WORKERS)
+    for left in Path(place).glob(f"{WORKERS}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=WORKERS, dir=place)
 
 
 def changed(trainer: BaseTrainer, config: dict[str, Any]) -> BaseTrainer:

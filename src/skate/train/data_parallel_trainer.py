@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.claim import claimed
 from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
 from skate._run.result import Result
 from skate._run.storage import Storage
@@ -96,7 +97,8 @@ class DataParallelTrainer(BaseTrainer):
         recorder = self._recorder_class(name, self.run_config, config, self.preprocessor)
         if self.validation_config is not None:
             recorder.validator = Validator(self.validation_config, recorder.storage)
-        with recorder, closing(View(self.run_config.verbose, name)) as view:
+        verbose = self.run_config.verbose
+        with claimed(recorder.storage), recorder, closing(View(verbose, name)) as view:
             recorder.storage.write(TRAINER_FILE, self._pickled())
             return self._run(recorder, view, datasets)
 

@@ -91,7 +91,7 @@ def _lister(rows: _Rows, doc: str) -> Callable[..., list[StateRow]]:
 
 
 list_actors = _lister(_of("actors"), "The actors, also those that have ended lately.")
-list_tasks = _lister(_of("tasks"), "Tasks, calls and constructors, also those that have ended lately.")
+list_tasks = _lister(_of("tasks"), "Tasks and calls, also those that have ended lately.")
 list_objects = _lister(_of("objects"), "The objects that someone refers to.")
 list_workers = _lister(_of("workers"), "The processes that run tasks and actors.")
 list_nodes = _lister(_nodes, "The machines.")

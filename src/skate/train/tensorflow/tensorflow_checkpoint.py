@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skate._imports import try_import
 from skate._run.checkpoint import MODEL_KEY, Checkpoint
+from skate._run.folders import TemporaryFolder
 
 MODEL_FILE = "model.keras"
 KERAS_KEY = "_keras"  # in the metadata: the package that wrote the model
@@ -28,10 +28,10 @@ class TensorflowCheckpoint(Checkpoint):
         cls: type[AnyTensorflowCheckpoint], model: Any, *, preprocessor: Any = None
     ) -> AnyTensorflowCheckpoint:
         """One that holds a whole model."""
-        folder = tempfile.mkdtemp(prefix="checkpoint_")
+        folder = TemporaryFolder("checkpoint_")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about formats; the user chose none
-            model.save(os.path.join(folder, MODEL_FILE))
+            model.save(os.path.join(folder.path, MODEL_FILE))
         package = type(model).__module__.partition(".")[0]
         written_by = package if package in ("keras", "tf_keras") else _own_keras(model)
         return cls._of_folder(folder, MODEL_FILE, preprocessor, {KERAS_KEY: written_by})
@@ -47,8 +47,8 @@ class TensorflowCheckpoint(Checkpoint):
         path = os.fspath(file_path)
         if not (os.path.isfile(path) and path.endswith(".h5")):
             raise ValueError(f"from_h5 takes a file whose name ends with .h5; got {path!r}")
-        folder = tempfile.mkdtemp(prefix="checkpoint_")
-        shutil.copy(path, folder)
+        folder = TemporaryFolder("checkpoint_")
+        shutil.copy(path, folder.path)
         return cls._of_folder(folder, os.path.basename(path), preprocessor, {})
 
     @classmethod
@@ -62,19 +62,19 @@ class TensorflowCheckpoint(Checkpoint):
         path = os.fspath(dir_path)
         if not os.path.isdir(path):
             raise ValueError(f"from_saved_model takes a folder; got {path!r}")
-        folder = tempfile.mkdtemp(prefix="checkpoint_")
-        shutil.copytree(path, folder, dirs_exist_ok=True)
+        folder = TemporaryFolder("checkpoint_")
+        shutil.copytree(path, folder.path, dirs_exist_ok=True)
         return cls._of_folder(folder, ".", preprocessor, {})
 
     @classmethod
     def _of_folder(
         cls: type[AnyTensorflowCheckpoint],
-        folder: str,
+        folder: TemporaryFolder,
         name: str,
         preprocessor: Any,
         notes: dict[str, Any],
     ) -> AnyTensorflowCheckpoint:
-        checkpoint = cls.from_directory(folder)
+        checkpoint = cls._in_temporary(folder)
         if preprocessor is not None:
             checkpoint.set_preprocessor(preprocessor)
         checkpoint.update_metadata({cls.MODEL_FILENAME_KEY: name, **notes})

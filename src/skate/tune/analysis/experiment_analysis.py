@@ -330,7 +330,7 @@ def _stored_trials(storage: Storage) -> list[Trial]:
     for trial in trials:
         if not trial.is_finished() and (history := _history(trial)):
             trial.take_history(history)
-            trial.status = Trial.RUNNING
+            trial.status = trial.RUNNING
     return trials
 
 

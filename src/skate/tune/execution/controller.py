@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate._run.callbacks import Callback, CallbackList
@@ -135,6 +135,10 @@ class TuneController:
         self._live[trial.trial_id] = trial
         self._pending += trial.status == Trial.PENDING
         self.scheduler.on_trial_add(self, trial)
+
+    def remind(self, trial: Trial, results: Iterable[Mapping[str, Any]]) -> None:
+        """What a trial reported in an earlier program."""
+        self.scheduler.learn_from(trial, map(_flat, results))
 
     def _fill_queue(self) -> None:
         while self._pending < self._most_pending and not self._stopping:

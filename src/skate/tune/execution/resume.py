@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.execution.rolling_back import roll_back
@@ -48,6 +49,12 @@ def take_up(
     _restore_search(search_alg, experiment, trials)  # it is told of all that will not run
     for trial in trials:
         controller.add_trial(trial)
+        controller.remind(trial, _results_of(trial))
+
+
+def _results_of(trial: Trial) -> Iterator[dict[str, Any]]:
+    """From its file, which is read only if somebody wants to know."""
+    yield from trial.storage.lines(EXPR_RESULT_FILE)
 
 
 def check_trainable(name: str, former: str | None) -> None:

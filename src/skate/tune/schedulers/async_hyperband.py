@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 import random
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
@@ -59,8 +60,17 @@ class AsyncHyperBandScheduler(FIFOScheduler):
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         self._check_metric()
+        self._trial_info[trial.trial_id] = self._any_bracket()
+
+    def _any_bracket(self) -> Bracket:
         weights = [math.exp(len(bracket.rungs)) for bracket in self._brackets]
-        self._trial_info[trial.trial_id] = random.choices(self._brackets, weights)[0]
+        return random.choices(self._brackets, weights)[0]
+
+    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+        bracket = self._trial_info.get(trial.trial_id) or self._any_bracket()
+        for result in results:
+            if self._time_attr in result and self._metric in result:
+                bracket.on_result(trial, result[self._time_attr], self._score(result))
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         if self._time_attr not in result or self._metric not in result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, FIFOScheduler, TrialScheduler
@@ -47,6 +48,11 @@ class MedianStoppingRule(FIFOScheduler):
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         self._check_metric()
+
+    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+        for result in results:
+            if self._time_attr in result and self._metric in result:
+                self._note(trial, result)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         if self._time_attr not in result or self._metric not in result:

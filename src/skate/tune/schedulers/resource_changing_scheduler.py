@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.execution.placement_groups import PlacementGroupFactory
@@ -181,6 +181,9 @@ class ResourceChangingScheduler(TrialScheduler):
 
     def on_trial_error(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
         self._base.on_trial_error(tune_controller, trial, **kwargs)
+
+    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+        self._base.learn_from(trial, results)
 
     def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
         return self._base.needs_checkpoint(tune_controller, trial, result)

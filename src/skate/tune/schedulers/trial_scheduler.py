@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -55,6 +56,10 @@ class TrialScheduler:
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """A running trial failed."""
         raise NotImplementedError
+
+    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+        """What a trial, which may have ended, reported before this program took the search up.
+        It is on record: nothing is to be decided."""
 
     def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
         """Whether the trial is to save before `on_trial_result` is asked about this result."""
