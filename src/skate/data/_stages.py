@@ -221,12 +221,13 @@ class Actors:
         return not self._is_starting()
 
     def _is_starting(self) -> bool:
-        """Whether an actor has a process already, whose constructor takes its time."""
+        """Whether an actor has a place already, and its process or constructor takes its time."""
         from skate.util.state import list_actors
 
         own = {actor._actor_id.hex() for actor in self.load}
         try:
-            return any(row["pid"] for row in list_actors() if row["actor_id"] in own)
+            rows = [row for row in list_actors() if row["actor_id"] in own]
+            return any((row["node_id"] or "").strip("f") for row in rows)  # "ff…": none
         except Exception:  # a Ray cluster tells it only if it has a dashboard
             return False
 

@@ -4,7 +4,7 @@ last line at most.
     {"kind": "run", "fresh": …}             a program began, or took up, the experiment
     {"kind": "trial", "trial_id": …}        a trial was made: its configuration and its folder
     {"kind": "config", …}                   it goes on with another configuration
-    {"kind": "checkpoint", "name": …}       a checkpoint of it is complete
+    {"kind": "checkpoint", "name": …}       a checkpoint of it is complete, after so many results
     {"kind": "progress", "status": …}       it began, paused or ended, and with what results
 
 All folders are named relative to the experiment's, so that it can be moved.
