@@ -3,6 +3,7 @@
 import pytest
 
 from skate import tune
+from skate._run.loggers import JsonLoggerCallback
 from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, SAVE, Channel
 from skate.tune.execution.controller import TuneController
 from skate.tune.execution.state import StateLog
@@ -197,6 +198,25 @@ def test_failures_are_retried_as_often_as_allowed(make):
     controller.on_failure(trial, ValueError("two"))
     assert trial.status == Trial.ERROR
     assert controller.is_finished
+
+
+def test_what_a_trial_reported_before_it_took_over_a_checkpoint_stays(make, tmp_path):
+    controller = make(samples=1, max_failures=1, callbacks=[JsonLoggerCallback()])
+    trial = started(controller)
+
+    def report(*iterations):
+        for number in iterations:
+            controller.on_result(trial, {"training_iteration": number}, None)
+
+    report(1, 2, 3)
+    (tmp_path / "of a trial that is not as far").mkdir()
+    other = tune.Checkpoint(tmp_path / "of a trial that is not as far")
+    controller.adopt_checkpoint(trial, other, {"training_iteration": 1})
+    report(2, 3, 4)
+    controller.on_failure(trial, ValueError("one"))
+    rows = trial.storage.lines("result.json")
+    assert [row["training_iteration"] for row in rows] == [1, 2, 3]
+    assert trial.last_result["training_iteration"] == 3
 
 
 class Noting(FIFOScheduler):

@@ -269,3 +269,11 @@ def test_the_program_that_trains_need_not_import_tensorflow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_saved_model_goes_with_its_checkpoint() -> None:
+    checkpoint = TensorflowCheckpoint.from_model(line_model())
+    place = Path(checkpoint.path)
+    assert (place / "model.keras").is_file()
+    del checkpoint
+    assert not place.exists()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -49,20 +47,12 @@ class ReportCheckpointCallback(_Callback):  # type: ignore[misc]
     def _handle(self, event: str, *args: Any, logs: dict[str, Any] | None = None) -> None:
         found = logs if logs is not None else (args[-1] if args else None)
         metrics = self._chosen(found if isinstance(found, dict) else {})
-        with self._saved(event) as checkpoint:
-            report(metrics, checkpoint=checkpoint)
+        report(metrics, checkpoint=self._saved(event))
 
-    @contextmanager
-    def _saved(self, event: str) -> Iterator[Checkpoint | None]:
-        """The model as it is, while it is reported; None if this event asks for none."""
-        if event not in self._checkpoint_on:
-            yield None
-            return
-        checkpoint = TensorflowCheckpoint.from_model(self.model)
-        try:
-            yield checkpoint
-        finally:
-            shutil.rmtree(checkpoint.path, ignore_errors=True)
+    def _saved(self, event: str) -> Checkpoint | None:
+        """The model as it is; None if this event asks for none."""
+        due = event in self._checkpoint_on
+        return TensorflowCheckpoint.from_model(self.model) if due else None
 
     def _chosen(self, logs: dict[str, Any]) -> dict[str, Any]:
         if self._metrics is None:
@@ -97,12 +87,11 @@ class Callback(ReportCheckpointCallback):
         self._every = dict(zip(events, each, strict=True))
         self._seen: Counter[str] = Counter()
 
-    @contextmanager
-    def _saved(self, event: str) -> Iterator[Checkpoint | None]:
+    def _saved(self, event: str) -> Checkpoint | None:
         self._seen[event] += 1
         every = self._every[event]
         due = every > 0 and self._seen[event] % every == 0
-        yield Checkpoint.from_dict({MODEL_KEY: self.model.get_weights()}) if due else None
+        return Checkpoint.from_dict({MODEL_KEY: self.model.get_weights()}) if due else None
 
 
 def _listed(names: Names) -> list[str]:
