@@ -59,6 +59,11 @@ def test_numbers_are_reported_without_what_they_were_computed_from(session):
     assert isinstance(reported.metrics["array"], np.ndarray)
 
 
+def test_a_misspelt_checkpoint_is_no_metric():
+    with pytest.raises(TypeError, match="got one as 'chekpoint'"):
+        read_report(({"loss": 1},), {"chekpoint": CHECKPOINT})
+
+
 def test_spellings_of_checkpoints():
     assert read_report(({},), {"checkpoint": CHECKPOINT}).checkpoint is CHECKPOINT
     assert read_report(({}, CHECKPOINT), {}).checkpoint is CHECKPOINT

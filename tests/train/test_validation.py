@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,9 @@ def test_which_checkpoints_stay_is_decided_by_their_validation(run_config: Any) 
 
     config = {"asks": [True] * 3}
     run = {"checkpoint_config": keep}
-    result = _fit(run_config, _three_steps, fn, train_loop_config=config, run=run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that no report has the score is as it should be
+        result = _fit(run_config, _three_steps, fn, train_loop_config=config, run=run)
     assert result.best_checkpoints is not None
     assert [c.to_dict()["step"] for c, _ in result.best_checkpoints] == [2, 1]
     assert not Path(result.path, "checkpoint_000000").exists()
@@ -142,9 +145,12 @@ def test_a_validation_that_fails_or_takes_too_long_ends_nothing(
             ReportedCheckpointStatus.VALIDATION_TIMEOUT,
         ]
 
-    with pytest.warns(UserWarning, match="a bad checkpoint"):
+    with pytest.warns(UserWarning, match="has failed") as warned:
         result = _fit(run_config, loop, fn)
     assert result.metrics == {"x": 1}
+    reasons = " ".join(str(warning.message) for warning in warned)
+    assert "a bad checkpoint" in reasons
+    assert "not done after 0.2 s" in reasons
 
 
 def test_a_run_that_is_taken_up_validates_what_was_left(run_config: Any, tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ class CheckpointManager:
         """The same for one with all that is known about it."""
         self._kept = [kept for kept in self._kept if kept.checkpoint != new.checkpoint]
         self._kept.append(new)
-        self._check_score(new.metrics)
+        if not new.pending:  # else its validation may bring the score
+            self._check_score(new.metrics)
         return self._dismissed()
 
     def validated(self, checkpoint: Checkpoint, line: dict[str, Any]) -> list[Checkpoint]:
@@ -95,6 +96,7 @@ class CheckpointManager:
             if kept.checkpoint == checkpoint:
                 kept.validation = line
                 kept.metrics = {**kept.metrics, **line.get("metrics", {})}
+                self._check_score(kept.metrics)
         return self._dismissed()
 
     @property

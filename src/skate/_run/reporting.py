@@ -64,10 +64,21 @@ def read_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
             f"report takes a Checkpoint as `checkpoint`; got {type(checkpoint).__name__}. "
             "Make one with Checkpoint.from_directory(folder) or Checkpoint.from_dict(values)"
         )
+    _check_no_metric_is_a_checkpoint(rest)
     options = {name: rest.pop(name) for name in _OPTIONS if name in rest}
     validation = checked_request(options.pop("validation", False), checkpoint)
     metrics = _metrics(args, rest)
     return Report(metrics, checkpoint, validation=validation, **_options(options))
+
+
+def _check_no_metric_is_a_checkpoint(given: dict[str, Any]) -> None:
+    """A misspelt `checkpoint` would be a metric, and nothing be saved."""
+    for name, value in given.items():
+        if isinstance(value, Checkpoint):
+            raise TypeError(
+                f"report takes a checkpoint as `checkpoint`; got one as {name!r}, which would be "
+                "a metric"
+            )
 
 
 def _metrics(args: tuple[Any, ...], rest: dict[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class Validator:
                 self._cancel()
             if not skate.wait([ref], timeout=task.timeout_s)[0]:
                 self._cancel()
-                return {"status": _TIMEOUT.value}
+                return {"status": _TIMEOUT.value, "error": f"not done after {task.timeout_s} s"}
             return {"status": _VALIDATED.value, "metrics": skate.get(ref)}
         except Exception as error:
             return {"status": _FAILED.value, "error": str(error)}
