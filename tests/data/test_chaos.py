@@ -9,7 +9,8 @@ import pytest
 
 import skate
 import skate.data
-from skate.data import ActorPoolStrategy
+from skate.data import ActorPoolStrategy, iterator
+from skate.exceptions import WorkerCrashedError
 from tests.support import eventually, local_only
 
 pytestmark = [local_only, pytest.mark.usefixtures("engine")]
@@ -62,6 +63,35 @@ def test_a_killed_worker_of_a_stream_of_blocks(tally, tmp_path):
 
     dataset = skate.data.from_torch(Stream()).map(die_once)
     assert [row["item"] for row in dataset.take_all()] == list(range(5000))
+
+
+def _rows_read(part, dies=lambda: False):
+    rows = 0
+    for batch in part.iter_batches(batch_size=7):
+        rows += len(batch["id"])
+        if rows > 20 and dies():
+            os.kill(os.getpid(), signal.SIGKILL)
+    return rows
+
+
+def test_the_others_learn_that_a_consumer_of_a_split_was_killed(monkeypatch):
+    monkeypatch.setattr(iterator, "PATIENCE", 0.5)
+    read = skate.remote(max_retries=0)(_rows_read)
+    first, second = skate.data.range(1000, override_num_blocks=50).streaming_split(2, equal=True)
+    killed, other = read.remote(first, lambda: True), read.remote(second)
+    with pytest.raises(WorkerCrashedError, match="SIGKILL"):
+        skate.get(killed, timeout=60)
+    with pytest.raises(WorkerCrashedError, match="which read part 0 of a split in 2, has died"):
+        skate.get(other, timeout=60)
+
+
+def test_a_retry_reads_the_part_of_a_killed_consumer_on(tally):
+    read = skate.remote(max_retries=1)(_rows_read)
+    first, second = skate.data.range(1000, override_num_blocks=50).streaming_split(2, equal=True)
+    rest, whole = skate.get(
+        [read.remote(first, lambda: tally.add() == 1), read.remote(second)], timeout=60
+    )
+    assert 0 < rest < whole == 500
 
 
 def test_a_consumer_that_stops_stops_the_work(tally):

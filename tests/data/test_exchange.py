@@ -49,6 +49,12 @@ class TestSort:
         expected = frame.sort_values(["k", "s"], ascending=[False, True], kind="stable")
         assert dataset.to_pandas()["n"].tolist() == expected["n"].tolist()
 
+    def test_by_a_categorical_column_and_another(self):
+        frame = mixed().astype({"s": "category"})
+        found = skate.data.from_pandas(frame).sort(["s", "k"], descending=[False, True])
+        expected = frame.sort_values(["s", "k"], ascending=[True, False], kind="stable")
+        assert found.to_pandas()["n"].tolist() == expected["n"].tolist()
+
     def test_none_comes_last(self):
         found = skate.data.from_pandas(mixed()).sort("s").to_pandas()["s"]
         missing = found.isna().to_numpy()
@@ -123,6 +129,14 @@ class TestGroups:
         assert found["count()"].sum() == len(frame)
         assert len(found) == len(frame.groupby(["k", "s"], dropna=False))
 
+    def test_several_keys_of_which_one_is_categorical(self):
+        frame = mixed().astype({"s": "category"})
+        grouped = skate.data.from_pandas(frame).groupby(["k", "s"])
+        expected = frame.groupby(["k", "s"], dropna=False, observed=True)["n"].sum()
+        assert grouped.sum("n").to_pandas()["sum(n)"].tolist() == expected.tolist()
+        found = grouped.map_groups(lambda group: {"sum": [group["n"].sum()]}).to_pandas()
+        assert sorted(found["sum"]) == sorted(expected)
+
 
 class TestGroupsOfFewRows:
     def test_no_key_is_one_group(self):
@@ -159,6 +173,31 @@ class TestJoin:
         expected = left.merge(right, on="k", how=how)[order]
         expected = expected.sort_values(order).reset_index(drop=True)
         pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+    @pytest.mark.parametrize("kind", ["int32", "float64", "uint8"])
+    def test_numbers_of_different_types_are_compared(self, kind):
+        left = skate.data.range(600)
+        right = skate.data.from_pandas(pd.DataFrame({"id": np.arange(5, 200, dtype=kind)}))
+        found = left.join(right, "inner", 2).to_pandas()["id"]
+        assert sorted(found) == list(range(5, 200))
+
+    def test_a_categorical_key_and_text(self):
+        text = pd.DataFrame({"k": list("abcd") * 100, "x": range(400)})
+        kinds = pd.DataFrame({"k": pd.Categorical(["b", "d"]), "y": [1, 2]})
+        joined = skate.data.from_pandas(text).join(skate.data.from_pandas(kinds), on="k")
+        assert joined.to_pandas().groupby("k")["y"].sum().to_dict() == {"b": 100, "d": 200}
+
+    def test_keys_that_cannot_be_compared_are_named(self):
+        text = skate.data.from_items([{"name": str(number)} for number in range(500)])
+        joined = skate.data.range(500).join(text, on="id", right_on="name")
+        with pytest.raises(TypeError, match=r"'id' is int64 on the left and 'name' is .*: cast"):
+            joined.take_all()
+
+    def test_an_empty_side(self):
+        nothing, some = skate.data.from_items([]), skate.data.range(3)
+        assert nothing.join(some, "inner").count() == some.join(nothing, "inner").count() == 0
+        for joined in (nothing.join(some, "right_outer"), some.join(nothing, "left_outer")):
+            assert joined.take_all() == [{"id": 0}, {"id": 1}, {"id": 2}]
 
     def test_semi_and_anti(self):
         left, right = skate.data.range(600), skate.data.range(300)

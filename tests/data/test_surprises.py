@@ -112,6 +112,22 @@ def test_datasets_do_not_change_with_what_they_were_made_of():
         ),
         (lambda: skate.data.range(3).take(-1), "take takes a number of at least 0; got -1"),
         (lambda: skate.data.range(3).repartition(0), "num_blocks takes a number of at least 1"),
+        (lambda: skate.data.range(3).random_shuffle(seeed=1), "'seeed': did you mean seed"),
+        (lambda: skate.data.range(3).random_shuffle(num_cpu=1), "'num_cpu' .*did you mean num_c"),
+        (
+            lambda: skate.data.range(3).streaming_train_test_split(0.5, hash_colum="id"),
+            "'hash_colum': did you mean hash_column",
+        ),
+        (lambda: skate.data.read_csv(cast("Any", 5)), "paths takes a path, .*got 5"),
+        (lambda: skate.data.read_csv(cast("Any", None)), "paths takes a path, .*got None"),
+        (
+            lambda: skate.data.read_csv(cast("Any", ["a.csv", 5])),
+            r"paths takes .*got \['a.csv', 5",
+        ),
+        (
+            lambda: skate.data.range(1).flat_map(lambda row: {"a": 1}).take_all(),
+            "returned {'a': 1} .* must return a list of rows",
+        ),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_named(make, message):
@@ -233,6 +249,14 @@ def test_parts_that_cannot_be_read_side_by_side(monkeypatch):
     read = skate.remote(lambda part: [row["id"] for row in part.iter_rows()])
     with pytest.raises(RuntimeError, match=r"part 1 .* the inline engine runs one task after"):
         skate.get(read.remote(first))
+
+
+@inline_only
+def test_parts_that_one_thread_reads_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(iterator, "PATIENCE", 0.2)
+    first, _ = skate.data.range(10).streaming_split(2)
+    with pytest.raises(RuntimeError, match=r"part 1 .* is not read, and cannot be"):
+        list(first.iter_rows())
 
 
 @inline_only

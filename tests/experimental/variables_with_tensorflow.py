@@ -322,6 +322,15 @@ def test_a_bad_call_without_a_graph_changes_nothing() -> None:
     assert variables.get_flat().tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("weights", [[1, 2], np.ones(2), None])
+def test_weights_without_names_are_refused(weights: Any) -> None:
+    variables = TensorFlowVariables([tf.Variable([1.0], name="a"), tf.Variable([2.0], name="b")])
+    kind = type(weights).__name__
+    with pytest.raises(TypeError, match=f"dictionary of arrays by name.*got {kind}.*set_flat"):
+        variables.set_weights(weights)
+    assert variables.get_flat().tolist() == [1.0, 2.0]
+
+
 def test_what_names_no_variables_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Give the model, the tf\.Module"):
         TensorFlowVariables(tf.constant(1.0) + 1.0)

@@ -136,6 +136,34 @@ def test_lightning_reports(run):
     assert len(trial.get_best_checkpoints()) == 2
 
 
+def test_keras_reports(run):
+    def with_keras(config):
+        import keras
+
+        from skate.tune.integration.keras import TuneReportCallback, TuneReportCheckpointCallback
+
+        def fit(epochs, callback):
+            model.fit(data, data[:, :1], epochs=epochs, verbose=0, callbacks=[callback])
+
+        with pytest.raises(ValueError, match="'on_epoch_ended_end'"):
+            TuneReportCheckpointCallback("epoch_ended_end")
+        with pytest.raises(ValueError, match=r"one for each of \['epoch_end'\]; got \[1, 2\]"):
+            TuneReportCheckpointCallback(frequency=[1, 2])
+        data = np.ones((4, 2), "float32")
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        fit(3, TuneReportCheckpointCallback({"older": "loss"}, "net", 2))
+        fit(1, TuneReportCheckpointCallback(metrics="loss", filename="a.h5", on=["epoch_end"]))
+        fit(1, TuneReportCallback(["loss"]))
+        fit(2, TuneReportCheckpointCallback("train_end", "epoch_end", {"last": "loss"}))
+
+    trial = run(with_keras).trials[0]
+    assert trial.last_result["training_iteration"] == 8
+    assert {"older", "last"} <= trial.metric_analysis.keys()
+    files = [os.listdir(kept.path) for kept, _ in trial.get_best_checkpoints()]
+    assert files == [["net.keras"], ["a.h5"], ["model.keras"]]
+
+
 def test_a_boosted_model_is_there_when_a_scheduler_stops_its_trial(run):
     matrix_of = np.random.default_rng(0).normal(size=(40, 3))
 

@@ -62,6 +62,16 @@ def test_frames_are_the_same_as_with_dask_itself() -> None:
     assert total == expected_total
 
 
+@pytest.mark.parametrize("optimize_graph", [True, False])
+def test_frames_of_datasets(optimize_graph: bool) -> None:
+    frame = skate.data.range(10, override_num_blocks=3).map(lambda row: row).to_dask()
+    total = frame["id"].sum()
+    assert int(total.compute(scheduler=ray_dask_get, optimize_graph=optimize_graph)) == 45
+    with enable_dask_on_ray():
+        assert frame.compute()["id"].tolist() == list(range(10))
+        assert int(frame.persist()["id"].max().compute()) == 9
+
+
 def test_graphs_of_plain_tuples() -> None:
     graph = {"a": 1, "b": (operator.add, "a", 10), "c": (sum, ["a", "b", "b"]), "d": "c"}
     assert ray_dask_get(graph, ["c", ["b", "d"]]) == (23, (11, 23))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate.data._core import Core, check_least
+from skate.data._core import Core, check_least, check_unused
 from skate.data._exchange import RandomizeBlocks, Repartition, Shuffle, Sort, Union, Zip
 from skate.data._joins import JOINS, Join, check_same_keys
 from skate.data._mixing import Mix, MixStoppingCondition, check_weights
@@ -120,6 +120,7 @@ class Combining(Core):
         """All rows in random order, the same for the same seed; for other blocks of the same rows
         too, if they fit into memory. Arrow does it in this process, which needs no
         `ray_remote_args`."""
+        check_unused("random_shuffle", ("seed", "num_blocks"), ray_remote_args)
         return self._with(Shuffle((self._plan,), numpy_seed(seed), num_blocks))  # type: ignore[arg-type]
 
     def randomize_block_order(self, *, seed: int | RandomSeedConfig | None = None) -> Dataset:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import skate
+from skate._nearest import nearest_names
 from skate.data import _plan as plan
 from skate.data._blocks import Block
 from skate.data._bundles import Bundle
@@ -76,7 +77,7 @@ class Core(Iterating):
         chosen = None
         if udf is not None:
             chosen = choose_compute(compute, concurrency, udf.is_class, udf.name)
-            _check_place(options, isinstance(chosen, ActorPoolStrategy))
+            check_place(options, isinstance(chosen, ActorPoolStrategy))
         elif compute is not None or concurrency is not None or options:
             chosen = choose_compute(compute, concurrency, False, label)
         node = plan.Map(
@@ -112,7 +113,7 @@ def _worker_options(remote_args: dict[str, Any]) -> dict[str, Any]:
     return options if make is None else {**options, **make()}
 
 
-def _check_place(options: dict[str, Any], actors: bool) -> None:
+def check_place(options: dict[str, Any], actors: bool = False) -> None:
     """Raise for options that tasks or actors do not know, where the user wrote them."""
     if not options:
         return
@@ -120,6 +121,21 @@ def _check_place(options: dict[str, Any], actors: bool) -> None:
         skate.remote(_Anything).options(**options)
     else:
         skate.remote(_nothing).options(**options)
+
+
+def check_unused(method: str, own: Sequence[str], remote_args: dict[str, Any]) -> None:
+    """Raise for options that a method, which needs none, was given but tasks do not know either:
+    they may be misspelt arguments of its own."""
+    for name, value in given_options(remote_args).items():
+        try:
+            check_place({name: value})
+        except ValueError:
+            for meant in nearest_names(name, own, 1):
+                raise ValueError(
+                    f"{method} has no argument {name!r}: did you mean {meant}? It takes "
+                    f"{', '.join(own)} and options of tasks"
+                ) from None
+            raise
 
 
 class _Anything:

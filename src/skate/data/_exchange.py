@@ -334,7 +334,7 @@ def sort_table(table: Block, keys: Sequence[tuple[str, str]]) -> Block:
         return table
     try:
         return _sorted_by(table.combine_chunks(), names, keys)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
         kinds = ", ".join(f"{name!r} is {type_text(table[name].type)}" for name in names)
         raise TypeError(
             f"cannot order rows by these columns: {kinds}; numbers, text and dates have an order"
@@ -347,7 +347,15 @@ def _sorted_by(table: Block, names: list[str], keys: Sequence[tuple[str, str]]) 
         # One chunk is sorted faster; more than 2 GB of text stay in several.
         column = column.chunk(0) if column.num_chunks == 1 else column
         return table.take(pc.sort_indices(column, sort_keys=[("", direction)]))
-    return table.take(pc.sort_indices(table.select(names), sort_keys=keys))
+    # Arrow sorts by several columns only if none is a dictionary.
+    columns = [without_dictionary(table[name]) for name in names]
+    return table.take(pc.sort_indices(pa.table(columns, names=names), sort_keys=keys))
+
+
+def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values themselves of what pandas calls a categorical column."""
+    is_dictionary = pa.types.is_dictionary(column.type)
+    return column.cast(column.type.value_type) if is_dictionary else column
 
 
 def part_of(

@@ -15,6 +15,7 @@ from skate.data._blocks import Block, check_columns
 from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
 from skate.data._exchange import Streams, check_keys, collect, dealt
+from skate.data._expressions import set_column
 from skate.data._hashing import hashed
 from skate.data._schema import Schema
 
@@ -77,11 +78,14 @@ class Join(plan.Exchange):
     def join(self, left: Block, right: Block) -> Block:
         """Only keys and row numbers go through Arrow's join: it knows few types of columns."""
         left, right = _with_keys(left, self.on), _with_keys(right, self.right_on)
-        left_keys = _typed_keys(left, self.on, right, self.right_on)
-        right_keys = _typed_keys(right, self.right_on, left, self.on)
+        types = [
+            _common_type(one, left[one].type, other, right[other].type)
+            for one, other in zip(self.on, self.right_on, strict=True)
+        ]
+        left, right = _retyped(left, self.on, types), _retyped(right, self.right_on, types)
         numbered = [
-            keys.append_column(mark, pa.array(np.arange(keys.num_rows)))
-            for keys, mark in ((left_keys, "__l"), (right_keys, "__r"))
+            table.select(list(keys)).append_column(mark, pa.array(np.arange(table.num_rows)))
+            for table, keys, mark in ((left, self.on, "__l"), (right, self.right_on, "__r"))
         ]
         pairs = numbered[0].join(
             numbered[1], list(self.on), list(self.right_on), join_type=JOINS[self.kind]
@@ -95,7 +99,7 @@ class Join(plan.Exchange):
     def _assembled(self, left: Block, right: Block) -> Block:
         columns: dict[str, Any] = {}
         for key, other in zip(self.on, self.right_on, strict=True):
-            columns[key] = pc.coalesce(left[key], right[other].cast(left[key].type))
+            columns[key] = pc.coalesce(left[key], right[other])
         lefts = [name for name in left.column_names if name not in self.on]
         rights = [name for name in right.column_names if name not in self.right_on]
         both = set(lefts) & set(rights)
@@ -116,10 +120,23 @@ def _with_keys(table: Block, keys: Sequence[str]) -> Block:
     return table if table.num_columns else pa.table({key: pa.nulls(0) for key in keys})
 
 
-def _typed_keys(table: Block, keys: Sequence[str], other: Block, others: Sequence[str]) -> Block:
-    """The keys; a column of None alone has the type of its counterpart."""
-    columns = [table[key] for key in keys]
-    types = [other[key].type for key in others]
-    pairs = zip(columns, types, strict=True)
-    typed = [c.cast(t) if pa.types.is_null(c.type) else c for c, t in pairs]
-    return pa.table(typed, names=list(keys))
+def _common_type(on: str, left: pa.DataType, right_on: str, right: pa.DataType) -> pa.DataType:
+    """The type in which keys of both sides can be compared."""
+    if left == right:
+        return left
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (left, right)]
+    schemas = [pa.schema([("key", kind)]) for kind in kinds]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field("key").type
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        raise TypeError(
+            f"keys of a join must be comparable; {on!r} is {left} on the left and {right_on!r} is "
+            f"{right} on the right: cast one of them"
+        ) from None
+
+
+def _retyped(table: Block, keys: Sequence[str], types: Sequence[pa.DataType]) -> Block:
+    for key, kind in zip(keys, types, strict=True):
+        if table[key].type != kind:
+            table = set_column(table, key, table[key].cast(kind))
+    return table

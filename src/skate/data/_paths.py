@@ -7,7 +7,7 @@ knows; `example://` for the small files that come with skate.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,7 +113,7 @@ def find(
     ignore_missing: bool = False,
 ) -> Place:
     """All files that are meant, folders with everything in them, in order."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    given = _given(paths)
     if not given:
         raise ValueError("no paths were given")
     found: list[File] = []
@@ -144,6 +144,14 @@ def find(
         raise NoFilesError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
     assert system is not None
     return Place(system, found)
+
+
+def _given(paths: Any) -> list[Any]:
+    one = isinstance(paths, (str, os.PathLike))
+    given = [paths] if one else list(paths) if isinstance(paths, Iterable) else None
+    if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
+        raise TypeError(f"paths takes a path, as text or a pathlib.Path, or a list; got {paths!r}")
+    return given
 
 
 def _check_server(path: str) -> None:

@@ -15,6 +15,8 @@ from skate.data._blocks import Block, check_columns
 from skate.data._bundles import Bundle, Hoard, bundle_of, table_of
 from skate.data._consuming import Consuming
 from skate.data._context import DataContext
+from skate.data._core import check_unused
+from skate.data._exchange import without_dictionary
 from skate.data._expression_sources import random
 from skate.data._expressions import Expr, col
 from skate.data._hashing import hashed
@@ -105,6 +107,8 @@ class Splitting(Consuming):
         with the probability `test_size`, "hash": if the hash of a column says so. Each executes
         the plan; for "random" the rows must come in the same order both times. Arrow decides in
         this process, which needs no `ray_remote_kwargs`."""
+        own = ("test_size", "split_type", "hash_column", "seed")
+        check_unused("streaming_train_test_split", own, ray_remote_kwargs)
         if not 0 < test_size < 1:
             raise ValueError(f"test_size is a share between 0 and 1; got {test_size}")
         if split_type not in ("random", "hash"):
@@ -223,7 +227,9 @@ def _kept(hoard: Hoard) -> MaterializedDataset:
 def _spread(labels: pa.ChunkedArray, count: int) -> Any:
     """A mask of `count` rows, the last ones of each label, in proportion to the labels: whole rows
     first, and one more where most of a row is missing."""
-    codes = pc.dictionary_encode(labels.combine_chunks(), null_encoding="encode")
+    codes = pc.dictionary_encode(
+        without_dictionary(labels).combine_chunks(), null_encoding="encode"
+    )
     numbers = codes.indices.to_numpy()
     sizes = np.bincount(numbers)
     shares = sizes * count / len(numbers)

@@ -171,7 +171,7 @@ class MapRows(_RowStep):
 class FlatMapRows(_RowStep):
     def _outputs(self, rows: Iterator[Any]) -> Iterator[Any]:
         for row, result in self.udf.results(rows):
-            if not isinstance(result, Iterable):
+            if not isinstance(result, Iterable) or isinstance(result, Mapping):
                 raise TypeError(
                     f"{self.name} returned {_shortened(result)} for {_describe(row)}; it must "
                     "return a list of rows, or yield them"

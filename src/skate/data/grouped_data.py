@@ -24,7 +24,7 @@ from skate.data._blocks import (
 )
 from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._context import DataContext
-from skate.data._exchange import Streams, beside, collect, dealt, sort_table
+from skate.data._exchange import Streams, beside, collect, dealt, sort_table, without_dictionary
 from skate.data._expressions import Expr, set_column
 from skate.data._hashing import hashed
 from skate.data._transforms import blame, copied, joined, portions
@@ -39,7 +39,7 @@ def group_starts(table: Block, keys: Sequence[str]) -> Any:
     changed = np.zeros(table.num_rows + 1, bool)
     changed[[0, -1]] = True
     for key in keys:
-        codes = table[key].combine_chunks()
+        codes = without_dictionary(table[key]).combine_chunks()
         codes = pc.dictionary_encode(codes, null_encoding="encode").indices.to_numpy()
         changed[1:-1] |= codes[1:] != codes[:-1]
     return np.flatnonzero(changed)

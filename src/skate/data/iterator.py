@@ -5,14 +5,15 @@
     consumer 2 ──next──►┘
 
 An epoch begins when all consumers have asked for it, and a consumer that is behind holds back the
-execution, not the others' memory: at most `AHEAD` blocks wait for each.
+execution, not the others' memory: at most `AHEAD` blocks wait for each. If its process has died,
+the others get an error, unless a retry reads on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Iterator
@@ -25,7 +26,9 @@ import skate
 from skate.data._blocks import Block, compact, concat
 from skate.data._context import DataContext
 from skate.data._iterating import Iterating
+from skate.data._readers import Reader
 from skate.data._schema import Schema
+from skate.exceptions import WorkerCrashedError
 
 if TYPE_CHECKING:
     from skate.data._consuming import Consuming
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 NodeIdStr = str  # the type of the hints in `streaming_split(locality_hints=...)`
 
 AHEAD = 2
-PATIENCE = 10.0  # seconds, after which it is worth a word which part others wait for
+PATIENCE = 10.0  # seconds, after which it is asked why a part is not read that others wait for
 
 
 class DataIterator(Iterating):
@@ -101,14 +104,14 @@ class Part(DataIterator):
 
     def _blocks(self) -> Iterator[Block]:
         epoch, self._epoch = self._epoch, self._epoch + 1
-        process = busy_process()
-        ahead = self._coordinator.next.remote(self._number, epoch, process)
+        reader = Reader.here()
+        ahead = self._coordinator.next.remote(self._number, epoch, reader)
         try:
             while True:
                 block = skate.get(ahead)
                 if block is None:
                     return
-                ahead = self._coordinator.next.remote(self._number, epoch, process)
+                ahead = self._coordinator.next.remote(self._number, epoch, reader)
                 yield block
         except GeneratorExit:
             with suppress(Exception):  # the session may be over
@@ -139,7 +142,7 @@ def split_iterators(dataset: Consuming, n: int, uneven: str) -> list[DataIterato
     if n < 1:
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
     context = DataContext.get_current()
-    coordinator = skate.remote(Coordinator).remote(dataset, n, uneven, context)
+    coordinator = skate.remote(Coordinator).remote(dataset, n, uneven, context, PATIENCE)
     first_come = uneven == "keep" and n > 1
     in_order = not first_come and dataset._keeps_order()
     return [Part(coordinator, number, n, in_order) for number in range(n)]
@@ -149,11 +152,16 @@ class Coordinator:
     """Runs the plan, and deals out the blocks. An async actor: its methods share one loop and
     need no locks; the plan itself runs in a thread, one block at a time."""
 
-    def __init__(self, dataset: Dataset, n: int, uneven: str, context: DataContext) -> None:
+    def __init__(
+        self, dataset: Dataset, n: int, uneven: str, context: DataContext, patience: float
+    ) -> None:
         self._dataset = dataset
         self._n = n
         self._uneven = uneven
         self._context = context
+        self._patience = patience
+        self._readers: list[Reader | None] = [None] * n
+        self._missed: dict[Reader, float] = {}  # who died, and when that was noticed
         self._changed = asyncio.Condition()
         self._epoch = -1
         self._wanted = [-1] * n  # the epoch that each part has asked for,
@@ -172,11 +180,11 @@ class Coordinator:
     async def stats(self) -> str:
         return self._dataset.stats()
 
-    async def next(self, number: int, epoch: int, process: int | None = None) -> Block | None:
-        """The next block of a part, None at the end of the epoch. `process` does nothing else
-        until it is there."""
+    async def next(self, number: int, epoch: int, reader: Reader) -> Block | None:
+        """The next block of a part, None at the end of the epoch."""
         async with self._changed:
-            await self._begin(number, epoch, process)
+            self._readers[number] = reader
+            await self._begin(number, epoch, reader)
             while True:
                 if epoch < self._epoch or self._is_gone(number):
                     return None
@@ -190,11 +198,11 @@ class Coordinator:
                 if self._working:
                     await self._changed.wait()
                 elif not self._has_room(number):
-                    await self._others(self._full(number), process)
+                    await self._others(self._full(number), reader)
                 else:
                     await self._pull(number)
 
-    async def _begin(self, number: int, epoch: int, process: int | None) -> None:
+    async def _begin(self, number: int, epoch: int, reader: Reader) -> None:
         """Wait until all parts have asked for this epoch."""
         if epoch > self._wanted[number]:
             self._wanted[number] = epoch
@@ -204,27 +212,50 @@ class Coordinator:
                 await self._changed.wait()
             elif min(self._wanted) <= self._epoch:
                 late = [part for part in range(self._n) if self._wanted[part] <= self._epoch]
-                await self._others(late, process)
+                await self._others(late, reader)
             else:
                 await self._start(min(self._wanted))
 
-    async def _others(self, parts: list[int], process: int | None) -> None:
+    async def _others(self, parts: list[int], reader: Reader) -> None:
         """Wait for parts that have to read on before this one can."""
-        try:
-            await asyncio.wait_for(self._changed.wait(), PATIENCE)
-        except asyncio.TimeoutError:
-            self._stalled(f"part {', '.join(map(str, parts))} of a split in {self._n}", process)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), self._patience)
+            return
+        self._stalled(parts, reader)
 
-    def _stalled(self, parts: str, process: int | None) -> None:
-        if process == os.getpid():
+    def _stalled(self, parts: list[int], reader: Reader) -> None:
+        """Raise if parts will never be read on, or say once which they are."""
+        what = f"part {', '.join(map(str, parts))} of a split in {self._n}"
+        if reader.process == os.getpid() and self._is_only_thread(reader, parts):
             raise RuntimeError(
-                f"{parts} is not read, and cannot be: the inline engine runs one task after the "
+                f"{what} is not read, and cannot be: the inline engine runs one task after the "
                 "other, and the parts of streaming_split wait for each other. Use "
                 "skate.init(engine='local'), threads of your own, or split()"
             )
+        for part in parts:
+            self._check_alive(part)
         if not self._warned:
             self._warned = True
-            warnings.warn(f"{parts} is not read, and others wait for it", stacklevel=2)
+            warnings.warn(f"{what} is not read, and others wait for it", stacklevel=2)
+
+    def _is_only_thread(self, reader: Reader, parts: list[int]) -> bool:
+        """Whether the thread that waits would have to read the parts as well."""
+        others = [self._readers[part] for part in parts]
+        return reader.busy and all(other is None or other.busy for other in others)
+
+    def _check_alive(self, part: int) -> None:
+        """Raise for a part whose reader died, unless a retry may still come and take its place."""
+        reader = self._readers[part]
+        if reader is None or not reader.has_died():
+            return
+        now = time.monotonic()
+        if now - self._missed.setdefault(reader, now) > self._patience / 2:
+            raise WorkerCrashedError(
+                f"the process {reader.process}, which read part {part} of a split in {self._n}, "
+                "has died, and the other parts cannot go on without it. Split the dataset anew "
+                "for all consumers, or use split(), whose parts do not depend on each other",
+                pid=reader.process,
+            )
 
     async def leave(self, number: int, epoch: int) -> None:
         """A part ends its epoch early."""
@@ -304,14 +335,6 @@ class Coordinator:
         for part in range(self._n):
             self._give(part, self._left.take(pa.array([part % rows])))
         self._left = None
-
-
-def busy_process() -> int | None:
-    """This process, if it runs nothing else until what is running has ended: a task in its main
-    thread."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    return os.getpid() if skate.get_runtime_context().get_task_id() is not None else None
 
 
 def executed(dataset: Dataset, context: DataContext) -> Iterator[Block]:

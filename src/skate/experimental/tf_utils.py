@@ -74,6 +74,11 @@ class TensorFlowVariables:
 
         Raises ValueError for a name or shape that does not fit; then nothing was set.
         """
+        if not isinstance(new_weights, Mapping):
+            raise TypeError(
+                "set_weights takes a dictionary of arrays by name, as get_weights returns it; got "
+                f"{type(new_weights).__name__}. One flat array of all values goes to set_flat."
+            )
         if unknown := [name for name in new_weights if name not in self.variables]:
             raise ValueError(_unknown_names(unknown, list(self.variables)))
         self._store.write(
