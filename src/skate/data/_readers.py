@@ -21,6 +21,9 @@ class Reader(NamedTuple):
         busy = threading.current_thread() is threading.main_thread()
         return cls(_place(), os.getpid(), _start_time(os.getpid()), busy)
 
+    def is_here(self) -> bool:
+        return self.process == os.getpid() and self.place == _place()
+
     def has_died(self) -> bool:
         """Whether it is known to be gone; nothing is known of processes of other machines."""
         if self.started is None or self.place != _place():

@@ -12,7 +12,6 @@ the others get an error, unless a retry reads on.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 import warnings
 from collections import deque
@@ -226,7 +225,7 @@ class Coordinator:
     def _stalled(self, parts: list[int], reader: Reader) -> None:
         """Raise if parts will never be read on, or say once which they are."""
         what = f"part {', '.join(map(str, parts))} of a split in {self._n}"
-        if reader.process == os.getpid() and self._is_only_thread(reader, parts):
+        if reader.is_here() and self._is_only_thread(reader, parts):
             raise RuntimeError(
                 f"{what} is not read, and cannot be: the inline engine runs one task after the "
                 "other, and the parts of streaming_split wait for each other. Use "
