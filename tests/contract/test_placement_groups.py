@@ -129,12 +129,8 @@ def dead(actor):
     return False
 
 
-@parallel
-@pytest.mark.parametrize(
-    ("retries", "error"), [(0, "WorkerCrashedError"), (3, "TaskPlacementGroupRemoved")]
-)
-def test_a_task_that_runs_in_a_removed_group_ends(group, flag, retries, error):
-    @skate.remote(num_cpus=1, max_retries=retries)
+def run_in_a_group_that_is_removed(group, flag, max_retries):
+    @skate.remote(num_cpus=1, max_retries=max_retries)
     def run(flag):
         flag.set()
         time.sleep(60)
@@ -144,7 +140,21 @@ def test_a_task_that_runs_in_a_removed_group_ends(group, flag, retries, error):
     ref = run.options(scheduling_strategy=inside(made)).remote(started)
     started.wait()
     remove_placement_group(made)
-    with pytest.raises(getattr(skate.exceptions, error)):
+    return ref
+
+
+@parallel
+def test_a_task_that_runs_in_a_removed_group_ends(group, flag):
+    ref = run_in_a_group_that_is_removed(group, flag, max_retries=0)
+    with pytest.raises(skate.exceptions.WorkerCrashedError):
+        skate.get(ref, timeout=60)
+
+
+@parallel
+@pytest.mark.differs_from_ray("Ray waits for ever")
+def test_a_task_whose_group_was_removed_is_not_tried_again(group, flag):
+    ref = run_in_a_group_that_is_removed(group, flag, max_retries=3)
+    with pytest.raises(skate.exceptions.TaskPlacementGroupRemoved):
         skate.get(ref, timeout=60)
 
 

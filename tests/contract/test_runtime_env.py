@@ -150,11 +150,16 @@ def test_errors_to_retry_may_be_known_to_the_worker_only(tmp_path, tally):
     assert skate.get(variable.remote("HOME"), timeout=60) == os.environ.get("HOME")
 
 
-def _leave_a_mark():
-    os.environ["SKATE_SET_UP"] = os.environ.get("SKATE_SET_UP", "") + "x"
+def _hook():
+    """A function that travels by value: Ray calls it before it knows the driver's modules."""
+
+    def leave_a_mark():
+        os.environ["SKATE_SET_UP"] = os.environ.get("SKATE_SET_UP", "") + "x"
+
+    return leave_a_mark
 
 
-@pytest.mark.init(runtime_env={"worker_process_setup_hook": _leave_a_mark})
+@pytest.mark.init(runtime_env={"worker_process_setup_hook": _hook()})
 def test_each_worker_calls_the_hook_before_anything_else():
     @skate.remote
     class Actor:

@@ -11,10 +11,6 @@ _DRIVER_ENDS = "Ray 2.60 can end the driver when many such tasks are cancelled: 
 
 # Names of tests, with parameters if only some of them are meant.
 DIFFERENCES: dict[str, str] = {
-    "test_concurrency_groups_of_async_methods": (
-        "Ray runs each concurrency group on an event loop of its own, and an asyncio.Event does "
-        "not wake those who wait on another loop"
-    ),
     "test_a_handle_got_by_name_twice_keeps_the_actor_alive": (
         "Ray ends an actor with the handles that came from its creator; a handle got by name "
         "does not count"
@@ -37,6 +33,7 @@ DIFFERENCES: dict[str, str] = {
         "Ray sometimes answers neither the cancelled call nor those after it"
     ),
     "test_a_removed_group_takes_nothing_more": _WAITS,
+    "test_a_task_whose_group_was_removed_is_not_tried_again": _WAITS,
     "test_an_impossible_group_says_so": _WAITS,
     "test_an_impossible_request_says_so_at_once": _WAITS,
     "test_an_impossible_actor_says_so_at_once": _WAITS,

@@ -19,7 +19,7 @@ from ray.experimental import internal_kv
 
 from skate._errors import unknown_concurrency_group
 from skate._serialization import dumps, loads
-from skate.engine.base import ActorMeta, ActorOptions, CallOptions, ClassSpec
+from skate.engine.base import ActorMeta, ActorOptions, CallOptions, ClassSpec, method_of
 from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent
 from skate.engine.ray.functions import answer, collected, items, split
@@ -68,7 +68,7 @@ class _Host:
         if method == "__ray_call__":
             function, *rest = args
             return function(self._instance, *rest, **kwargs)
-        return getattr(self._instance, method)(*args, **kwargs)
+        return method_of(self._instance, method)(*args, **kwargs)
 
     def _sent(self, error: Exception, method: str) -> BaseException:
         if isinstance(error, AsyncioActorExit):
@@ -216,7 +216,7 @@ def _is_direct(name: str) -> bool:
 def _direct(name: str) -> Any:
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         try:
-            return carried(getattr(self._instance, name)(*args, **kwargs), "result")
+            return carried(method_of(self._instance, name)(*args, **kwargs), "result")
         except Exception as error:
             raise self._sent(error, name) from None
 
