@@ -159,7 +159,16 @@ def _survives(value: Any) -> str | None:
         return f"{type(error).__name__}: {error}"
     if type(back).__qualname__ != type(value).__qualname__:
         return f"it is read back as {type(back).__qualname__}"
-    return None
+    return _lost_members(value, back) if isinstance(value, BaseException) else None
+
+
+def _lost_members(exc: BaseException, back: BaseException) -> str | None:
+    """Why a copy is incomplete: tblib, which Dask brings, pickles all exceptions its own way."""
+    try:
+        same = bool(dict(_members(back)) == dict(_members(exc)))
+    except Exception:  # values may compare in any way they like
+        same = False
+    return None if same else "its fields are not read back"
 
 
 # -- both a TaskError and the user's type -------------------------------------------------------
