@@ -21,6 +21,8 @@ REPEATS = 3
 
 START = {
     "skate": "import skate as system\nsystem.init(num_cpus=2)\n",
+    # The bare part: TensorFlow in one process, with no other beside it.
+    "inline": "import skate as system\nsystem.init(num_cpus=2, engine='inline')\n",
     "ray": (
         "import ray as system\n"
         "system.init(num_cpus=2, include_dashboard=False, log_to_driver=False)\n"
@@ -90,6 +92,7 @@ import tensorflow.compat.v1 as tf
 class Network:
     def __init__(self, x, y):
         tf.disable_v2_behavior()
+        tf.reset_default_graph()  # a graph of its own: inline, all networks are in one process
         from skate.experimental.tf_utils import TensorFlowVariables
         tf.set_random_seed(0)
         w = tf.Variable(tf.random_uniform([1], -1.0, 1.0))
@@ -159,12 +162,15 @@ def show_weights(systems: list[str]) -> None:
 def show_gradients(systems: list[str], actors: int) -> None:
     print(f"the gradient example with {actors} actor(s), whole program, best of {REPEATS}:")
     seconds = {}
-    for system in systems:
+    for system in ["inline", *systems]:
         program = GRADIENTS.format(start=START[system], actors=actors)
         seconds[system] = min(wall_time(program) for _ in range(REPEATS))
-        print(f"  {system:5} {seconds[system]:6.1f} s")
+        print(f"  {system:6} {seconds[system]:6.1f} s")
     if "ray" in seconds:
-        print(f"  ratio {seconds['ray'] / seconds['skate']:6.1f}")
+        print(
+            f"  Ray / skate {seconds['ray'] / seconds['skate']:.1f}, Ray / inline "
+            f"{seconds['ray'] / seconds['inline']:.1f}"
+        )
     print(f"  (import tensorflow alone: {wall_time('import tensorflow'):.1f} s)")
 
 
