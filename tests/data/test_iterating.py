@@ -100,47 +100,6 @@ class TestTorch:
         assert sum(int(features.sum()) for features, _ in loader) == 15
 
 
-@pytest.mark.engines("inline")
-class TestTensorFlow:
-    def test_batches_and_datasets(self):
-        tf = pytest.importorskip("tensorflow")
-        rows = [{"a": float(n), "b": n, "y": n % 2} for n in range(6)]
-        dataset = skate.data.from_items(rows)
-        batch = next(iter(dataset.iter_tf_batches(batch_size=4, dtypes=tf.float32)))
-        assert batch["b"].dtype == tf.float32
-        found = list(dataset.to_tf(["a", "b"], "y", batch_size=4))
-        assert [len(labels) for _, labels in found] == [4, 2]
-        assert set(found[0][0]) == {"a", "b"}
-
-    def test_columns_side_by_side(self):
-        tf = pytest.importorskip("tensorflow")
-        dataset = skate.data.from_items([{"a": float(n), "b": n, "y": n % 2} for n in range(6)])
-        one, label = tf.TensorSpec((None, 1), tf.float32), tf.TensorSpec((None,), tf.int64)
-        both = tf.TensorSpec((None, 2), tf.float32)
-
-        def first(signature, **columns):
-            found = dataset.to_tf(
-                output_signature=signature, batch_size=3, prefetch_blocks=1, **columns
-            )
-            return next(iter(found))
-
-        features, labels = first((both, label), label_column="y")
-        assert features.numpy().tolist() == [[0, 0], [1, 1], [2, 2]]
-        assert labels.numpy().tolist() == [0, 1, 0]
-        assert first(one, feature_columns=["a"]).shape == (3, 1)
-        pair = first([one, both], feature_columns=[["a"], ["a", "b"]])
-        assert [part.shape[1] for part in pair] == [1, 2]
-        parts = first({"left": one}, feature_columns={"left": ["b"]})
-        assert parts["left"].numpy().tolist() == [[0], [1], [2]]
-        with pytest.raises(TypeError, match="label_columns, or output_signature"):
-            dataset.to_tf(["a"])
-
-    def test_from_tf(self):
-        tf = pytest.importorskip("tensorflow")
-        numbers = tf.data.Dataset.from_tensor_slices({"x": [1, 2, 3]})
-        assert skate.data.from_tf(numbers).sum("x") == 6
-
-
 class TestPrefetching:
     def test_blocks_come_ahead_anyway(self):
         dataset = skate.data.range(4)

@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 
 import skate.data
-from skate.data import DataContext
 from skate.data._progress import FIRST, Progress
 from skate.data._stats import ExecutionStats
 
@@ -195,10 +194,9 @@ class TestErrors:
         assert skate.data.read_csv(paths, ignore_missing_paths=True).count() == 1
 
     def test_a_block_may_fail(self):
-        context = DataContext.get_current().copy()
-        context.max_errored_blocks = 2
         dataset = skate.data.range(4, override_num_blocks=4).map(lambda r: {"x": 1 // r["id"]})
-        with DataContext.current(context), pytest.warns(UserWarning, match="left out"):
+        dataset.context.max_errored_blocks = 2
+        with pytest.warns(UserWarning, match="left out"):
             assert dataset.count() == 3
 
     @pytest.mark.parametrize(
@@ -216,3 +214,18 @@ class TestErrors:
     def test_a_wrong_column_lists_those_there_are(self, use):
         with pytest.raises(KeyError, match=r"'idd'; the columns are \['id'\]; did you mean 'id'"):
             use(skate.data.range(3))
+
+    @pytest.mark.parametrize(
+        ("use", "message"),
+        [
+            (lambda ds, _: ds.mapbatches, "'mapbatches'; did you mean 'map_batches'"),
+            (lambda ds, _: skate.data.read_cvs, "'read_cvs'; did you mean 'read_csv'"),
+            (lambda ds, _: ds.map_batches(len, batchsize=3), "'batchsize': did you mean 'batch_s"),
+            (lambda ds, path: ds.write_images(path, "id"), "column 'id' .* no png image"),
+            (lambda ds, path: ds.write_csv(path / "file" / "x"), "Cannot create directory"),
+        ],
+    )
+    def test_what_was_meant(self, use, message, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises((AttributeError, ValueError, TypeError, OSError), match=message):
+            use(skate.data.range(3), tmp_path)

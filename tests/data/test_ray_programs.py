@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skate.data
-from skate.data import DataContext, aggregate
+from skate.data import aggregate
 from skate.data.block import BlockAccessor
 from skate.data.datasource import FileBasedDatasource, FilenameProvider, Partitioning
 from skate.data.exceptions import UserCodeException
@@ -24,12 +24,10 @@ NAN = float("nan")
 
 class TestRows:
     def test_plain_values_under_item(self):
-        changed = DataContext.get_current().copy()
-        changed.plain_rows = False
         numbers = skate.data.from_items([1, 2])
-        with DataContext.current(changed):
-            assert numbers.take() == list(numbers.iter_rows()) == [{"item": 1}, {"item": 2}]
         assert numbers.take() == [1, 2]
+        numbers.context.plain_rows = False
+        assert numbers.take() == list(numbers.iter_rows()) == [{"item": 1}, {"item": 2}]
 
     def test_that_is_how_it_is_where_ray_is_imported(self, monkeypatch):
         numbers = skate.data.from_items([1])

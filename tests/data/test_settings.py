@@ -1,5 +1,7 @@
 """Settings: what they do, and that they reach the processes that obey them."""
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,8 +9,7 @@ import pytest
 import skate.data
 from skate import _machine
 from skate.data import ActorPoolStrategy, DataContext, ExecutionOptions, ExecutionResources
-from skate.data._udf import UserFunction
-from skate.data.grouped_data import MapGroups
+from skate.data._expressions import Expr
 
 
 @pytest.fixture
@@ -49,11 +50,68 @@ class TestExecutions:
         with pytest.raises(ValueError, match=r"resource_limits\.cpu.*-1"):
             skate.data.range(3).take_all()
 
+    def test_a_dataset_has_settings_of_its_own(self, context):
+        before = skate.data.range(100)
+        context.read_op_min_num_blocks = 20
+        after = skate.data.range(100)
+        before.context.read_op_min_num_blocks = 10
+        assert context.read_op_min_num_blocks == 20
+        assert before.materialize().num_blocks() == 10
+        assert after.materialize().num_blocks() == 20
+        assert before.filter(expr="id < 50").context is before.context
+        assert before.materialize().context is not before.context
 
-def test_functions_on_groups_keep_to_the_size_of_where_they_were_made(context):
-    context.target_max_block_size = 50_000
-    grown = UserFunction(lambda group: {"x": np.zeros(10_000)})
-    step = MapGroups(grown, "MapGroups", ("id",), "numpy")
-    with DataContext.current(DataContext()):
-        blocks = list(step(iter([pa.table({"id": np.arange(8)})])))
-    assert [block.num_rows for block in blocks] == [10_000] * 8
+    def test_settings_that_change_after_a_function_was_given(self):
+        def grown(batch):
+            assert DataContext.get_current().get_config("mine") == 7
+            for _ in range(8):
+                yield {"x": np.zeros(10_000)}
+
+        dataset = skate.data.range(1).map_batches(grown)
+        dataset.context.target_max_block_size = 50_000
+        dataset.context.set_config("mine", 7)
+        assert {b.rows for b in dataset._bundles()} == {5_000}
+        groups = skate.data.range(8).groupby("id").map_groups(lambda g: {"x": np.zeros(10_000)})
+        groups.context.target_max_block_size = 50_000
+        assert {b.rows for b in groups._bundles()} == {5_000}
+
+    def test_retries_of_one_dataset(self, tmp_path):
+        def fails_once(row):
+            with open(tmp_path / str(row["id"]), "a") as calls:
+                calls.write("x")
+            if (tmp_path / str(row["id"])).stat().st_size < 2:
+                raise OSError("too early")
+            return row
+
+        dataset = skate.data.range(3).map(fails_once)
+        dataset.context.retried_map_errors, dataset.context.max_map_retries = True, 1
+        assert dataset.count() == 3
+
+    def test_datasets_that_are_read_side_by_side_keep_apart(self):
+        """Each has its own settings, in whatever thread it is read."""
+        seen = []
+
+        def read(number):
+            dataset = skate.data.range(60, override_num_blocks=20)
+            dataset.context.set_config("number", number)
+            mine = Noted(dataset, lambda: DataContext.get_current().get_config("number"))
+            seen.append((number, set(mine.values())))
+
+        threads = [threading.Thread(target=read, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(seen) == [(number, {number}) for number in range(4)]
+        assert DataContext.get_current().get_config("number") is None
+
+
+class Noted:
+    """What a function of this process says while a dataset is executed block by block."""
+
+    def __init__(self, dataset, ask):
+        noted = Expr(lambda block: pa.array([ask()] * block.num_rows), "noted", ())
+        self._dataset = dataset.with_column("noted", noted)
+
+    def values(self):
+        return [row["noted"] for row in self._dataset.iter_rows()]

@@ -41,9 +41,12 @@ if TYPE_CHECKING:
     )
     from skate.data._mixing import MixStoppingCondition
     from skate.data._read import (
+        read_avro,
         read_binary_files,
         read_csv,
         read_datasource,
+        read_delta,
+        read_iceberg,
         read_images,
         read_json,
         read_numpy,
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
         PandasBatchCollateFn,
     )
     from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.dataset_pipeline import DatasetPipeline
     from skate.data.datasource import (
         BlockBasedFileDatasink,
         Datasink,
@@ -91,13 +95,15 @@ _HOMES = {
     ),
     "_mixing": "MixStoppingCondition",
     "_read": (
-        "read_binary_files read_csv read_datasource read_images read_json read_numpy read_orc "
-        "read_parquet read_sql read_text read_tfrecords read_webdataset"
+        "read_avro read_binary_files read_csv read_datasource read_delta read_iceberg read_images "
+        "read_json read_numpy read_orc read_parquet read_sql read_text read_tfrecords "
+        "read_webdataset"
     ),
     "_schema": "Schema",
     "_seeds": "RandomSeedConfig",
     "collate_fn": "ArrowBatchCollateFn CollateFn NumpyBatchCollateFn PandasBatchCollateFn",
     "dataset": "Dataset MaterializedDataset",
+    "dataset_pipeline": "DatasetPipeline",
     "datasource": (
         "BlockBasedFileDatasink Datasink Datasource ReadTask RowBasedFileDatasink SaveMode"
     ),
@@ -114,6 +120,7 @@ _MODULES = (
     "collate_fn",
     "context",
     "dataset",
+    "dataset_pipeline",
     "datasource",
     "datatype",
     "exceptions",
@@ -139,7 +146,7 @@ def __getattr__(name: str) -> Any:
     else:
         from skate._former import no_such_name
 
-        raise AttributeError(no_such_name("data", name))
+        raise AttributeError(no_such_name("data", name, _HOME))
     globals()[name] = found
     return found
 
@@ -158,6 +165,7 @@ __all__ = [
     "Dataset",
     "DatasetContext",
     "DatasetIterator",
+    "DatasetPipeline",
     "Datasink",
     "Datasource",
     "ExecutionOptions",
@@ -194,9 +202,12 @@ __all__ = [
     "range",
     "range_table",
     "range_tensor",
+    "read_avro",
     "read_binary_files",
     "read_csv",
     "read_datasource",
+    "read_delta",
+    "read_iceberg",
     "read_images",
     "read_json",
     "read_numpy",

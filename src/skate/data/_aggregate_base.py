@@ -78,7 +78,9 @@ class AggregateFn:
 def unfit(what: str, columns: Sequence[str], block: Block) -> TypeError:
     """The error for columns of types that Arrow cannot do this with."""
     kinds = ", ".join(f"column {name!r} is {type_text(block[name].type)}" for name in columns)
-    return TypeError(f"cannot compute {what}: {kinds}; convert it with map_batches before")
+    return TypeError(
+        f"cannot compute {what}: {kinds}; convert what is no number with map_batches before"
+    )
 
 
 class AggregateFnV2(AggregateFn):

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skate._imports import try_import
-from skate.data._blocks import Batch, Block, batch_of, check_columns, concat, numpy_of
+from skate.data._blocks import (
+    Batch,
+    Block,
+    check_columns,
+    concat,
+    detached,
+    detached_arrays,
+    numpy_of,
+)
 from skate.data._exchange import taken
+from skate.data._leaving import Departure, close_early
 from skate.data._transforms import rebatched, slices
 
 if TYPE_CHECKING:
@@ -69,9 +78,16 @@ def batches(
     drop_last: bool = False,
     shuffle_buffer: int | None = None,
     seed: int | None = None,
+    kept: bool = False,
 ) -> Iterator[Batch]:
+    """Batches; of blocks that are kept they are copies, where they could be written to."""
     for piece in pieces(blocks, batch_size, drop_last, shuffle_buffer, seed):
-        yield from slices(piece, batch_size, batch_format)
+        if not kept or batch_format == "pyarrow":
+            yield from slices(piece, batch_size, batch_format)
+        elif batch_format == "numpy":
+            yield from map(detached_arrays, slices(piece, batch_size, batch_format))
+        else:
+            yield from slices(detached(piece, batch_format), batch_size, batch_format)
 
 
 def prefetched(items: Iterator[Any], count: int) -> Iterator[Any]:
@@ -81,10 +97,10 @@ def prefetched(items: Iterator[Any], count: int) -> Iterator[Any]:
 
     end = object()
     ready: queue.Queue[Any] = queue.Queue(maxsize=count)
-    stopped = threading.Event()
+    departure = Departure()
 
     def offer(item: Any) -> bool:
-        while not stopped.is_set():
+        while not departure.declared:
             try:
                 ready.put(item, timeout=0.1)
                 return True
@@ -93,6 +109,7 @@ def prefetched(items: Iterator[Any], count: int) -> Iterator[Any]:
         return False
 
     def work() -> None:
+        departure.concerns_this_thread()
         try:
             for item in items:
                 if not offer((item, None)):
@@ -102,23 +119,22 @@ def prefetched(items: Iterator[Any], count: int) -> Iterator[Any]:
         except BaseException as error:
             offer((end, error))
         finally:
-            close = getattr(items, "close", None)
-            if close is not None:
-                close()
+            close_early(items)
 
     thread = threading.Thread(target=work, name="skate-prefetch", daemon=True)
     thread.start()
     try:
         while True:
             item, error = ready.get()
-            if error is not None:
-                raise error
             if item is end:
+                thread.join()
+                if error is not None:
+                    raise error
                 return
             yield item
     finally:
-        stopped.set()
-        thread.join()
+        if thread.is_alive():
+            departure.declare()
 
 
 # -- torch --------------------------------------------------------------------------------------
@@ -250,5 +266,6 @@ def collated(
         yield moved(collate_fn(batch), device, pin_memory)
 
 
-def batch_from(blocks: list[Block], batch_format: str) -> Batch:
-    return batch_of(concat(blocks), batch_format)
+def batch_from(blocks: list[Block], batch_format: str, kept: bool) -> Batch:
+    """One batch of all rows; see `batches`."""
+    return next(batches(iter([concat(blocks)]), None, batch_format, kept=kept))

@@ -291,10 +291,42 @@ def compact(block: Block) -> Block:
         block = block.combine_chunks()
     if block.get_total_buffer_size() <= block.nbytes * 1.2 + 4096:
         return block
+    return _copied(block)
+
+
+def _copied(block: Block) -> Block:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, block.schema) as writer:
         writer.write_table(block)
     return pa.ipc.open_stream(sink.getvalue()).read_all()
+
+
+def detached(block: Block, batch_format: str = "rows") -> Block:
+    """A copy, if rows or frames made of the block would be views on it. Arrays say that they are
+    not to be written to, but torch does not ask them."""
+    shows = batch_format == "polars" or any(map(_is_array_type, block.schema.types))
+    return _copied(block) if shows else block
+
+
+def _is_array_type(type_: pa.DataType) -> bool:
+    is_list = pa.types.is_list(type_) or pa.types.is_large_list(type_)
+    return is_tensor(type_) or is_list or pa.types.is_fixed_size_list(type_)
+
+
+def detached_arrays(batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """A batch of which nothing is a view on its block."""
+    return {name: _detached_array(array) for name, array in batch.items()}
+
+
+def _detached_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if array.dtype.kind != "O":
+        return array if array.flags.writeable else array.copy()
+    if not isinstance(next((cell for cell in array if cell is not None), None), np.ndarray):
+        return array
+    cells = np.empty(len(array), object)
+    for place, cell in enumerate(array):
+        cells[place] = cell.copy() if isinstance(cell, np.ndarray) else cell
+    return cells
 
 
 class MissingColumnError(KeyError, ValueError):

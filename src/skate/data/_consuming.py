@@ -10,17 +10,24 @@ import pyarrow as pa
 import skate
 from skate.data import _plan as plan
 from skate.data._batching import batch_from
-from skate.data._blocks import Batch, Row, check_format, common_schema, numpy_of, pandas_of
+from skate.data._blocks import (
+    Batch,
+    Row,
+    check_format,
+    common_schema,
+    detached,
+    numpy_of,
+    pandas_of,
+)
 from skate.data._bundles import Bundle, Hoard, table_of
-from skate.data._context import DataContext
 from skate.data._core import Core, check_least
 from skate.data._exchange import Union
 from skate.data._executor import execute
 from skate.data._explaining import explanation
-from skate.data._expressions import WithColumns
 from skate.data._optimizer import optimise
 from skate.data._schema import Schema
-from skate.data._transforms import DropColumns, RenameColumns, SelectColumns, TensorsOfBytes
+from skate.data._static import ROW_FOR_ROW, static_count, static_schema
+from skate.data._transforms import SelectColumns
 
 if TYPE_CHECKING:
     import pandas
@@ -61,7 +68,7 @@ class Consuming(Core):
         blocks = list(first._blocks())
         if not any(block.num_rows for block in blocks):
             raise ValueError("the dataset is empty: there is no batch to take")
-        return batch_from(blocks, format_)
+        return batch_from(blocks, format_, self._shows_kept_blocks())
 
     def show(self, limit: int = 20) -> None:
         """Print the first rows."""
@@ -71,11 +78,14 @@ class Consuming(Core):
     def to_pandas(self, limit: int | None = None) -> pandas.DataFrame:
         """All rows in one frame; an error if there are more than `limit`."""
         if limit is None:
-            return pandas_of(table_of(self._bundles()))
+            return self._frame_of(table_of(self._bundles()))
         table = table_of(self._with(plan.Limit(self._plan, limit + 1))._bundles())
         if table.num_rows > limit:
             raise ValueError(f"the dataset has more than the given limit of {limit} rows")
-        return pandas_of(table)
+        return self._frame_of(table)
+
+    def _frame_of(self, table: pa.Table) -> pandas.DataFrame:
+        return pandas_of(detached(table) if self._shows_kept_blocks() else table)
 
     def to_arrow_refs(self) -> list[skate.ObjectRef[pa.Table]]:
         """References to the blocks, as Arrow tables."""
@@ -100,14 +110,14 @@ class Consuming(Core):
         schema = self.schema() if not bundles else None
         arrow = schema.base_schema if schema is not None else None
         node = plan.Input(tuple(bundles), arrow, self._plan.name, tuple(self.input_files()))
-        done = MaterializedDataset(node)
+        done = MaterializedDataset(node, self._context.copy())
         done._stats = self._stats
         done._name = self._name
         return done
 
     def _kept_bundles(self) -> list[Bundle]:
         """Execute now; beyond a share of memory, rows are in the object store."""
-        hoard = Hoard(DataContext.get_current().sort_memory_bytes)
+        hoard = Hoard(self._context.sort_memory_bytes)
         for bundle in self._bundles():
             hoard.add(bundle)
         return hoard.bundles
@@ -117,23 +127,23 @@ class Consuming(Core):
     def count(self) -> int:
         """The number of rows; from the sources alone where they know it."""
         node = self._plan
-        while isinstance(node, plan.Map) and isinstance(node.step, _ROW_FOR_ROW):
+        while isinstance(node, plan.Map) and isinstance(node.step, ROW_FOR_ROW):
             node = node.input
         if isinstance(node, plan.Read):
             known = node.source.count()
             if known is not None:
                 return known
-        return sum(bundle.rows for bundle in execute(node))
+        return sum(bundle.rows for bundle in execute(node, self._context))
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
         """Names and types of the columns. Computes the first row if there is no other way, unless
         `fetch_if_missing` is False."""
         if self._known_schema is None:
-            self._known_schema = _static_schema(optimise(self._plan))
+            self._known_schema = static_schema(optimise(self._plan))
         if self._known_schema is None and isinstance(self._plan, Union):
             self._known_schema = self._common_schema(fetch_if_missing)
         if self._known_schema is None and fetch_if_missing:
-            first = next(execute(plan.Limit(self._plan, 1)), None)
+            first = next(execute(plan.Limit(self._plan, 1), self._context), None)
             self._known_schema = first.get().schema if first is not None else None
         if self._known_schema is None or not self._known_schema.names:
             return None
@@ -153,7 +163,7 @@ class Consuming(Core):
 
     def size_bytes(self) -> int:
         """Of all rows in memory."""
-        return sum(bundle.size for bundle in execute(self._plan))
+        return sum(bundle.size for bundle in execute(self._plan, self._context))
 
     def num_blocks(self) -> int:
         """How many blocks there are; known once the dataset is materialised."""
@@ -200,7 +210,7 @@ class Consuming(Core):
         return "\n".join(lines)
 
     def _source_text(self, node: plan.Node) -> str:
-        schema, rows = _static_schema(node), _static_count(node)
+        schema, rows = static_schema(node), static_count(node)
         name = f"name={self._name}, " if self._name else ""
         text = Schema(schema).short() if schema is not None else "Unknown schema"
         kind = type(self).__name__ if node is self._plan else "Dataset"
@@ -216,27 +226,3 @@ class Consuming(Core):
 
     def __iter__(self) -> Any:
         raise TypeError("iterate over a dataset with iter_rows() or iter_batches()")
-
-
-_ROW_FOR_ROW = (SelectColumns, DropColumns, RenameColumns, WithColumns, TensorsOfBytes)
-
-
-def _static_schema(node: plan.Node) -> pa.Schema | None:
-    """The schema, if it is known without running anything."""
-    if isinstance(node, plan.Input):
-        bundle = next((b for b in node.bundles if b.block is not None), None)
-        return node.schema if bundle is None else bundle.get().schema
-    if isinstance(node, plan.Read):
-        return node.source.schema()
-    if isinstance(node, plan.Limit):
-        return _static_schema(node.input)
-    if isinstance(node, plan.Map) and isinstance(node.step, _ROW_FOR_ROW):
-        below = _static_schema(node.input)
-        return None if below is None else next(node.step(iter([below.empty_table()]))).schema
-    return None
-
-
-def _static_count(node: plan.Node) -> int | None:
-    if isinstance(node, plan.Input):
-        return sum(bundle.rows for bundle in node.bundles)
-    return node.source.known_count() if isinstance(node, plan.Read) else None

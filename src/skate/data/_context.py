@@ -1,4 +1,4 @@
-"""Settings of skate.data, one object per process."""
+"""Settings of skate.data: one object per process, of which each dataset takes a copy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
@@ -21,13 +22,16 @@ _T = TypeVar("_T")
 MB = 1 << 20
 _NO_LIMIT = 1 << 60
 AS_RAY = "SKATE_AS_RAY"  # set where `import ray` means skate
+_obeyed: ContextVar[DataContext | None] = ContextVar("skate.data.context", default=None)
 
 
 @dataclass
 class DataContext(RaySettings, Refused):
     """Settings of this process. `DataContext.get_current()` is the one in use; change its
-    attributes. Those that do something are listed here; Ray's others are accepted where they
-    change no result (`RaySettings`) and raise where they would (`Refused`)."""
+    attributes. Datasets that are read or made from then on take a copy, and what is derived from
+    one obeys the same copy, its `context`: change that for one dataset alone. Settings that do
+    something are listed here; Ray's others are accepted where they change no result
+    (`RaySettings`) and raise where they would (`Refused`)."""
 
     target_max_block_size: int = 128 * MB
     """Blocks are split above this many bytes; None: never."""
@@ -95,6 +99,10 @@ class DataContext(RaySettings, Refused):
 
     @classmethod
     def get_current(cls) -> DataContext:
+        """The settings of this process; inside of an execution, those of its dataset."""
+        obeyed = _obeyed.get()
+        if obeyed is not None:
+            return obeyed
         if DataContext._current is None:
             DataContext._current = DataContext()
         return DataContext._current
@@ -116,14 +124,22 @@ class DataContext(RaySettings, Refused):
             DataContext._set_current(before)
 
     def during(self, items: Iterator[_T]) -> Iterator[_T]:
-        """The items, each made while this context is the current one."""
-        while True:
-            with DataContext.current(self):
+        """The items, each made while this context is the current one, in the thread that asks for
+        it and in no other."""
+        try:
+            while True:
+                token = _obeyed.set(self)
                 try:
                     item = next(items)
                 except StopIteration:
                     return
-            yield item
+                finally:
+                    _obeyed.reset(token)
+                yield item
+        finally:
+            close = getattr(items, "close", None)
+            if close is not None:
+                close()
 
     def set_dataset_logger_id(self, dataset_id: str) -> str | None:
         """Note an id; the one before is returned."""

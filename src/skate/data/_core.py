@@ -13,6 +13,7 @@ from skate.data import _plan as plan
 from skate.data._blocks import Block
 from skate.data._bundles import Bundle
 from skate.data._compute import ActorPoolStrategy, choose_compute
+from skate.data._context import DataContext
 from skate.data._executor import execute
 from skate.data._iterating import Iterating
 from skate.data._stats import ExecutionStats
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class Core(Iterating):
-    """A plan, and the statistics of its last execution."""
+    """A plan, the settings that it obeys, and the statistics of its last execution."""
 
-    def __init__(self, node: plan.Node) -> None:
+    def __init__(self, node: plan.Node, context: DataContext | None = None) -> None:
         self._plan = node
+        self._context = DataContext.get_current().copy() if context is None else context
         self._stats: ExecutionStats | None = None
         self._name: str | None = None
         self._id: str | None = None
@@ -44,16 +46,27 @@ class Core(Iterating):
     def _with(self, node: plan.Node) -> Dataset:
         from skate.data.dataset import Dataset
 
-        return Dataset(node)
+        return Dataset(node, self._context)
+
+    def _settings(self) -> DataContext:
+        return self._context
+
+    def _obeying(self, context: DataContext) -> Dataset:
+        from skate.data.dataset import Dataset
+
+        return Dataset(self._plan, context)
 
     def _bundles(self) -> Iterator[Bundle]:
         """Execute the plan."""
         self._stats = ExecutionStats()
-        return execute(self._plan, self._stats)
+        return execute(self._plan, self._context, self._stats)
 
     def _blocks(self) -> Iterator[Block]:
         for bundle in self._bundles():
             yield bundle.get()
+
+    def _shows_kept_blocks(self) -> bool:
+        return plan.shows_kept_blocks(self._plan)
 
     def _repeatable(self) -> bool:
         return all(plan.repeatable(node) for node in plan.walk(self._plan))
@@ -77,7 +90,11 @@ class Core(Iterating):
         chosen = None
         if udf is not None:
             chosen = choose_compute(compute, concurrency, udf.is_class, udf.name)
-            check_place(options, isinstance(chosen, ActorPoolStrategy))
+            try:
+                check_place(options, isinstance(chosen, ActorPoolStrategy))
+            except ValueError:
+                _check_misspelt(label, options)
+                raise
         elif compute is not None or concurrency is not None or options:
             chosen = choose_compute(compute, concurrency, False, label)
         node = plan.Map(
@@ -121,6 +138,19 @@ def check_place(options: dict[str, Any], actors: bool = False) -> None:
         skate.remote(_Anything).options(**options)
     else:
         skate.remote(_nothing).options(**options)
+
+
+_OF_MAPS = (
+    "batch_format", "batch_size", "compute", "concurrency", "fn_args", "fn_constructor_args",
+    "fn_constructor_kwargs", "fn_kwargs", "zero_copy_batch",
+)  # fmt: skip
+
+
+def _check_misspelt(label: str, options: dict[str, Any]) -> None:
+    """Raise for an option that looks like an argument of maps."""
+    for name in options:
+        for meant in nearest_names(name, _OF_MAPS, 1):
+            raise ValueError(f"{label} has no argument {name!r}: did you mean {meant!r}?")
 
 
 def check_unused(method: str, own: Sequence[str], remote_args: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from skate.data import _plan as plan
 from skate.data._bundles import Bundle, bundle_of, even_bundles
 from skate.data._compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._context import DataContext
+from skate.data._leaving import Departure
 from skate.data._notes import as_of_a_task
 from skate.data._optimizer import optimise
 from skate.data._progress import Progress
@@ -34,6 +35,7 @@ from skate.data._stages import (
     chain_here,
     demand_of,
 )
+from skate.data._static import static_schema
 from skate.data._stats import ExecutionStats, StageStats
 from skate.data._transforms import Chain, ReadTask
 
@@ -41,12 +43,17 @@ QUIET_SECONDS = 10.0  # after which it is worth a look at why nothing moves
 SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is needed
 
 
-def execute(node: plan.Node, stats: ExecutionStats | None = None) -> Iterator[Bundle]:
+def execute(
+    node: plan.Node, context: DataContext, stats: ExecutionStats | None = None
+) -> Iterator[Bundle]:
     """Run the plan; bundles come in order, as they are asked for."""
-    stats = stats if stats is not None else ExecutionStats()
-    DataContext.get_current().execution_options.validate()
+    return context.during(_executed(node, context, stats or ExecutionStats()))
+
+
+def _executed(node: plan.Node, context: DataContext, stats: ExecutionStats) -> Iterator[Bundle]:
+    context.execution_options.validate()
     progress = Progress(stats)
-    run = Run(stats, DataContext.get_current(), progress.update)
+    run = Run(stats, context, progress.update)
     try:
         for bundle in run.stream(optimise(node)):
             stats.rows += bundle.rows
@@ -122,8 +129,10 @@ class Run:
         return self._staged(source, fuse(nodes)) if nodes else source
 
     def _source(self, node: plan.Node) -> Iterator[Bundle]:
-        if isinstance(node, plan.Input):
+        if isinstance(node, plan.Input) and node.bundles:
             return iter(node.bundles)
+        if isinstance(node, plan.Input) or (isinstance(node, plan.Limit) and not node.limit):
+            return no_rows(node)
         if isinstance(node, plan.Limit):
             ahead = node.limit > SMALL_LIMIT
             return limited(self.stream(node.input, ahead), node.limit)
@@ -202,13 +211,15 @@ class Run:
         limits = self.context.execution_options.resource_limits
         limit = limits.object_store_memory or 4 * self.context.target_max_block_size
         last = stages[-1]
+        departure = Departure.of_consumer()
+        departure.then(lambda: _cancel(stages))
         try:
             while True:
                 self._advance(items, stages, limit)
                 self._show()
                 if last.finished:
                     yield last.finished.popleft()
-                elif last.exhausted:
+                elif last.exhausted or departure.declared:
                     return
                 else:
                     _await_any([stage for stage in stages if not stage.is_full(limit)])
@@ -254,6 +265,13 @@ def cut_up(bundles: Iterator[Bundle], count: int) -> Iterator[Bundle]:
     """Each bundle in so many of about equal length, as far as it has rows."""
     for bundle in bundles:
         yield from even_bundles(bundle.get(), count)
+
+
+def _cancel(stages: list[Stage]) -> None:
+    """End the jobs that run, which wakes the thread that waits for them."""
+    for stage in stages:
+        for job in stage.running.copy():
+            job.cancel()
 
 
 def _await_any(stages: list[Stage]) -> None:
@@ -335,6 +353,13 @@ def _alike(stage: Fused, node: plan.Map) -> bool:
         return isinstance(stage.compute, TaskPoolStrategy)
     plain = stage.compute == TaskPoolStrategy() and not stage.options
     return plain and "num_gpus" not in dict(node.options)
+
+
+def no_rows(node: plan.Node) -> Iterator[Bundle]:
+    """An empty block that shows the columns, if they are known without running anything."""
+    schema = static_schema(node)
+    if schema is not None and schema.names:
+        yield bundle_of(schema.empty_table())
 
 
 def limited(bundles: Iterator[Bundle], limit: int) -> Iterator[Bundle]:

@@ -14,9 +14,9 @@ import skate
 from skate._imports import try_import
 from skate.data import _plan as plan
 from skate.data._blocks import pandas_of
+from skate.data._bundles import Bundle
 from skate.data._consuming import Consuming
 from skate.data._context import DataContext
-from skate.data._executor import execute
 from skate.data._stats import ExecutionStats
 from skate.data.block import BlockMetadata
 
@@ -50,9 +50,9 @@ class RefBundle:
         return sum(known.size_bytes or 0 for known in self.metadata)
 
 
-def ref_bundles(node: plan.Node, stats: ExecutionStats | None = None) -> Iterator[RefBundle]:
-    """Execute, and give references to the blocks as they come."""
-    for bundle in execute(node, stats):
+def ref_bundles(bundles: Iterator[Bundle]) -> Iterator[RefBundle]:
+    """References to blocks as they come."""
+    for bundle in bundles:
         stored = bundle.stored()
         assert stored.ref is not None
         yield RefBundle(((stored.ref, BlockMetadata(stored.rows, stored.size)),))
@@ -63,8 +63,7 @@ class Exposing(Consuming):
 
     def iter_internal_ref_bundles(self) -> Iterator[RefBundle]:
         """Execute, and give references to the blocks as they come."""
-        self._stats = ExecutionStats()
-        yield from ref_bundles(self._plan, self._stats)
+        return ref_bundles(self._bundles())
 
     def get_internal_block_refs(self) -> list[skate.ObjectRef[pa.Table]]:
         """References to all blocks."""
@@ -72,8 +71,8 @@ class Exposing(Consuming):
 
     @property
     def context(self) -> DataContext:
-        """The settings that executions obey."""
-        return DataContext.get_current()
+        """The settings that executions obey, of this dataset and of those derived from it."""
+        return self._context
 
     def get_dataset_id(self) -> str:
         """A name that no other dataset has."""

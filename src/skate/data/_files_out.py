@@ -73,7 +73,8 @@ class Folder:
             yield
         except BaseException:
             for place in self._new.values():
-                self._remove(place)
+                with suppress(OSError):  # it may never have been made
+                    self._remove(place)
             raise
         self._replace()
 

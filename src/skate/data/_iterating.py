@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from skate._imports import try_import
@@ -16,8 +16,17 @@ from skate.data._batching import (
     torch_batches,
     torch_device,
 )
-from skate.data._blocks import Batch, Block, Row, check_format, rows_of
+from skate.data._blocks import (
+    Batch,
+    Block,
+    Row,
+    check_columns,
+    check_format,
+    detached,
+    rows_of,
+)
 from skate.data._context import DataContext
+from skate.data._schema import Schema
 from skate.data.collate_fn import format_for
 
 
@@ -38,6 +47,22 @@ class Iterating(ABC):
     def _blocks(self) -> Iterator[Block]:
         """All blocks, once, from the beginning."""
 
+    @abstractmethod
+    def schema(self) -> Schema | None:
+        """Names and types of the columns; None if there is no row to see them from."""
+
+    def _settings(self) -> DataContext:
+        """What its executions obey."""
+        return DataContext.get_current()
+
+    def _obeying(self, context: DataContext) -> Iterating:
+        """The same rows, by other settings where it is here that they are computed."""
+        return self
+
+    def _shows_kept_blocks(self) -> bool:
+        """Whether somebody may look at the same blocks again."""
+        return False
+
     def _repeatable(self) -> bool:
         """Whether all iterations, in whatever process, give the same rows in the same order."""
         return False
@@ -51,8 +76,9 @@ class Iterating(ABC):
         return Epochs(self._rows)
 
     def _rows(self) -> Iterator[Row]:
-        plain = DataContext.get_current().has_plain_rows()
-        return (row for block in self._blocks() for row in rows_of(block, plain))
+        plain = self._settings().has_plain_rows()
+        blocks = map(detached, self._blocks()) if self._shows_kept_blocks() else self._blocks()
+        return (row for block in blocks for row in rows_of(block, plain))
 
     def iter_batches(
         self,
@@ -65,6 +91,7 @@ class Iterating(ABC):
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
         _collate_fn: Callable[[Batch], Any] | None = None,
+        _columns: Sequence[str] | None = None,
     ) -> Iterable[Any]:
         """Batches of `batch_size` rows (None: blocks as they come) in a `batch_format`.
 
@@ -76,8 +103,8 @@ class Iterating(ABC):
 
         def start() -> Iterator[Any]:
             found = batches(
-                self._blocks(), batch_size, format_, drop_last,
-                local_shuffle_buffer_size, local_shuffle_seed,
+                _selected(self._blocks(), _columns), batch_size, format_, drop_last,
+                local_shuffle_buffer_size, local_shuffle_seed, self._shows_kept_blocks(),
             )  # fmt: skip
             if _collate_fn is not None:
                 found = map(_collate_fn, found)
@@ -248,29 +275,72 @@ class Iterating(ABC):
     ) -> Any:
         """A tf.data.Dataset of (features, labels[, additional]).
 
+        Columns that hold lists, or arrays of unequal shapes, become ragged tensors. The types are
+        those of the schema, for which one row is computed if need be, or the `…_type_spec` given:
+        lists of equal length become one dense tensor by a `tf.TensorSpec`.
+
         With `output_signature`, as until Ray 2.0: the features are the columns side by side in one
         tensor (in several, for a list of lists or a dict of lists; by default all columns but the
-        label), alone or with those of `label_column`.
+        label), alone or with those of `label_column`. For `prefetch_blocks` see `iter_batches`.
         """
-        from skate.data._tensorflow import dataset_of, side_by_side
+        from skate.data._tensorflow import Groups, side_by_side
 
-        if output_signature is None and (feature_columns is None or label_columns is None):
-            raise TypeError("to_tf takes feature_columns and label_columns, or output_signature")
-        arrays = self.iter_batches(
-            prefetch_batches=prefetch_batches,
-            batch_size=batch_size,
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-        )
+        modern: dict[str, Any] = {
+            "label_columns": label_columns,
+            "additional_columns": additional_columns,
+            "feature_type_spec": feature_type_spec,
+            "label_type_spec": label_type_spec,
+            "additional_type_spec": additional_type_spec,
+        }
+        _check_forms(feature_columns, modern, output_signature, label_column)
+        options: dict[str, Any] = {
+            "prefetch_batches": prefetch_batches,
+            "batch_size": batch_size,
+            "drop_last": drop_last,
+            "local_shuffle_buffer_size": local_shuffle_buffer_size,
+            "local_shuffle_seed": local_shuffle_seed,
+        }
         if output_signature is not None:
+            arrays = self.iter_batches(**options)
             return side_by_side(arrays, feature_columns, label_column, output_signature)
-        groups = [feature_columns, label_columns]
-        specs = [feature_type_spec, label_type_spec]
-        if additional_columns is not None:
-            groups.append(additional_columns)
-            specs.append(additional_type_spec)
-        return dataset_of(arrays, groups, specs)
+        more = additional_columns is not None
+        groups = Groups(
+            [feature_columns, label_columns, *([additional_columns] if more else [])],
+            [feature_type_spec, label_type_spec, *([additional_type_spec] if more else [])],
+        )
+        if not groups.are_described:
+            groups.describe(self.schema())
+        return groups.dataset(self.iter_batches(**options, _columns=groups.names))
+
+
+def _check_forms(features: Any, modern: dict[str, Any], signature: Any, label: Any) -> None:
+    """Raise for arguments of `to_tf` that its two forms do not share."""
+    if signature is not None:
+        if given := [name for name, value in modern.items() if value is not None]:
+            raise TypeError(
+                f"to_tf with output_signature takes feature_columns and label_column; got also "
+                f"{', '.join(given)}"
+            )
+    elif features is None or modern["label_columns"] is None:
+        raise TypeError("to_tf takes feature_columns and label_columns, or output_signature")
+    elif label is not None:
+        raise TypeError(
+            f"label_column belongs to output_signature; without one it is label_columns. Got "
+            f"{label!r}"
+        )
+    elif modern["additional_type_spec"] is not None and modern["additional_columns"] is None:
+        raise TypeError("additional_type_spec describes additional_columns, which are missing")
+
+
+def _selected(blocks: Iterator[Block], columns: Sequence[str] | None) -> Iterator[Block]:
+    """The blocks with these columns only; None: with all."""
+
+    def select(block: Block) -> Block:
+        check_columns(wanted, block.column_names)
+        return block.select(wanted)
+
+    wanted = columns or ()
+    return blocks if columns is None else map(select, blocks)
 
 
 def _ahead(items: Iterator[Any], prefetch: int, costly: bool) -> Iterator[Any]:

@@ -37,9 +37,11 @@ class Node:
 
     def execute(self) -> RefBundle:
         """Run, and hold all blocks: how programs that look inside of Ray ask a plan."""
+        from skate.data._context import DataContext
+        from skate.data._executor import execute
         from skate.data._exposing import RefBundle, ref_bundles
 
-        bundles = list(ref_bundles(self))
+        bundles = list(ref_bundles(execute(self, DataContext.get_current())))
         return RefBundle(tuple(block for bundle in bundles for block in bundle.blocks))
 
     def initial_num_blocks(self) -> int | None:
@@ -144,6 +146,16 @@ def walk(node: Node) -> Iterator[Node]:
     yield node
     for child in node.inputs:
         yield from walk(child)
+
+
+def shows_kept_blocks(node: Node) -> bool:
+    """Whether blocks that come out may be views on blocks that are kept: functions of users work
+    on copies, Arrow's kernels need not."""
+    if isinstance(node, Input):
+        return True
+    if isinstance(node, Map) and node.compute is not None:
+        return False
+    return any(map(shows_kept_blocks, node.inputs))
 
 
 def repeatable(node: Node) -> bool:

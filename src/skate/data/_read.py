@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,10 +13,12 @@ from skate.data._core import blocks_wanted, given_options
 from skate.data._transforms import TensorsOfBytes
 from skate.data.dataset import Dataset
 from skate.data.datasource import Datasource, Partitioning, PartitionStyle
+from skate.data.sources.avro import AvroSource
 from skate.data.sources.base import Source
 from skate.data.sources.custom import CustomSource
 from skate.data.sources.documents import BinarySource, ImageSource, NumpySource, TextSource
 from skate.data.sources.files import FileOptions
+from skate.data.sources.lakes import delta_source, iceberg_source, iceberg_table
 from skate.data.sources.parquet import ROW_HASH, ParquetSource
 from skate.data.sources.sql import SQLSource
 from skate.data.sources.tables import CSVSource, JSONSource, ORCSource
@@ -253,6 +256,44 @@ def read_sql(
     return _dataset(source, options)
 
 
+def read_avro(paths: Any, **options: Any) -> Dataset:
+    """Avro files, a row per record. Keywords: see `read_csv`."""
+    return _dataset(AvroSource(file_options(paths, options)), options)
+
+
+def read_delta(
+    path: Any,
+    version: Any = None,
+    *,
+    storage_options: dict[str, str] | None = None,
+    columns: Sequence[str] | None = None,
+    **options: Any,
+) -> Dataset:
+    """A table of Delta Lake as it is now, or at a `version`: a number or a time. `storage_options`
+    are those of the deltalake package. Keywords: override_num_blocks, concurrency, and options of
+    tasks."""
+    return _dataset(delta_source(os.fspath(path), version, storage_options, columns), options)
+
+
+def read_iceberg(
+    *,
+    table_identifier: str,
+    row_filter: Any = None,
+    selected_fields: Sequence[str] = ("*",),
+    snapshot_id: int | None = None,
+    scan_kwargs: dict[str, Any] | None = None,
+    catalog_kwargs: dict[str, Any] | None = None,
+    **options: Any,
+) -> Dataset:
+    """A table of Iceberg as it is now, or at a snapshot. `row_filter` is an expression of
+    pyiceberg, or text such as "price > 3"; `catalog_kwargs` are for pyiceberg's load_catalog, with
+    the name of the catalog as `name`, `scan_kwargs` for its Table.scan. Keywords: see
+    `read_delta`."""
+    table = iceberg_table(table_identifier, catalog_kwargs)
+    source = iceberg_source(table, row_filter, selected_fields, snapshot_id, scan_kwargs)
+    return _dataset(source, options)
+
+
 def read_datasource(datasource: Datasource, **options: Any) -> Dataset:
     """A source of your own. Keywords that are not about the execution are for the reader of one
     that overrides `create_reader` or `prepare_read`."""
@@ -264,7 +305,7 @@ def read_datasource(datasource: Datasource, **options: Any) -> Dataset:
 
 
 __all__ = [
-    "read_binary_files", "read_csv", "read_datasource", "read_images",
-    "read_json", "read_numpy", "read_orc", "read_parquet", "read_sql", "read_text",
+    "read_avro", "read_binary_files", "read_csv", "read_datasource", "read_delta", "read_iceberg",
+    "read_images", "read_json", "read_numpy", "read_orc", "read_parquet", "read_sql", "read_text",
     "read_tfrecords", "read_webdataset",
 ]  # fmt: skip

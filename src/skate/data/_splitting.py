@@ -164,7 +164,7 @@ def _parts(kept: MaterializedDataset, sizes: Sequence[int]) -> list[Materialized
     start = 0
     for size in sizes:
         inside = _between(_bundles_of(kept), start, start + size)
-        parts.append(MaterializedDataset(plan.Input(inside, arrow)))
+        parts.append(MaterializedDataset(plan.Input(inside, arrow), kept._context.copy()))
         start += size
     return parts
 
@@ -205,7 +205,7 @@ def _stratified(
     bundles = _bundles_of(rows.materialize())
     labels = table_of(bundle_of(bundle.get().select([column])) for bundle in bundles)[column]
     test = _spread(labels, _test_rows(test_size, len(labels)))
-    limit = DataContext.get_current().sort_memory_bytes
+    limit = rows._context.sort_memory_bytes
     halves = Hoard(limit), Hoard(limit)
     start = 0
     for bundle in bundles:
@@ -213,15 +213,15 @@ def _stratified(
         for half, keep in zip(halves, (~mask, mask), strict=True):
             half.add(bundle_of(bundle.get().filter(pa.array(keep))))
         start += bundle.rows
-    train, held_out = (_kept(half) for half in halves)
+    train, held_out = (_kept(half, rows._context.copy()) for half in halves)
     return train, held_out
 
 
-def _kept(hoard: Hoard) -> MaterializedDataset:
+def _kept(hoard: Hoard, context: DataContext) -> MaterializedDataset:
     from skate.data.dataset import MaterializedDataset
 
     filled = tuple(bundle for bundle in hoard.bundles if bundle.rows)
-    return MaterializedDataset(plan.Input(filled, hoard.empty().schema))
+    return MaterializedDataset(plan.Input(filled, hoard.empty().schema), context)
 
 
 def _spread(labels: pa.ChunkedArray, count: int) -> Any:

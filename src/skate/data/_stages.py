@@ -39,9 +39,8 @@ def _allow_views() -> None:
 
 
 def stream_chain(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
-    """Block, meta, block, meta …, as they come. Functions see the settings of the program as they
-    were when the dataset was made."""
-    return chain.context().during(_blocks_and_metas(chain, payloads))
+    """Block, meta, block, meta …, as they come. Functions see the settings of their dataset."""
+    return chain.settings.during(_blocks_and_metas(chain, payloads))
 
 
 def _blocks_and_metas(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
@@ -288,13 +287,13 @@ class Threads:
 
     def close(self) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _run_here(chain: Chain, payloads: Sequence[Any]) -> tuple[Block, Meta]:
     start = time.perf_counter()
     try:
-        block = concat(list(chain(payloads)))
+        block = concat(list(chain.settings.during(chain(payloads))))
     except Exception as error:
         raise as_of_a_task(error, chain.name) from None
     return block, (block.num_rows, block.nbytes, time.perf_counter() - start)

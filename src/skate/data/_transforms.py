@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,12 +60,6 @@ class Chain:
         self.name = name
         self.settings = DataContext.get_current()
         self.max_bytes = self.settings.target_max_block_size
-
-    def context(self) -> DataContext:
-        """The settings that the first function of a user was given with, or else the current."""
-        functions = (getattr(step, "udf", None) for step in self.steps)
-        found = (each.context for each in functions if isinstance(each, UserFunction))
-        return next(found, self.settings)
 
     def __call__(self, payloads: Sequence[Any]) -> Iterator[Block]:
         names = ", ".join(p.name for p in payloads if isinstance(p, ReadTask) and p.name)
@@ -127,7 +121,8 @@ def _shortened(value: Any) -> str:
 # -- functions of rows --------------------------------------------------------------------------
 
 
-def _block_limit() -> int:
+def block_limit() -> int:
+    """How many bytes a block may have, by the settings of the execution that this is a part of."""
     return DataContext.get_current().target_max_block_size
 
 
@@ -137,11 +132,10 @@ class _RowStep(ABC):
 
     udf: UserFunction
     name: str
-    max_bytes: int = field(default_factory=_block_limit)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            for rows in portions(self._blamed(rows_of(block, plain=False)), self.max_bytes):
+            for rows in portions(self._blamed(rows_of(block, plain=False)), block_limit()):
                 yield block_of_rows(rows)
 
     def _blamed(self, rows: Iterator[Any]) -> Iterator[Any]:
@@ -237,7 +231,6 @@ class MapBatches:
     batch_size: int | None
     batch_format: str
     zero_copy: bool
-    max_bytes: int = field(default_factory=_block_limit)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for pieces in rebatched(blocks, self.batch_size):
@@ -245,7 +238,7 @@ class MapBatches:
 
     def _of_piece(self, block: Block) -> Iterator[Block]:
         """The outputs for one block, whose rows are several whole batches."""
-        for outputs in portions(self._results(block), self.max_bytes, every=1):
+        for outputs in portions(self._results(block), block_limit(), every=1):
             try:
                 yield joined(outputs)
             except (TypeError, ValueError) as error:

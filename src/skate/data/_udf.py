@@ -7,10 +7,10 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from itertools import count, islice
 from typing import Any
 
-from skate.data._context import DataContext
 from skate.data._notes import add_note
 from skate.data._retrying import Retries
 
@@ -43,8 +43,6 @@ class UserFunction:
         self.kwargs = dict(kwargs or {})
         self.constructor_args = tuple(constructor_args or ())
         self.constructor_kwargs = dict(constructor_kwargs or {})
-        self.context = DataContext.get_current().copy()
-        self.retries = Retries.from_settings(self.is_class)
         self._instance: Callable[..., Any] | None = None
         self._events: EventLoop | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -52,6 +50,11 @@ class UserFunction:
     @property
     def name(self) -> str:
         return name_of(self.fn)
+
+    @property
+    def retries(self) -> Retries:
+        """By the settings of the execution that this is a part of."""
+        return Retries.from_settings(self.is_class)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_instance": None, "_events": None, "_thread": None}
@@ -103,7 +106,9 @@ class UserFunction:
         thread = self._thread
         if thread is None:
             return call
-        return lambda *args, **kwargs: thread.submit(call, *args, **kwargs).result()
+        return lambda *args, **kwargs: thread.submit(
+            copy_context().run, call, *args, **kwargs
+        ).result()
 
     def _called_again(self, call: Callable[..., Any], value: Any) -> Any:
         failures = 1

@@ -165,7 +165,10 @@ class Writing(Consuming):
             for index, row in enumerate(rows_of(block, plain=False)):
                 name = names.get_filename_for_row(row, folder.uuid, number, 0, index)
                 content = io.BytesIO()
-                images.fromarray(row[column]).save(content, format=file_format)
+                try:
+                    images.fromarray(row[column]).save(content, format=file_format)
+                except (AttributeError, OSError, TypeError) as error:
+                    raise _no_image(row[column], column, file_format) from error
                 with folder.open(name) as file:
                     file.write(content.getvalue())
 
@@ -318,6 +321,15 @@ def at_least(
             held, rows_held, bytes_held = [], 0, 0
     if held:
         yield concat(held)
+
+
+def _no_image(value: Any, column: str, file_format: str) -> TypeError:
+    shape, kind = getattr(value, "shape", None), getattr(value, "dtype", type(value).__name__)
+    return TypeError(
+        f"column {column!r} holds a value of type {kind} and shape {shape}, of which no "
+        f"{file_format} image can be made; those are arrays of uint8 with the shape "
+        "(height, width) or (height, width, 3)"
+    )
 
 
 def _check_flat(block: Block) -> None:

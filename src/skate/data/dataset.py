@@ -11,12 +11,14 @@ from skate.data._schema import Schema
 from skate.data._splitting import Splitting
 from skate.data._transforming import Transforming
 from skate.data._writing import Writing
+from skate.data._writing_lakes import WritingLakes
 
 if TYPE_CHECKING:
+    from skate.data.dataset_pipeline import DatasetPipeline
     from skate.data.iterator import DataIterator
 
 
-class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, Exposing):
+class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingLakes, Exposing):
     """A lazy dataset. Make one with `skate.data.read_*`, `range` or `from_*`.
 
     ds = skate.data.range(1000).map_batches(lambda batch: {"x": batch["id"] ** 2})
@@ -30,6 +32,21 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, Exposing
 
         return WholeDataset(self)
 
+    def window(
+        self, *, blocks_per_window: int | None = None, bytes_per_window: int | None = None
+    ) -> DatasetPipeline:
+        """The dataset a few blocks (10) at a time, as older versions of Ray have it."""
+        from skate.data.dataset_pipeline import DatasetPipeline, windows_of
+
+        return DatasetPipeline(windows_of(self, blocks_per_window, bytes_per_window))
+
+    def repeat(self, times: int | None = None) -> DatasetPipeline:
+        """The dataset epoch after epoch, as older versions of Ray have it; for ever without
+        `times`. It is computed once."""
+        from skate.data.dataset_pipeline import DatasetPipeline, Kept
+
+        return DatasetPipeline(Kept(self), times)
+
     @property
     def name(self) -> str | None:
         return self._name
@@ -39,14 +56,14 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, Exposing
 
     def copy(self) -> Dataset:
         """A dataset with the same plan."""
-        clone = type(self)(self._plan)
+        clone = type(self)(self._plan, self._context)
         clone._name = self._name
         return clone
 
     def __getattr__(self, name: str) -> Any:
         from skate._former import no_such_name
 
-        raise AttributeError(no_such_name("data.Dataset", name))
+        raise AttributeError(no_such_name("data.Dataset", name, dir(type(self))))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stats": None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from skate.data._context import DataContext
 from skate.data._exchange import Streams, beside, collect, dealt, sort_table, without_dictionary
 from skate.data._expressions import Expr, set_column
 from skate.data._hashing import hashed
-from skate.data._transforms import blame, copied, joined, portions
+from skate.data._transforms import blame, block_limit, copied, joined, portions
 from skate.data._udf import FunctionError, UserFunction
 
 if TYPE_CHECKING:
@@ -189,11 +189,10 @@ class MapGroups:
     keys: tuple[str, ...]
     batch_format: str
     zero_copy_batch: bool = True
-    max_bytes: int = field(default_factory=lambda: DataContext.get_current().target_max_block_size)
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            yield from map(joined, portions(self._outputs(block), self.max_bytes, every=1))
+            yield from map(joined, portions(self._outputs(block), block_limit(), every=1))
 
     def _outputs(self, block: Block) -> Iterator[Any]:
         groups: Iterator[Any] = groups_of(block, self.keys)

@@ -17,6 +17,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,12 +26,12 @@ import skate
 from skate.data._blocks import Block, compact, concat
 from skate.data._context import DataContext
 from skate.data._iterating import Iterating
+from skate.data._leaving import Departure, close_early
 from skate.data._readers import Reader
 from skate.data._schema import Schema
 from skate.exceptions import WorkerCrashedError
 
 if TYPE_CHECKING:
-    from skate.data._consuming import Consuming
     from skate.data.dataset import Dataset, MaterializedDataset
 
 NodeIdStr = str  # the type of the hints in `streaming_split(locality_hints=...)`
@@ -51,7 +52,12 @@ class DataIterator(Iterating):
 
     def get_context(self) -> DataContext:
         """The settings that executions obey."""
-        return DataContext.get_current()
+        return self._settings()
+
+    def iter_epochs(self, max_epoch: int = -1) -> Iterator[DataIterator]:
+        """Itself, once per epoch, without end or `max_epoch` times: how loops of older versions of
+        Ray ask for the next epoch."""
+        return repeat(self) if max_epoch < 0 else repeat(self, max_epoch)
 
     def materialize(self) -> MaterializedDataset:
         """All rows of one epoch, kept."""
@@ -67,19 +73,21 @@ class WholeDataset(DataIterator):
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._context = DataContext.get_current()
 
     def _blocks(self) -> Iterator[Block]:
-        return executed(self._dataset, self._context)
+        return self._dataset._blocks()
+
+    def _settings(self) -> DataContext:
+        return self._dataset._settings()
+
+    def _shows_kept_blocks(self) -> bool:
+        return self._dataset._shows_kept_blocks()
 
     def _repeatable(self) -> bool:
         return self._dataset._repeatable()
 
     def _keeps_order(self) -> bool:
         return self._dataset._keeps_order()
-
-    def get_context(self) -> DataContext:
-        return self._context
 
     def schema(self) -> Schema | None:
         return self._dataset.schema()
@@ -104,6 +112,7 @@ class Part(DataIterator):
     def _blocks(self) -> Iterator[Block]:
         epoch, self._epoch = self._epoch, self._epoch + 1
         reader = Reader.here()
+        Departure.of_consumer().then(lambda: self._leave(epoch))
         ahead = self._coordinator.next.remote(self._number, epoch, reader)
         try:
             while True:
@@ -113,9 +122,12 @@ class Part(DataIterator):
                 ahead = self._coordinator.next.remote(self._number, epoch, reader)
                 yield block
         except GeneratorExit:
-            with suppress(Exception):  # the session may be over
-                self._coordinator.leave.remote(self._number, epoch)
+            self._leave(epoch)
             raise
+
+    def _leave(self, epoch: int) -> None:
+        with suppress(Exception):  # the session may be over
+            self._coordinator.leave.remote(self._number, epoch)
 
     def _keeps_order(self) -> bool:
         return self._in_order
@@ -134,14 +146,13 @@ class Part(DataIterator):
         return f"DataIterator(part {self._number} of {self._count})"
 
 
-def split_iterators(dataset: Consuming, n: int, uneven: str) -> list[DataIterator]:
+def split_iterators(dataset: Iterating, n: int, uneven: str) -> list[DataIterator]:
     """`n` iterators over one execution. What does not divide evenly is kept where it falls
     ("keep"), dropped ("drop"), or shared out with repetitions so that all parts have equally many
     rows and none is lost ("repeat")."""
     if n < 1:
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
-    context = DataContext.get_current()
-    coordinator = skate.remote(Coordinator).remote(dataset, n, uneven, context, PATIENCE)
+    coordinator = skate.remote(Coordinator).remote(dataset, n, uneven, PATIENCE)
     first_come = uneven == "keep" and n > 1
     in_order = not first_come and dataset._keeps_order()
     return [Part(coordinator, number, n, in_order) for number in range(n)]
@@ -151,13 +162,10 @@ class Coordinator:
     """Runs the plan, and deals out the blocks. An async actor: its methods share one loop and
     need no locks; the plan itself runs in a thread, one block at a time."""
 
-    def __init__(
-        self, dataset: Dataset, n: int, uneven: str, context: DataContext, patience: float
-    ) -> None:
+    def __init__(self, dataset: Dataset, n: int, uneven: str, patience: float) -> None:
         self._dataset = dataset
         self._n = n
         self._uneven = uneven
-        self._context = context
         self._patience = patience
         self._readers: list[Reader | None] = [None] * n
         self._missed: dict[Reader, float] = {}  # who died, and when that was noticed
@@ -170,6 +178,7 @@ class Coordinator:
         self._left: Block | None = None
         self._ended = True
         self._working = False
+        self._pulling: asyncio.Task[None] | None = None  # kept, as the loop does not
         self._error: BaseException | None = None
         self._warned = False
 
@@ -199,7 +208,7 @@ class Coordinator:
                 elif not self._has_room(number):
                     await self._others(self._full(number), reader)
                 else:
-                    await self._pull(number)
+                    self._pull(number)
 
     async def _begin(self, number: int, epoch: int, reader: Reader) -> None:
         """Wait until all parts have asked for this epoch."""
@@ -272,9 +281,9 @@ class Coordinator:
         return self._done_with[number] >= self._epoch
 
     async def _start(self, epoch: int) -> None:
-        await asyncio.to_thread(_close, self._blocks)
+        await asyncio.to_thread(close_early, self._blocks)
         self._epoch = epoch
-        self._blocks = executed(self._dataset, self._context)
+        self._blocks = self._dataset._blocks()
         self._queues = [deque() for _ in range(self._n)]
         self._left, self._ended, self._error = None, False, None
         self._changed.notify_all()
@@ -290,23 +299,25 @@ class Coordinator:
             if len(queue) >= AHEAD and part != number and not self._is_gone(part)
         ]
 
-    async def _pull(self, number: int) -> None:
-        """Get one block, without the lock, and deal it out."""
+    def _pull(self, number: int) -> None:
+        """Begin to get one block. It may take long: a part that leaves does not wait for it."""
         self._working = True
-        self._changed.release()
+        self._pulling = asyncio.create_task(self._pulled(number))
+
+    async def _pulled(self, number: int) -> None:
+        """Get one block, without the lock, and deal it out."""
         block: Block | None = None
         error: BaseException | None = None
         try:
             block = await asyncio.to_thread(next, self._blocks, None)
         except Exception as failure:
             error = failure
-        finally:
-            await self._changed.acquire()
+        async with self._changed:
             self._working = False
+            self._error = error
+            if error is None:
+                self._deal(block, number)
             self._changed.notify_all()
-        self._error = error
-        if error is None:
-            self._deal(block, number)
 
     def _deal(self, block: Block | None, number: int) -> None:
         if block is None:
@@ -334,17 +345,3 @@ class Coordinator:
         for part in range(self._n):
             self._give(part, self._left.take(pa.array([part % rows])))
         self._left = None
-
-
-def executed(dataset: Dataset, context: DataContext) -> Iterator[Block]:
-    """The blocks of one epoch, with the settings of the process that made the iterator."""
-    with DataContext.current(context):
-        yield from dataset._blocks()
-
-
-def _close(blocks: Iterator[Block]) -> None:
-    """End an execution that nobody wants the rest of."""
-    close = getattr(blocks, "close", None)
-    if close is not None:
-        with suppress(Exception):  # what fails on the way out concerns no one any more
-            close()

@@ -6,7 +6,8 @@ import io
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +20,45 @@ from skate.data.sources.files import FileSource
 
 STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece
 LARGEST_PIECE = (1 << 31) - 1  # bytes that Arrow parses at once
+WITNESSES = 8  # files that are asked for the type of a column which is empty in another
 
 
 @dataclass(frozen=True)
 class CSVSource(FileSource):
+    """What is missing is None, in columns of text "" unless `convert_options` say otherwise: so
+    Arrow reads one file, and so it is here for many, of which some may have no text at all."""
+
     arguments: tuple[tuple[str, Any], ...] = ()
+    witnesses: tuple[str, ...] = field(init=False, repr=False, default=())
     name = "CSV"
+
+    def reader(self, files: list[File]) -> Any:
+        every = max(1, len(self.place.files) // WITNESSES)
+        asked = [file.path for file in self.place.files[::every][:WITNESSES]]
+        return super().reader(files)._with(witnesses=tuple(asked) if len(asked) > 1 else ())
+
+    def completed(self, block: Block, file: File) -> Block:
+        return super().completed(self._with_text(block), file)
+
+    def _with_text(self, block: Block) -> Block:
+        """Columns without any value, as text where they are text in other files."""
+        for place, name in enumerate(block.column_names):
+            if pa.types.is_null(block.schema.types[place]) and name in self._text_columns:
+                text = pa.repeat(pa.scalar("", self._text_columns[name]), block.num_rows)
+                block = block.set_column(place, name, text)
+        return block
+
+    @cached_property
+    def _text_columns(self) -> dict[str, pa.DataType]:
+        options = dict(self.arguments).get("convert_options")
+        if options is not None and options.strings_can_be_null:
+            return {}
+        found: dict[str, pa.DataType] = {}
+        for path in self.witnesses:
+            with suppress(pa.ArrowInvalid, OSError), self.open(path) as stream:
+                schema = self._reader(stream).schema
+                found.update((f.name, f.type) for f in schema if pa.types.is_string(f.type))
+        return found
 
     def read_file(self, path: str) -> Iterator[Block]:
         """The types are found from the first rows or, if others do not fit them, from all rows.

@@ -1,0 +1,155 @@
+"""Tables that are kept as lists of files, with versions: Delta Lake and Iceberg.
+
+A version is chosen when the dataset is made, so that all tasks, and all executions, read the same
+rows, whatever is written meanwhile.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from skate._imports import try_import
+from skate.data._blocks import Block, check_columns
+from skate.data._context import driver_threads
+from skate.data._transforms import ReadTask
+from skate.data.sources.base import Source
+
+EXTRA = "data-sources"
+
+
+@dataclass(frozen=True)
+class LakeSource(Source):
+    """Derived classes list the files of the table, and read some of them."""
+
+    @abstractmethod
+    def pieces(self) -> Sequence[Any]:
+        """Of the version, in its order."""
+
+    @abstractmethod
+    def read(self, pieces: Sequence[Any]) -> Iterator[Block]:
+        """The rows of some pieces."""
+
+    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+        pieces = self.pieces()
+        count = min(len(pieces), parallelism or 4 * driver_threads())
+        ends = [len(pieces) * number // count for number in range(count + 1)] if count else []
+        groups = [pieces[start:stop] for start, stop in pairwise(ends)]
+        if not groups:
+            return [ReadTask(partial(_nothing, self.schema()), self.name)]
+        return [ReadTask(partial(self.read, group), self.name) for group in groups]
+
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Of the version, without opening its files."""
+
+
+def _nothing(schema: pa.Schema) -> Iterator[Block]:
+    yield schema.empty_table()
+
+
+@dataclass(frozen=True)
+class DeltaSource(LakeSource):
+    path: str
+    version: int
+    storage_options: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] | None = None
+    name = "Delta"
+
+    def _files(self) -> Any:
+        """The files as a dataset of Arrow's, which knows what the table says about them."""
+        tables = try_import("deltalake", EXTRA)
+        options = dict(self.storage_options) or None
+        table = tables.DeltaTable(self.path, version=self.version, storage_options=options)
+        return table.to_pyarrow_dataset()
+
+    def schema(self) -> pa.Schema:
+        schema = self._files().schema
+        wanted = schema.names if self.columns is None else self.columns
+        return pa.schema([schema.field(name) for name in wanted])
+
+    def pieces(self) -> Sequence[Any]:
+        return [fragment.path for fragment in self._files().get_fragments()]
+
+    def read(self, pieces: Sequence[Any]) -> Iterator[Block]:
+        files = self._files()
+        wanted = None if self.columns is None else list(self.columns)
+        found = {fragment.path: fragment for fragment in files.get_fragments()}
+        for path in pieces:
+            yield found[path].to_table(schema=files.schema, columns=wanted)
+
+    def with_columns(self, columns: tuple[str, ...]) -> DeltaSource:
+        check_columns(columns, self.schema().names)
+        return replace(self, columns=columns)
+
+
+def delta_source(
+    path: str,
+    version: Any,
+    storage_options: dict[str, str] | None,
+    columns: Sequence[str] | None,
+) -> DeltaSource:
+    """The table at a version, by its number or a time; None: as it is now."""
+    tables = try_import("deltalake", EXTRA)
+    table = tables.DeltaTable(path, version=version, storage_options=storage_options)
+    options = tuple((storage_options or {}).items())
+    source = DeltaSource(path, table.version(), options)
+    return source if columns is None else source.with_columns(tuple(columns))
+
+
+@dataclass(frozen=True)
+class IcebergSource(LakeSource):
+    """What a scan of pyiceberg has planned."""
+
+    metadata: Any
+    io: Any
+    projection: Any
+    row_filter: Any
+    planned: tuple[Any, ...]
+    name = "Iceberg"
+
+    def schema(self) -> pa.Schema:
+        arrow = try_import("pyiceberg.io.pyarrow", EXTRA)
+        return arrow.schema_to_pyarrow(self.projection, include_field_ids=False)
+
+    def pieces(self) -> Sequence[Any]:
+        return self.planned
+
+    def read(self, pieces: Sequence[Any]) -> Iterator[Block]:
+        arrow = try_import("pyiceberg.io.pyarrow", EXTRA)
+        scan = arrow.ArrowScan(self.metadata, self.io, self.projection, self.row_filter)
+        for file in pieces:
+            yield scan.to_table([file])
+
+
+def iceberg_table(table_identifier: str, catalog_kwargs: dict[str, Any] | None) -> Any:
+    """A table of a catalog, as `pyiceberg.catalog.load_catalog` finds it."""
+    catalogs = try_import("pyiceberg.catalog", EXTRA)
+    given = dict(catalog_kwargs or {})
+    return catalogs.load_catalog(given.pop("name", "default"), **given).load_table(
+        table_identifier
+    )
+
+
+def iceberg_source(
+    table: Any,
+    row_filter: Any,
+    selected_fields: Sequence[str],
+    snapshot_id: int | None,
+    scan_kwargs: dict[str, Any] | None,
+) -> IcebergSource:
+    chosen = {} if row_filter is None else {"row_filter": row_filter}
+    scan = table.scan(
+        selected_fields=tuple(selected_fields),
+        snapshot_id=snapshot_id,
+        **chosen,
+        **(scan_kwargs or {}),
+    )
+    files = tuple(scan.plan_files())
+    return IcebergSource(table.metadata, table.io, scan.projection(), scan.row_filter, files)

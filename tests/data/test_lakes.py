@@ -1,0 +1,152 @@
+"""Avro files, and tables with versions: Delta Lake and Iceberg, by their own libraries."""
+
+import threading
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+from pyiceberg.utils.concurrent import ExecutorFactory
+
+import skate.data
+from skate.data import SaveMode
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+ROWS = [{"n": n, "s": "ab"[n % 2]} for n in range(6)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def threads_of_the_libraries(tmp_path_factory):
+    """Both keep threads for the life of the process: they begin before anything is looked at."""
+    place = tmp_path_factory.mktemp("delta")
+    write_deltalake(place, pa.table({"n": [0]}))
+    DeltaTable(place).to_pyarrow_dataset().to_table()
+    ready = threading.Barrier(ExecutorFactory.get_or_create()._max_workers + 1)
+    for _ in range(ready.parties - 1):
+        ExecutorFactory.get_or_create().submit(ready.wait)
+    ready.wait()
+
+
+def by_number(dataset):
+    return sorted(dataset.take_all(), key=lambda row: row["n"])
+
+
+def test_avro(tmp_path):
+    kind = {"type": "record", "name": "r"} | {
+        "fields": [{"name": "n", "type": "long"}, {"name": "s", "type": ["null", "string"]}]
+    }
+    for number in range(2):
+        with open(tmp_path / f"{number}.avro", "wb") as file:
+            fastavro.writer(file, kind, [{"n": number, "s": "x"}, {"n": number + 10, "s": None}])
+    dataset = skate.data.read_avro(tmp_path)
+    assert [row["n"] for row in dataset.take_all()] == [0, 10, 1, 11]
+    assert dataset.map(lambda row: {"missing": row["s"] is None}).sum("missing") == 2
+    assert set(skate.data.read_avro(tmp_path, include_paths=True).columns()) == {"n", "s", "path"}
+
+
+class TestDelta:
+    def test_versions(self, tmp_path):
+        write_deltalake(tmp_path, pa.Table.from_pylist(ROWS[:4]), partition_by=["s"])
+        before = skate.data.read_delta(tmp_path)
+        write_deltalake(tmp_path, pa.Table.from_pylist(ROWS[4:]), mode="append")
+        assert by_number(before) == by_number(skate.data.read_delta(tmp_path, 0)) == ROWS[:4]
+        now = skate.data.read_delta(tmp_path)
+        assert by_number(now) == by_number(now.map(lambda row: row)) == ROWS
+        assert now.schema().names == ["n", "s"]
+
+    def test_columns(self, tmp_path):
+        write_deltalake(tmp_path, pa.Table.from_pylist(ROWS))
+        some = skate.data.read_delta(tmp_path, columns=["s"])
+        assert some.columns() == ["s"]
+        assert skate.data.read_delta(tmp_path).select_columns(["n"]).sum("n") == 15
+        with pytest.raises(KeyError, match=r"'m'; the columns are \['n', 's'\]"):
+            skate.data.read_delta(tmp_path, columns=["m"]).take()
+
+    def test_what_is_deleted(self, tmp_path):
+        write_deltalake(tmp_path, pa.Table.from_pylist(ROWS))
+        DeltaTable(tmp_path).delete("n > 1")
+        assert by_number(skate.data.read_delta(tmp_path)) == ROWS[:2]
+        DeltaTable(tmp_path).delete()
+        assert skate.data.read_delta(tmp_path).to_pandas().columns.tolist() == ["n", "s"]
+
+    def test_writing(self, tmp_path):
+        dataset = skate.data.from_items(ROWS, override_num_blocks=3)
+        dataset.write_delta(tmp_path, partition_by=["s"])
+        dataset.write_delta(tmp_path)
+        assert DeltaTable(tmp_path).version() == 1
+        assert skate.data.read_delta(tmp_path).count() == 12
+        dataset.write_delta(tmp_path, mode=SaveMode.OVERWRITE)
+        assert by_number(skate.data.read_delta(tmp_path)) == ROWS
+        dataset.write_delta(tmp_path, mode="ignore")
+        assert skate.data.read_delta(tmp_path).count() == 6
+        with pytest.raises(ValueError, match=r"mode takes .*'upsert'"):
+            dataset.write_delta(tmp_path, mode="upsert")
+
+    def test_a_write_that_fails_leaves_the_table_as_it_was(self, tmp_path):
+        skate.data.from_items(ROWS).write_delta(tmp_path)
+
+        def fail(row):
+            return {"n": 1 // (3 - row["n"]), "s": ""}
+
+        with pytest.raises(Exception, match="division"):
+            skate.data.from_items(ROWS, override_num_blocks=6).map(fail).write_delta(tmp_path)
+        assert by_number(skate.data.read_delta(tmp_path)) == ROWS
+
+    def test_tensors_become_lists(self, tmp_path):
+        skate.data.from_numpy(np.ones((3, 2))).write_delta(tmp_path)
+        assert skate.data.read_delta(tmp_path).take(1) == [{"data": [1.0, 1.0]}]
+
+
+class TestIceberg:
+    @pytest.fixture
+    def catalog(self, tmp_path):
+        """The arguments of a catalog in a file, with a table of no rows."""
+        place = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+        arguments = {"name": "mine", **place, "warehouse": f"file://{tmp_path}/tables"}
+        loaded = load_catalog(**arguments)
+        loaded.create_namespace("here")
+        loaded.create_table("here.rows", pa.schema([("n", pa.int64()), ("s", pa.string())]))
+        yield arguments
+        loaded.close()
+
+    def read(self, catalog, **options):
+        return skate.data.read_iceberg(
+            table_identifier="here.rows", catalog_kwargs=catalog, **options
+        )
+
+    def test_there_and_back(self, catalog):
+        assert self.read(catalog).schema().names == ["n", "s"]
+        assert self.read(catalog).to_pandas().columns.tolist() == ["n", "s"]
+        for part in (ROWS[:4], ROWS[4:]):
+            skate.data.from_items(part).write_iceberg("here.rows", catalog)
+        assert by_number(self.read(catalog)) == ROWS
+        assert by_number(self.read(catalog, row_filter="n < 2")) == ROWS[:2]
+        chosen = self.read(catalog, selected_fields=("s",)).map(lambda row: row)
+        assert chosen.columns() == ["s"]
+
+    def test_snapshots(self, catalog):
+        skate.data.from_items(ROWS[:2]).write_iceberg("here.rows", catalog)
+        before = self.read(catalog)
+        skate.data.from_items(ROWS[2:4]).write_iceberg("here.rows", catalog)
+        assert by_number(before) == ROWS[:2]
+        assert by_number(self.read(catalog)) == ROWS[:4]
+
+    def test_modes(self, catalog):
+        skate.data.from_items(ROWS).write_iceberg("here.rows", catalog)
+        changed = skate.data.from_items([{"n": 1, "s": "new"}, {"n": 9, "s": "new"}])
+        keys = {"join_cols": ["n"]}
+        changed.write_iceberg("here.rows", catalog, mode="upsert", upsert_kwargs=keys)
+        assert [row["n"] for row in by_number(self.read(catalog)) if row["s"] == "new"] == [1, 9]
+        changed.write_iceberg("here.rows", catalog, mode="overwrite", overwrite_filter="n < 5")
+        assert [row["n"] for row in by_number(self.read(catalog))] == [1, 5, 9, 9]
+        changed.write_iceberg("here.rows", catalog, mode=SaveMode.OVERWRITE)
+        assert self.read(catalog).count() == 2
+
+
+@pytest.mark.parametrize("name", ["read_mongo", "read_lance", "from_spark", "read_videos"])
+def test_what_there_is_not_names_a_way(name):
+    with pytest.raises(AttributeError, match=r"from_|read_"):
+        getattr(skate.data, name)

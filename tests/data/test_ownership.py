@@ -1,0 +1,76 @@
+"""Whose memory it is: torch writes into arrays that say they are read-only, and must not reach the
+rows that a dataset keeps."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import skate.data
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+
+MAKERS = {
+    "tensors": lambda: skate.data.from_numpy(np.zeros((40, 4))),
+    "ragged": lambda: skate.data.from_items([{"x": np.zeros(n % 3 + 1)} for n in range(40)]),
+    "lists": lambda: skate.data.from_arrow(pa.table({"x": [[0.0, 0.0], [0.0]] * 20})),
+    "frame": lambda: skate.data.from_pandas(pd.DataFrame({"x": np.zeros(40)})),
+    "computed": lambda: skate.data.range(40).map_batches(lambda b: {"x": b["id"] * 0.0}),
+}
+WAYS = {
+    "batches": lambda ds: columns(ds.iter_batches(batch_size=7)),
+    "blocks": lambda ds: columns(ds.iter_batches(batch_size=None)),
+    "prefetched": lambda ds: columns(ds.iter_batches(batch_size=7, prefetch_batches=3)),
+    "iterator": lambda ds: columns(ds.iterator().iter_batches(batch_size=7)),
+    "selected": lambda ds: columns(ds.select_columns(ds.columns()).limit(30).iter_batches()),
+    "united": lambda ds: columns(ds.union(ds).iter_batches(batch_size=7)),
+    "one batch": lambda ds: columns([ds.take_batch(9)]),
+    "rows": lambda ds: columns(ds.iter_rows()),
+    "taken rows": lambda ds: columns(ds.take(9)),
+    "pandas": lambda ds: columns(ds.iter_batches(batch_format="pandas", batch_size=7)),
+    "one frame": lambda ds: columns([ds.to_pandas()]),
+    "torch": lambda ds: columns(ds.iter_torch_batches(batch_size=7)),
+}
+
+
+def columns(batches):
+    return (batch[name] for batch in batches for name in batch)
+
+
+def write(values):
+    """Add one to all numbers, as torch does it."""
+    if isinstance(values, pd.Series):
+        values = values.to_numpy()
+    if isinstance(values, list) or getattr(values, "dtype", None) == np.dtype(object):
+        for value in values:
+            write(value)
+    elif isinstance(values, (np.ndarray, torch.Tensor)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, which is what this is about
+            torch.as_tensor(values).add_(1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_writing_with_torch(maker, way):
+    dataset = MAKERS[maker]().materialize()
+    for values in WAYS[way](dataset):
+        write(values)
+    assert all(np.sum(row[name]) == 0 for row in dataset.take_all() for name in row)
+
+
+def test_batches_of_what_is_kept_may_be_changed():
+    dataset = skate.data.from_numpy(np.zeros(10))
+    for batch in dataset.iter_batches(batch_size=4):
+        batch["data"] += 1
+    assert dataset.sum("data") == 0
+
+
+def test_arrow_shows_the_rows_themselves():
+    table = pa.table({"x": np.arange(10)})
+    (batch,) = skate.data.from_arrow(table).iter_batches(batch_format="pyarrow")
+    assert batch["x"].chunk(0).buffers()[1].address == table["x"].chunk(0).buffers()[1].address
