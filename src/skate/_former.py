@@ -5,21 +5,62 @@ One table for all who are asked for such a name: the libraries, and `import ray`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+_ACCELERATE = "use train.torch.TorchTrainer; Accelerator() finds the other workers in its loop"
+_PRETRAINED = "use from_pretrained() on the folder of checkpoint.as_directory()"
 _DISTRIBUTED = "give a trainer to tune.Tuner, as train.torch.TorchTrainer"
 _LIGHTNING = "use train.torch.TorchTrainer with train.lightning.prepare_trainer"
-_PIPELINE = "a Dataset streams by itself: iterate over it, once per epoch"
+_PIPELINES = "give dataset.map_batches() a class that makes a transformers.pipeline()"
+_OWN_SOURCE = "give skate.data.read_datasource a Datasource of your own, or from_arrow a table"
+_OWN_SINK = "give write_datasink a Datasink of your own, or write_parquet, and load the files"
 SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
 
 FORMER: dict[str, str] = {
     "data.Dataset.fully_executed": "write materialize()",
-    "data.Dataset.repeat": _PIPELINE,
-    "data.Dataset.window": _PIPELINE,
-    "data.DatasetPipeline": _PIPELINE,
-    "data.dataset_pipeline": _PIPELINE,
+    "data.Dataset.to_daft": "write daft.from_arrow() of skate.get(dataset.to_arrow_refs())",
+    "data.Dataset.to_modin": "write modin.pandas.DataFrame(dataset.to_pandas())",
+    "data.Dataset.to_spark": "write spark.createDataFrame(dataset.to_pandas()), or write_parquet",
+    "data.Dataset.write_bigquery": _OWN_SINK,
+    "data.Dataset.write_clickhouse": _OWN_SINK,
+    "data.Dataset.write_kafka": _OWN_SINK,
+    "data.Dataset.write_lance": _OWN_SINK,
+    "data.Dataset.write_mongo": _OWN_SINK,
+    "data.Dataset.write_snowflake": "write_sql takes the DB-API connection of its library",
+    "data.Dataset.write_turbopuffer": _OWN_SINK,
+    "data.from_daft": "write from_arrow(frame.to_arrow())",
+    "data.from_mars": "Mars is no longer kept up; write from_pandas() of its frames",
+    "data.from_modin": "write from_pandas(frame.modin.to_pandas())",
+    "data.from_spark": "write from_arrow(frame.toArrow()), or read_parquet what Spark has written",
+    "data.read_audio": "write read_binary_files(...).map(), with soundfile to decode",
+    "data.read_bigquery": _OWN_SOURCE,
+    "data.read_clickhouse": _OWN_SOURCE,
+    "data.read_databricks_tables": "read_sql takes a connection of databricks.sql.connect()",
+    "data.read_delta_sharing_tables": "write from_pandas(delta_sharing.load_as_pandas(url))",
+    "data.read_hudi": _OWN_SOURCE,
+    "data.read_kafka": _OWN_SOURCE,
+    "data.read_lance": "write from_arrow(lance.dataset(uri).to_table())",
+    "data.read_lerobot": _OWN_SOURCE,
+    "data.read_mcap": _OWN_SOURCE,
+    "data.read_mongo": "write from_items(list(collection.find())), or " + _OWN_SOURCE,
+    "data.read_snowflake": "read_sql takes a connection of snowflake.connector.connect()",
+    "data.read_unity_catalog": "read_delta takes the table's place and storage_options",
+    "data.read_videos": "write read_binary_files(...).flat_map(), with PyAV to decode",
+    "data.read_zarr": "write from_numpy() of its arrays, or " + _OWN_SOURCE,
     "data.range_arrow": "write data.range_table()",
-    "train.Trainer": "write train.torch.TorchTrainer(function, scaling_config=...).fit()",
     "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
     "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
+    "train.huggingface.AccelerateTrainer": _ACCELERATE,
+    "train.huggingface.HuggingFaceCheckpoint": _PRETRAINED,
+    "train.huggingface.HuggingFacePredictor": _PIPELINES,
+    "train.huggingface.TransformersCheckpoint": _PRETRAINED,
+    "train.huggingface.TransformersPredictor": _PIPELINES,
+    "train.huggingface.accelerate": _ACCELERATE,
+    "train.huggingface.transformers.TransformersCheckpoint": _PRETRAINED,
+    "train.huggingface.transformers.TransformersPredictor": _PIPELINES,
+    "train.lightning.LightningCheckpoint": "use load_from_checkpoint() of the module's class",
+    "train.lightning.LightningConfigBuilder": _LIGHTNING,
+    "train.lightning.LightningPredictor": "use predict.torch.TorchPredictor",
     "train.lightning.LightningTrainer": _LIGHTNING,
     "tune.DurableTrainable": "derive from tune.Trainable; storage_path keeps what it saves",
     "tune.automl": SEARCHERS,
@@ -33,7 +74,6 @@ FORMER: dict[str, str] = {
     "tune.search.dragonfly": SEARCHERS,
     "tune.search.flaml": SEARCHERS,
     "tune.search.hebo": SEARCHERS,
-    "tune.search.nevergrad": SEARCHERS,
     "tune.search.sigopt": SEARCHERS,
     "tune.search.skopt": SEARCHERS,
     "tune.search.zoopt": SEARCHERS,
@@ -41,7 +81,6 @@ FORMER: dict[str, str] = {
     "tune.suggest.dragonfly": SEARCHERS,
     "tune.suggest.flaml": SEARCHERS,
     "tune.suggest.hebo": SEARCHERS,
-    "tune.suggest.nevergrad": SEARCHERS,
     "tune.suggest.sigopt": SEARCHERS,
     "tune.suggest.skopt": SEARCHERS,
     "tune.suggest.zoopt": SEARCHERS,
@@ -63,7 +102,12 @@ def hint(name: str) -> str | None:
     return None
 
 
-def no_such_name(owner: str, name: str) -> str:
-    """The text of the AttributeError for `skate.<owner>.<name>`."""
-    today = hint(f"{owner}.{name}")
-    return f"skate.{owner} has no attribute {name!r}" + (f": {today}" if today else "")
+def no_such_name(owner: str, name: str, known: Iterable[str] = ()) -> str:
+    """The text of the AttributeError for `skate.<owner>.<name>`, where there are `known` ones."""
+    from skate._nearest import nearest_names
+
+    text = f"skate.{owner} has no attribute {name!r}"
+    if today := hint(f"{owner}.{name}"):
+        return f"{text}: {today}"
+    near = [] if name.startswith("_") else nearest_names(name, known, 1)
+    return f"{text}; did you mean {near[0]!r}?" if near else text

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _options
-from skate._nearest import nearest_names
+from skate._nearest import nearest_names, unknown_parameter
 from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
 
@@ -304,12 +304,9 @@ def _place_to_spill(kwargs: dict[str, Any]) -> str | None:
 def _check_without_effect(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if name not in _WITHOUT_EFFECT:
-            known = [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT]
-            near = nearest_names(name, known, 3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
             if name == "redis_address":  # until Ray 2.0
-                hint = ": write address="
-            raise TypeError(f"init() has no parameter {name!r}{hint}")
+                raise TypeError("init() has no parameter 'redis_address': write address=")
+            raise unknown_parameter("init", name, [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT])
         allowed = _WITHOUT_EFFECT[name]
         if ... not in allowed and value not in allowed:
             raise ValueError(

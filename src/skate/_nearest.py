@@ -10,3 +10,10 @@ def nearest_names(name: str, allowed: Iterable[str], count: int = 3) -> list[str
     import difflib
 
     return difflib.get_close_matches(name, list(allowed), n=count)
+
+
+def unknown_parameter(function: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error of a function that was given something which it does not have."""
+    near = nearest_names(name, known)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return TypeError(f"{function}() has no parameter {name!r}{hint}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
+import signal
 import tarfile
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import fsspec
 import pyarrow.fs as pafs
 import pytest
 
+import skate
 import skate.air
 import skate.train
 from skate._run.checkpoint import Checkpoint
@@ -213,3 +217,50 @@ def test_a_temporary_folder_stays_for_a_checkpoint_that_travels(tmp_path):
     with there.as_directory() as folder:
         assert content(folder) == {}
     Path(folder).rmdir()
+
+
+@pytest.fixture
+def workers():
+    skate.init(num_cpus=1, engine="local", log_to_driver=False)
+    yield
+    skate.shutdown()
+
+
+def written(name):
+    folder = TemporaryFolder("checkpoint_")
+    Path(folder.path, name).touch()
+    return folder
+
+
+def test_what_a_killed_worker_has_in_temporary_folders_goes_with_the_session(workers, tmp_path):
+    @skate.remote(max_retries=0)
+    def die(told):
+        folder = written("weights.bin")
+        told.write_text(folder.path)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    told = tmp_path / "told"
+    with pytest.raises(skate.exceptions.WorkerCrashedError):
+        skate.get(die.remote(told), timeout=60)
+    place = told.read_text()
+    assert Path(place, "weights.bin").exists()
+    skate.shutdown()
+    assert not os.path.lexists(place)
+
+
+def test_a_temporary_folder_that_travels_outlives_the_session(workers):
+    @skate.remote
+    def make():
+        folder = written("weights.bin")
+        checkpoint = Checkpoint._in_temporary(folder)
+        before = checkpoint.path
+        pickle.dumps(checkpoint)
+        return checkpoint, before, content(before), checkpoint.path
+
+    checkpoint, before, found, after = skate.get(make.remote(), timeout=60)
+    assert found == {"weights.bin": b""}
+    skate.shutdown()
+    assert not os.path.lexists(before)
+    assert checkpoint.path == after
+    assert content(after) == {"weights.bin": b""}
+    shutil.rmtree(after)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pyarrow as pa
 import pytest
 
 import skate.data
@@ -109,20 +110,29 @@ def test_the_older_settings_of_preprocessing_and_order(run_config, tmp_path):
 
 @pytest.mark.parametrize("spelling", ["for all", "by name"])
 def test_data_is_computed_with_the_options_of_its_config(spelling):
-    from skate.data import DataContext, ExecutionOptions
+    from skate.data import ExecutionOptions, ExecutionResources
 
-    class Probe:
-        def _blocks(self):
-            yield DataContext.get_current().execution_options
-
-    mine, usual = ExecutionOptions(), DataContext.get_current().execution_options
+    mine = ExecutionOptions(resource_limits=ExecutionResources(cpu=2))
     given = mine if spelling == "for all" else {"train": mine}
     config = DataConfig(datasets_to_split=[], execution_options=given)
-    ((share,), other) = (config.configure({name: Probe()}, 1) for name in ("train", "test"))
-    assert next(share["train"]._blocks()) is mine
+    dataset = skate.data.range(1).with_column("limit", limit_of_cpus())
+    ((share,), (other,)) = (config.configure({name: dataset}, 1) for name in ("train", "test"))
+    assert [row["limit"] for row in share["train"].iter_rows()] == [2]
     if spelling == "by name":
-        assert next(other[0]["test"]._blocks()) == usual
-    assert DataContext.get_current().execution_options is usual
+        assert [row["limit"] for row in other["test"].iter_rows()] == [None]
+    assert [row["limit"] for row in dataset.iter_rows()] == [None]
+
+
+def limit_of_cpus():
+    """A column of what the settings say while it is computed, in this process."""
+    from skate.data import DataContext
+    from skate.data._expressions import Expr
+
+    def ask(block):
+        limits = DataContext.get_current().execution_options.resource_limits
+        return pa.array([limits.cpu] * block.num_rows)
+
+    return Expr(ask, "limit_of_cpus", ())
 
 
 def test_workers_have_the_settings_of_the_program(run_config):

@@ -339,14 +339,23 @@ def test_callbacks(run_config):
         def after_exception(self, run_context, worker_exceptions):
             told.append(sorted(worker_exceptions))
 
-    def loop():
+        def before_run(self, run_context):
+            told.append(run_context.run_config.name)
+
+        def after_run(self, run_context, result):
+            told.append(type(result.error))
+
+    def loop(config):
         train.report(rank=train.world_rank())
-        if train.world_rank() == 1:
+        if config and train.world_rank() == 1:
             raise ValueError
 
-    with pytest.raises(train.TrainingFailedError):
-        fit(loop, run_config(callbacks=[Listener()]))
-    assert told == [([0, 1], None), [1]]
+    with pytest.raises(train.TrainingFailedError) as caught:
+        fit(loop, run_config(callbacks=[Listener()]), config={"fails": True})
+    assert told == ["run", ([0, 1], None), [1], type(caught.value)]
+    told.clear()
+    fit(loop, run_config(callbacks=[Listener()]))
+    assert told == ["run", ([0, 1], None), type(None)]
 
 
 def test_a_large_loop_is_worth_a_warning_that_names_it(run_config):

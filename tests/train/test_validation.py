@@ -278,3 +278,50 @@ def test_options_of_the_task(run_config: Any) -> None:
     result = _fit(run_config, loop, fn, validation=options)
     assert result.metrics is not None
     assert result.metrics["cpus"] == 1
+
+
+def test_a_report_may_bring_its_function_along(run_config: Any, tmp_path: Path) -> None:
+    """As with Ray 2.52, without a validation_config; a run that was cut short asks again."""
+
+    def fn(checkpoint: Checkpoint, config: Any) -> dict[str, Any]:
+        if config is None:
+            return {"score": 1}
+        _wait_for(config["file"])
+        return {"score": checkpoint.to_dict()["step"] + config["more"]}
+
+    def loop(config: dict[str, Any]) -> None:
+        if train.get_checkpoint() is not None:
+            return
+        train.report({"a": 1}, checkpoint=Checkpoint.from_dict({"step": 1}), validate_fn=fn)
+        more = {"file": tmp_path / "go", "more": 10}
+        train.report(
+            {"a": 2},
+            checkpoint=Checkpoint.from_dict({"step": 2}),
+            validate_fn=fn,
+            validate_config=more,
+        )
+        raise KeyError("cut short")
+
+    def fit() -> Result:
+        return DataParallelTrainer(loop, run_config=run_config()).fit()
+
+    with pytest.raises(KeyError):
+        fit()
+    (tmp_path / "go").touch()
+    result = fit()
+    assert result.best_checkpoints is not None
+    assert [metrics["score"] for _, metrics in result.best_checkpoints] == [1, 12]
+
+
+def test_mistakes_of_a_function_brought_along(run_config: Any) -> None:
+    def loop() -> None:
+        checkpoint = Checkpoint.from_dict({})
+        with pytest.raises(ValueError, match="not both"):
+            train.report({}, checkpoint=checkpoint, validation=True, validate_fn=len)
+        with pytest.raises(ValueError, match="requires a checkpoint"):
+            train.report({"a": 1}, validate_fn=len)
+        train.report(validate_fn=0.5)  # a metric
+
+    result = DataParallelTrainer(loop, run_config=run_config()).fit()
+    assert result.metrics is not None
+    assert result.metrics["validate_fn"] == 0.5

@@ -22,19 +22,31 @@ class FakeController:
         self.search_alg: Any = BasicVariantGenerator()
         self.trials: list[Trial] = []
         self.saved: list[str] = []
+        self.history: dict[str, list[dict[str, Any]]] = {}
         self._storage = Storage(folder, "experiment")
         self._cpus = cpus
 
     def add(self, name: str, **config: Any) -> Trial:
         trial = Trial("fake", trial_id=name, config=config, storage=self._storage)
         self.trials.append(trial)
+        self.history[name] = []
         self.scheduler.on_trial_add(self, trial)
+        return trial
+
+    def add_known(self, name: str, status: str, **config: Any) -> Trial:
+        """One of a search that is taken up: it has ended, or waits."""
+        if status not in (Trial.TERMINATED, Trial.ERROR):
+            return self.add(name, **config)
+        trial = Trial("fake", trial_id=name, config=config, storage=self._storage)
+        trial.set_status(status)
+        self.trials.append(trial)
         return trial
 
     def report(self, trial: Trial, **result: Any) -> str:
         """One result of a running trial; the decision, carried out."""
         trial.set_status(Trial.RUNNING)
         trial.update_last_result(result)
+        self.history[trial.trial_id].append(result)
         decision = self.scheduler.on_trial_result(self, trial, result)
         if decision == TrialScheduler.STOP:
             trial.set_status(Trial.TERMINATED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import wandb
 from skate import tune
 from skate.tune.integration.mlflow import MLflowTrainableMixin, mlflow_mixin
 from skate.tune.integration.wandb import WandbTrainableMixin, wandb_mixin
+from tests.support import offline_trackers
 
 pytestmark = [
     pytest.mark.usefixtures("session"),
@@ -20,14 +20,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in {
-        "WANDB_MODE": "offline", "WANDB_SILENT": "true", "MLFLOW_ALLOW_FILE_STORE": "true"
-    }.items():  # fmt: skip
-        monkeypatch.setenv(name, value)
-    yield
-    wandb.teardown()
+offline = pytest.fixture(autouse=True)(offline_trackers)
 
 
 @mlflow_mixin

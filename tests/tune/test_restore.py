@@ -225,10 +225,21 @@ class TestRestore:
         assert [r.metrics["loss"] for r in restored.fit()] == [2, 3, 4]
         assert len(grid[0].metrics_dataframe) == 3
 
+    def test_a_search_that_has_not_begun(self, tuner, tmp_path):
+        tuner()
+        assert tune.Tuner.can_restore(tmp_path / "search")
+        assert not tune.Tuner.can_restore(tmp_path / "another")
+        restored = tune.Tuner.restore(tmp_path / "search", trainable=quick)
+        with pytest.raises(RuntimeError, match="no results yet"):
+            restored.get_results()
+        assert [r.metrics["loss"] for r in restored.fit()] == [2, 3, 4]
+
     def test_a_moved_folder(self, tuner, tmp_path):
         tuner().fit()
         (tmp_path / "elsewhere").mkdir()
         moved = (tmp_path / "search").rename(tmp_path / "elsewhere" / "other")
+        tune.Tuner.restore(str(moved), trainable=quick)
+        assert not (tmp_path / "search").exists()
         grid = tune.Tuner.restore(str(moved), trainable=quick).fit()
         assert grid.experiment_path == str(moved)
         assert all(result.path.startswith(str(moved)) for result in grid)

@@ -248,6 +248,42 @@ class TestHyperBand:
         control.scheduler.on_trial_error(control, trials[4])
         assert [t.status for t in trials[:4]] == [Trial.TERMINATED] * 2 + [Trial.PAUSED] * 2
 
+    def test_who_is_further_than_the_next_round_does_not_wait_for_it(self, controller):
+        control = self.make(controller)
+        trials = [control.add(f"{number:02}") for number in range(17)][8:]  # the bracket s=2
+        for number, trial in enumerate(trials[:-1]):
+            assert control.report(trial, training_iteration=1, score=number) == PAUSE
+        # begun again from a checkpoint of a bracket with longer rounds
+        assert control.report(trials[-1], training_iteration=4, score=9) == PAUSE
+        assert [t.status for t in trials[6:]] == [Trial.PAUSED] * 3
+        assert control.report(trials[6], training_iteration=3, score=0) == PAUSE
+        assert control.report(trials[7], training_iteration=3, score=1) == STOP
+        assert trials[6].status == Trial.TERMINATED
+        for trial in control.trials[:8]:
+            trial.set_status(Trial.RUNNING)
+        assert control.scheduler.choose_trial_to_run(control) is trials[-1]
+
+    def test_alone_and_further_than_all_rounds_but_the_last(self, controller):
+        control = self.make(controller)
+        alone = [control.add(f"{number:02}") for number in range(9)][8]
+        assert control.report(alone, training_iteration=4, score=1) == CONTINUE
+        assert control.report(alone, training_iteration=9, score=1) == STOP
+
+    def test_who_fails_at_the_end_of_a_round_runs_again(self, controller):
+        control = self.make(controller)
+        trials = [control.add(f"{number:02}") for number in range(5)]
+        for number, trial in enumerate(trials[3:]):
+            assert control.report(trial, training_iteration=3, score=number) == (
+                CONTINUE if number else PAUSE
+            )
+        failed = trials[4]
+        control.scheduler.on_trial_error(control, failed)
+        failed.set_status(Trial.PENDING)
+        control.scheduler.on_trial_add(control, failed)
+        for trial in trials[:4]:
+            trial.set_status(Trial.RUNNING)
+        assert control.scheduler.choose_trial_to_run(control) is failed
+
     def test_for_bohb_the_largest_bracket_is_first_and_results_have_a_budget(self, controller):
         control = self.make(controller, HyperBandForBOHB)
         first, second = control.add("a"), control.add("b")

@@ -1,15 +1,23 @@
 """One contract for all searchers, and the wrappers around them."""
 
+import importlib
 import math
+import sys
 
+import bayes_opt
+import numpy as np
 import pytest
 
 from skate import tune
 from skate.tune.search import ConcurrencyLimiter, Repeater, Searcher, create_searcher
 from skate.tune.search.bayesopt import BayesOptSearch
 from skate.tune.search.hyperopt import HyperOptSearch
+from skate.tune.search.nevergrad import NevergradSearch
 from skate.tune.search.optuna import OptunaSearch
 from skate.tune.search.search_generator import SearchGenerator
+
+bayes_opt.UtilityFunction = None  # Nevergrad is for an earlier one, and asks for no more here
+ng = importlib.import_module("nevergrad")
 
 SPACE = {"x": tune.uniform(0, 10), "n": {"y": tune.uniform(-1, 1)}, "constant": 5}
 
@@ -26,8 +34,18 @@ def bayesopt(**options):
     return BayesOptSearch(random_search_steps=3, patience=50, skip_duplicate=False, **options)
 
 
-SEARCHERS = [optuna, hyperopt, bayesopt]
-ROUNDS = {optuna: 40, hyperopt: 40, bayesopt: 7}  # a Gaussian process thinks for a second
+def nevergrad(**options):
+    np.random.seed(3)  # where Nevergrad takes its own seed from
+    return NevergradSearch(ng.optimizers.OnePlusOne, **options)
+
+
+SEARCHERS = [optuna, hyperopt, bayesopt, nevergrad]
+ROUNDS = {
+    optuna: 40,
+    hyperopt: 40,
+    bayesopt: 7,
+    nevergrad: 40,
+}  # a Gaussian process thinks for a second
 
 
 def loss(config):
@@ -247,7 +265,7 @@ class Pausable(Counting):
         self.events.append(f"unpause {trial_id}")
 
 
-@pytest.mark.parametrize("make", [optuna, bayesopt])
+@pytest.mark.parametrize("make", [optuna, bayesopt, nevergrad])
 def test_lists_of_the_space_stay_lists(make, tmp_path):
     space = {"layers": [tune.uniform(1, 2), 5, {"size": tune.uniform(3, 4)}], "pair": (1, 2)}
     searcher = make(metric="loss", mode="min")
@@ -263,6 +281,56 @@ def test_lists_of_the_space_stay_lists(make, tmp_path):
     assert 3 <= third["size"] <= 4
     assert config["pair"] == (1, 2)
     searcher.add_evaluated_point(config, 0.5)
+
+
+class TestNevergrad:
+    def test_all_kinds_of_domains(self):
+        space = {
+            "lr": tune.loguniform(1e-4, 1e-1), "step": tune.quniform(0, 10, 2.5),
+            "n": tune.randint(1, 4), "m": tune.lograndint(1, 100), "k": tune.qrandint(0, 8, 4),
+            "act": tune.choice(["relu", "tanh"]), "noise": tune.randn(5, 0.1),
+        }  # fmt: skip
+        searcher = nevergrad(space=space, metric="loss", mode="min")
+        for number in range(30):
+            config = searcher.suggest(str(number))
+            assert 0.99e-4 <= config["lr"] <= 1.01e-1
+            assert config["step"] in (0, 2.5, 5, 7.5, 10)
+            assert config["n"] in (1, 2, 3)
+            assert isinstance(config["m"], int)
+            assert 1 <= config["m"] < 100
+            assert config["k"] in (0, 4, 8)
+            assert config["act"] in ("relu", "tanh")
+            searcher.on_trial_complete(str(number), {"loss": config["noise"]})
+        assert searcher._nevergrad_opt.num_tell == 30
+
+    def test_nevergrads_own_words(self):
+        own = ng.p.Dict(x=ng.p.Scalar(lower=0, upper=1), a=ng.p.Choice(["b", "c"]))
+        searcher = NevergradSearch(space=own, metric="loss", mode="max")
+        assert set(searcher.suggest("a")) == {"x", "a"}
+        made = ng.optimizers.OnePlusOne(2)
+        named = NevergradSearch(made, space=["x", "n/y"], metric="loss", mode="min")
+        config = named.suggest("a")
+        assert set(config) == {"x", "n"}
+        named.on_trial_complete("a", {"loss": 2.0})
+        assert made.num_tell == 1
+
+    def test_another_package_that_it_cannot_live_with(self, monkeypatch):
+        monkeypatch.delattr(bayes_opt, "UtilityFunction")
+        for name in [name for name in sys.modules if name.partition(".")[0] == "nevergrad"]:
+            monkeypatch.delitem(sys.modules, name)
+        with pytest.raises(ImportError, match=r"bayesian-optimization==1\.4\.0"):
+            NevergradSearch()
+
+    def test_mistakes(self):
+        made = ng.optimizers.OnePlusOne(2)
+        with pytest.raises(ValueError, match="has its space"):
+            NevergradSearch(made, space={"x": tune.uniform(0, 1)})
+        with pytest.raises(ValueError, match="no optimizer_kwargs"):
+            NevergradSearch(made, {"budget": 3})
+        with pytest.raises(ValueError, match=r"2 values"):
+            NevergradSearch(made, space=["x"], metric="loss", mode="min")
+        with pytest.raises(ValueError, match="got 5"):
+            NevergradSearch(5)
 
 
 class TestWrappers:

@@ -1,6 +1,7 @@
 """Trainers as trials, and callbacks of other libraries."""
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from skate import tune
 from skate.train import ScalingConfig
+from skate.train.backend import Backend, BackendConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
 from skate.tune.schedulers import ASHAScheduler
 
@@ -60,6 +62,32 @@ def test_what_a_killed_attempt_has_left_is_deleted_by_the_next(session, tmp_path
     (result,) = tune.Tuner(trainer, run_config=config).fit()
     assert result.metrics["left"] is False
     assert not list(Path(result.path).glob("workers-*"))
+
+
+def test_the_workers_of_a_killed_trial_give_their_place_to_the_next_attempt(session, tmp_path):
+    killed = tmp_path / "killed"
+
+    class Dying(Backend):
+        def on_training_start(self, worker_group, backend_config):
+            if not killed.exists():
+                killed.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    class DyingConfig(BackendConfig):
+        backend_cls = Dying
+
+    trainer = DataParallelTrainer(
+        loop,
+        train_loop_config={"lr": 1.0},
+        backend_config=DyingConfig(),
+        scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 1}),
+    )
+    config = tune.RunConfig(
+        storage_path=tmp_path, name="search", verbose=0, failure_config={"max_failures": 1}
+    )
+    (result,) = tune.Tuner(trainer, run_config=config).fit()
+    assert killed.exists()
+    assert result.metrics["size"] == 2
 
 
 def test_boosting_libraries_report(run):
@@ -145,7 +173,7 @@ def test_keras_reports(run):
         def fit(epochs, callback):
             model.fit(data, data[:, :1], epochs=epochs, verbose=0, callbacks=[callback])
 
-        with pytest.raises(ValueError, match="'on_epoch_ended_end'"):
+        with pytest.raises(ValueError, match="'epoch_ended_end' is no event of Keras"):
             TuneReportCheckpointCallback("epoch_ended_end")
         with pytest.raises(ValueError, match=r"one for each of \['epoch_end'\]; got \[1, 2\]"):
             TuneReportCheckpointCallback(frequency=[1, 2])
@@ -160,8 +188,10 @@ def test_keras_reports(run):
     trial = run(with_keras).trials[0]
     assert trial.last_result["training_iteration"] == 8
     assert {"older", "last"} <= trial.metric_analysis.keys()
-    files = [os.listdir(kept.path) for kept, _ in trial.get_best_checkpoints()]
-    assert files == [["net.keras"], ["a.h5"], ["model.keras"]]
+    kept = [checkpoint for checkpoint, _ in trial.get_best_checkpoints()]
+    for checkpoint, name in zip(kept, ["net.keras", "a.h5", "model.keras"], strict=True):
+        assert name in os.listdir(checkpoint.path)
+        assert checkpoint.get_metadata() == {"_model_filename": name, "_keras": "keras"}
 
 
 def test_a_boosted_model_is_there_when_a_scheduler_stops_its_trial(run):

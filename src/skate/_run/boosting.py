@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.folders import scratch_dir
 from skate._run.session import current, report
 from skate._run.values import plain
 
@@ -61,7 +62,7 @@ class BoostingReports:
         if current("report()").whereabouts.world_rank:
             report(self._last)
             return
-        with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+        with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
             model.save_model(os.path.join(folder, self._filename))
             report(self._last, checkpoint=Checkpoint.from_directory(folder))
 

@@ -92,8 +92,11 @@ class Callback:
 
 
 class UserCallback:
-    """Told about a training run: its reports and its exceptions. `run_context.run_config` is the
-    trainer's."""
+    """Told about a training run: its reports and its exceptions, its beginning and its end.
+    `run_context.run_config` is the trainer's."""
+
+    def before_run(self, run_context: Any) -> None:
+        """The run begins; there are no workers yet."""
 
     def after_report(
         self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any
@@ -104,6 +107,9 @@ class UserCallback:
         self, run_context: Any, worker_exceptions: dict[int, BaseException]
     ) -> None:
         """Workers have failed, by rank."""
+
+    def after_run(self, run_context: Any, result: Any) -> None:
+        """The run is over; `result.error` says whether it has failed."""
 
 
 class CallbackList:

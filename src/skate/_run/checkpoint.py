@@ -110,7 +110,7 @@ class Checkpoint:
 
     def __getstate__(self) -> dict[str, Any]:
         if self._temporary is not None:
-            self._temporary.give_up()
+            self._folder = LocalFolder(self._temporary.give_up())
         return {name: value for name, value in vars(self).items() if name != "_temporary"}
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:

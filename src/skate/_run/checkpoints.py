@@ -104,11 +104,13 @@ class CheckpointManager:
         """Those that are yet to be validated."""
         return [kept for kept in self._kept if kept.pending]
 
-    def add_metrics(self, metrics: Mapping[str, Any]) -> None:
-        """Metrics that were reported right after the last checkpoint belong to it."""
+    def add_metrics(self, metrics: Mapping[str, Any]) -> list[Checkpoint]:
+        """Metrics that were reported right after the last checkpoint belong to it; those to delete
+        now."""
         if self._kept:
             self._kept[-1].metrics = {**self._kept[-1].metrics, **metrics}
             self._check_score(metrics)
+        return self._dismissed()
 
     def _check_score(self, metrics: Mapping[str, Any]) -> None:
         """Say once if the metrics have no score, as when its name is misspelt."""

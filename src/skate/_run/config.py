@@ -98,7 +98,8 @@ class ScalingConfig(_Config):
     `num_workers=0` runs the loop in the calling process. A pair `(least, most)` takes as many
     workers as the machine has room for. `use_gpu` gives one GPU to each worker;
     `resources_per_worker` says it in full. `trainer_resources` are reserved for the calling side,
-    by default nothing. `accelerator_type` asks for a resource of that name. The rest is for
+    by default nothing. `accelerator_type` asks for a resource of that name, and `label_selector`
+    for labels as `skate.init(labels={…})` gives them to a machine. The rest is for
     clusters: on one machine every placement is the same, and datasets need no CPUs kept free.
     """
 

@@ -17,6 +17,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import skate
+
 COPY_BYTES = 1 << 20
 
 
@@ -137,17 +139,32 @@ class LocalFolder(Folder):
         return os.path.join(self.path, name) if name else self.path
 
 
+def scratch_dir() -> str | None:
+    """Where a process makes folders that it deletes itself: the `dir` of `tempfile`'s functions.
+    A worker may be killed before it does, so that its folders must go with the session."""
+    return skate.get_runtime_context()._scratch_dir if skate.is_initialized() else None
+
+
 class TemporaryFolder:
     """A new folder, deleted when nobody has this object any more; at the latest when the process
-    ends, unless it is given up."""
+    ends, or with the session if that is killed, unless it is given up."""
 
     def __init__(self, prefix: str) -> None:
-        self.path = tempfile.mkdtemp(prefix=prefix)
+        self._prefix = prefix
+        self._session = scratch_dir()
+        self.path = tempfile.mkdtemp(prefix=prefix, dir=self._session)
         self._drop = weakref.finalize(self, _delete_as, os.getpid(), self.path)
 
-    def give_up(self) -> None:
-        """Somebody else knows the folder: leave it to them."""
-        self._drop.detach()
+    def give_up(self) -> str:
+        """Somebody else will know the folder: leave it to them, where it outlives the session.
+        Its path from now on; the one that it had holds until the session ends."""
+        if self._drop.detach() is not None and self._session is not None:
+            place = tempfile.mkdtemp(prefix=self._prefix)
+            os.rmdir(place)
+            shutil.move(self.path, place)
+            os.symlink(place, self.path)
+            self.path = place
+        return self.path
 
 
 def _delete_as(process: int, folder: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import check_folder_name
-from skate._run.validation import ValidationTaskConfig, checked_request
+from skate._run.validation import OwnValidation, ValidationTaskConfig, checked_request
 from skate._run.values import shortened
 
 DEFAULT_METRIC = "_metric"
@@ -66,9 +66,18 @@ def read_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
         )
     _check_no_metric_is_a_checkpoint(rest)
     options = {name: rest.pop(name) for name in _OPTIONS if name in rest}
-    validation = checked_request(options.pop("validation", False), checkpoint)
+    validation = checked_request(_asked(options, rest), checkpoint)
     metrics = _metrics(args, rest)
     return Report(metrics, checkpoint, validation=validation, **_options(options))
+
+
+def _asked(options: dict[str, Any], rest: dict[str, Any]) -> Any:
+    """The validation that is asked for, today's way or that of Ray 2.52."""
+    if not callable(rest.get("validate_fn")):  # a metric may have any name
+        return options.pop("validation", False)
+    if "validation" in options:
+        raise ValueError("report takes `validation` or `validate_fn`, not both")
+    return OwnValidation.of(rest.pop("validate_fn"), rest.pop("validate_config", None))
 
 
 def _check_no_metric_is_a_checkpoint(given: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import TrainContext, Whereabouts
 from skate._run.reporting import Report, read_report
+from skate._run.validation import OwnValidation
 from skate._run.values import numbers_as_such
 
 
@@ -121,7 +122,8 @@ def report(*args: Any, **kwargs: Any) -> None:
     """
     session = current("report()")
     given = read_report(args, kwargs)
-    if given.validation and not session.whereabouts.validates:
+    own = isinstance(given.validation, OwnValidation)
+    if given.validation and not own and not session.whereabouts.validates:
         raise ValueError(
             "`validation_config` was not set on the trainer, but report(validation=…) asks for a "
             "validation: TorchTrainer(…, validation_config=ValidationConfig(fn))"

@@ -22,7 +22,7 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import default_storage_path
-from skate._run.folders import Folder, LocalFolder, append_whole, folder_at
+from skate._run.folders import Folder, LocalFolder, append_whole, folder_at, scratch_dir
 from skate._run.values import to_json
 
 DRAFT = ".draft"
@@ -99,7 +99,7 @@ class Storage:
             os.makedirs(self.path, exist_ok=True)
             return self.path
         if self._staging is None:
-            self._staging = tempfile.mkdtemp(prefix="skate-run-")
+            self._staging = tempfile.mkdtemp(prefix="skate-run-", dir=scratch_dir())
             self._drop_staging = weakref.finalize(self, shutil.rmtree, self._staging, True)
             for name in self.names():
                 if name.endswith((".json", ".csv")):  # loggers go on with what is there

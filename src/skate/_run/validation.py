@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
+
+import cloudpickle
 
 from skate._run.config import as_config
 
@@ -38,6 +41,22 @@ class ValidationTaskConfig:
                 "`timeout_s` should be None or greater than zero: it is a number of seconds; "
                 f"got {self.timeout_s!r}"
             )
+
+
+@dataclass
+class OwnValidation(ValidationTaskConfig):
+    """One whose report brings its function along, as with Ray 2.52:
+    `report(…, validate_fn=fn, validate_config={…})` calls `fn(checkpoint, config)`."""
+
+    packed: str = ""  # as text, so that a run that was interrupted can ask again
+
+    @classmethod
+    def of(cls, fn: Any, config: Any) -> OwnValidation:
+        return cls(packed=base64.b64encode(cloudpickle.dumps((fn, config))).decode())
+
+    def __call__(self, checkpoint: Checkpoint) -> Any:
+        fn, config = cloudpickle.loads(base64.b64decode(self.packed))
+        return fn(checkpoint, config)
 
 
 def _as_json(fn_kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -76,6 +95,8 @@ class ValidationConfig:
         default = as_config(ValidationTaskConfig, self.task_config)
         if isinstance(asked, bool):
             return default
+        if isinstance(asked, OwnValidation):
+            return asked
         return ValidationTaskConfig({**default.fn_kwargs, **asked.fn_kwargs}, asked.timeout_s)
 
 

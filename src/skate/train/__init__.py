@@ -94,15 +94,25 @@ _LAZY = frozenset(
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
+_OF_RAY_1 = {
+    "CheckpointStrategy": "trainer",
+    "Trainer": "trainer",
+    "TrainingCallback": "callbacks",
+    "TrainingIterator": "trainer",
+}
 
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _LAZY:
         return import_module(f"skate.train.{name}")
+    if name in _OF_RAY_1:
+        return getattr(import_module(f"skate.train.{_OF_RAY_1[name]}"), name)
     from skate._former import no_such_name
 
     raise AttributeError(no_such_name("train", name))
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_OF_RAY_1})

@@ -52,11 +52,19 @@ class Plan:
     shards: Callable[[WorkerGroup, Any], list[dict[str, Any]]]
     checkpoint: Checkpoint | None
     metadata: dict[str, Any]
+    all_values: bool = False  # what the loops of all ranks return is wanted, not only of the first
+    retries_errors: bool = True  # or only where processes have died
 
     @cached_property
     def pickled(self) -> bytes:
         """The loop and its configuration, for the workers."""
         return pickled_loop(self.loop, self.config)
+
+    def allows(self, failures: int, latest: dict[int, BaseException]) -> bool:
+        """Whether to begin again after so many failures."""
+        if not self.retries_errors and not all(map(_has_died, latest.values())):
+            return False
+        return not 0 <= self.failure.max_failures < failures
 
 
 class WorkersFailed(Exception):  # noqa: N818 - not an error that anybody else sees
@@ -90,7 +98,7 @@ class Controller:
                 return self._recorder.close(value=self._run_group())
             except WorkersFailed as failed:
                 failures += 1
-                again = not 0 <= self._plan.failure.max_failures < failures
+                again = self._plan.allows(failures, failed.failures)
                 self._recorder.failed(failed.failures, again)
                 if not again:
                     raise failure_of(failed.failures) from shown_cause(failed.failures)
@@ -119,7 +127,7 @@ class Controller:
         if last is None:
             return None
         _shut_down(backend, group, config)
-        return last.value
+        return [event.value for event in last] if self._plan.all_values else last[0].value
 
     def _start(self, group: WorkerGroup, backend: Backend) -> None:
         config = self._plan.backend
@@ -131,12 +139,12 @@ class Controller:
         backend.on_training_start(group, config)
         group.gather([worker.start.remote() for worker in group.workers])
 
-    def _converse(self, events: _Conversation, group: WorkerGroup) -> Event | None:
-        """Until all loops are done: the last event of rank 0. None if they were stopped."""
+    def _converse(self, events: _Conversation, group: WorkerGroup) -> list[Event] | None:
+        """Until all loops are done: their last events. None if they were stopped."""
         while True:
             reports = events.next()
             if all(event.kind == FINISHED for event in reports):
-                return reports[0]
+                return reports
             if reports[0].kind == MEETING:
                 events.answer(Answer(self._recorder.next_checkpoint, value=reports[0].value))
                 continue
@@ -173,7 +181,7 @@ class Controller:
             node_rank=place.node_rank,
             metadata=self._plan.metadata,
             storage=run.storage,
-            validates=self._recorder.validator is not None,
+            validates=self._recorder.validator.configured,
         )
         return Job(
             self._plan.pickled,
@@ -183,6 +191,7 @@ class Controller:
             self._recorder.next_checkpoint,
             self._plan.backend.train_func_context,
             _data_context() if datasets else None,
+            returns=rank == 0 or self._plan.all_values,
         )
 
 

@@ -47,18 +47,18 @@ class DataConfig:
     ) -> list[dict[str, Any]]:
         """The datasets of each worker, by rank. Override it to share them out differently."""
         from skate.data.iterator import WholeDataset, split_iterators
-        from skate.train._shards import InContext, Shard
+        from skate.train._shards import Shard, with_options
 
         shares: list[dict[str, Any]] = [{} for _ in range(world_size)]
         for name, dataset in datasets.items():
             whole = self._datasets_to_split != "all" and name not in self._datasets_to_split
-            placed: Any = InContext(dataset, self._options_of(name))
+            placed: Any = with_options(dataset, self._options_of(name))
             if whole:
                 parts: list[Any] = [WholeDataset(placed) for _ in range(world_size)]
             else:
                 parts = list(split_iterators(placed, world_size, self._uneven))
             for share, part in zip(shares, parts, strict=True):
-                share[name] = Shard(part, context=placed.context)
+                share[name] = Shard(part, context=placed._settings())
         return shares
 
     def prepared(self, datasets: dict[str, Any], preprocessor: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import skate
 from skate._run.config import ScalingConfig
 from skate.exceptions import TaskUnschedulableError
+from skate.train._labels import check_labels
 from skate.train._places import Place, here, places_of
 from skate.train._pulse import Pulse, WorkerFailed
 from skate.train._worker import TrainWorker
@@ -154,11 +155,8 @@ def number_of_workers(scaling: ScalingConfig, resources: dict[str, float]) -> in
 
 
 def _reserve(bundles: Sequence[dict[str, float]], scaling: ScalingConfig) -> PlacementGroup:
-    group = placement_group(
-        list(bundles),
-        strategy=scaling.placement_strategy,
-        bundle_label_selector=scaling.label_selector,  # type: ignore[arg-type]
-    )
+    check_labels(scaling.label_selector)
+    group = placement_group(list(bundles), strategy=scaling.placement_strategy)
     try:
         skate.get(group._ref)
     except TaskUnschedulableError as error:

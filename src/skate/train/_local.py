@@ -53,7 +53,7 @@ def run_here(plan: Plan, recorder: Recorder, view: View, datasets: dict[str, Any
     whereabouts = Whereabouts(
         experiment_name=run.name, trial_name=run.name, trial_id=run.trial_id,
         trial_dir=run.storage.path, metadata=plan.metadata, storage=run.storage,
-        validates=recorder.validator is not None,
+        validates=recorder.validator.configured,
     )  # fmt: skip
     session = LocalSession(whereabouts, plan, datasets, recorder, view)
     recorder.clock.restart()

@@ -104,7 +104,7 @@ class Recorder:
         )
         self.clock = ResultClock(self.run.trial_id, config)
         self.next_checkpoint = 0  # larger than all numbers in names of checkpoints
-        self.validator: Validator | None = None
+        self.validator = Validator(self.storage)
         self._uploads = Uploads(self.storage, lambda: [self.storage])
         self._result: Result | None = None
 
@@ -113,6 +113,7 @@ class Recorder:
             self._take_up()
             stop = self.run.run_config.stop
             self.callbacks.call("setup", stop=stop, num_samples=1, total_num_samples=1)
+            self.callbacks.call("before_run", run_context=self.run)
             self.callbacks.call("on_trial_start", *self._here)
         except BaseException:
             self.storage.close()
@@ -147,9 +148,8 @@ class Recorder:
         for name in names:
             self._count(name)
         self.roll_back()
-        if self.validator is not None:
-            for kept in self.manager.pending:
-                self.validator.ask_again(kept.checkpoint, kept.validation or {})
+        for kept in self.manager.pending:
+            self.validator.ask_again(kept.checkpoint, kept.validation or {})
 
     def _count(self, name: str) -> None:
         number = number_of(name)
@@ -213,7 +213,7 @@ class Recorder:
             self._uploads.send()
             self.storage.forget_replaced(name)
             kept = Kept(checkpoint, dict(result or {}), positions)
-            if self.validator is not None and bearer.validation:
+            if bearer.validation:
                 kept.validation = self.validator.ask(checkpoint, bearer.validation, line)
             self._record_checkpoint(kept, name)
         self._uploads.send_if_due()
@@ -252,12 +252,11 @@ class Recorder:
 
     def check(self) -> None:
         """Raise what has gone wrong beside the workers, who may be waiting for it."""
-        if self.validator is not None:
-            self.validator.check()
+        self.validator.check()
 
     def _note_validations(self) -> None:
         """Add what validations have brought by now to what is known of their checkpoints."""
-        for checkpoint, line in self.validator.outcomes() if self.validator is not None else ():
+        for checkpoint, line in self.validator.outcomes():
             self._delete(self.manager.validated(checkpoint, line))
             if self.run.last_result.get("checkpoint_dir_name") == line["checkpoint_dir_name"]:
                 self.run.last_result = {**self.run.last_result, **line.get("metrics", {})}
@@ -267,14 +266,15 @@ class Recorder:
     def _record_result(self, result: dict[str, Any], name: str | None) -> None:
         """The line of the result says which checkpoint came with it, and makes that count.
         Without one, it may belong to a checkpoint that was saved just before."""
-        latest = self.manager.latest
+        latest, dismissed = self.manager.latest, []
         if name is None and latest is not None and not latest.metrics:
             name = latest.checkpoint.path.rpartition("/")[2]
-            self.manager.add_metrics({**result, "checkpoint_dir_name": name})
+            dismissed = self.manager.add_metrics({**result, "checkpoint_dir_name": name})
         if name is not None:
             result["checkpoint_dir_name"] = name
         self.run.last_result = result
         self.callbacks.call("on_trial_result", *self._here, result)
+        self._delete(dismissed)
 
     def roll_back(self) -> None:
         """Workers begin again from the last checkpoint: so does the history."""
@@ -309,9 +309,8 @@ class Recorder:
     def close(self, error: BaseException | None = None, value: Any = None) -> Result:
         """Tell everybody, once, that it is over; the result."""
         if self._result is None:
-            if self.validator is not None:
-                self.validator.finish() if error is None else self.validator.abort()
-                self._note_validations()
+            self.validator.finish() if error is None else self.validator.abort()
+            self._note_validations()
             self._result = self._as_result(error, value)
             try:
                 self._say_goodbye(error)
@@ -326,6 +325,7 @@ class Recorder:
         hook = "on_trial_complete" if error is None else "on_trial_error"
         self.callbacks.call(hook, *self._here)
         self.callbacks.call("on_experiment_end", [self.run])
+        self.callbacks.call("after_run", run_context=self.run, result=self._result)
 
     def _as_result(self, error: BaseException | None, value: Any) -> Result:
         last = self.run.last_result

@@ -12,7 +12,7 @@ from typing import Any
 
 from skate.data._blocks import Block
 from skate.data._context import DataContext
-from skate.data._iterating import Epochs
+from skate.data._iterating import Epochs, Iterating
 from skate.data.iterator import DataIterator
 
 
@@ -38,6 +38,9 @@ class Shard(DataIterator):
             else:
                 yield block.slice(skip)
                 skip = 0
+
+    def _shows_kept_blocks(self) -> bool:
+        return self._part._shows_kept_blocks()
 
     def _keeps_order(self) -> bool:
         return self._part._keeps_order()
@@ -92,31 +95,12 @@ class Shard(DataIterator):
         return repr(self._part)
 
 
-class InContext:
-    """A dataset that is executed with the settings of the process that made this, wherever that
-    happens; `options` take the place of its `execution_options`."""
-
-    def __init__(self, dataset: Any, options: Any = None) -> None:
-        self._dataset = dataset
-        self.context = DataContext.get_current().copy()
-        if options is not None:
-            self.context.execution_options = options
-
-    def _blocks(self) -> Iterator[Block]:
-        with DataContext.current(self.context):
-            yield from self._dataset._blocks()
-
-    def _keeps_order(self) -> bool:
-        return bool(self._dataset._keeps_order())
-
-    def schema(self) -> Any:
-        return self._dataset.schema()
-
-    def stats(self) -> str:
-        return str(self._dataset.stats())
-
-    def __repr__(self) -> str:
-        return repr(self._dataset)
+def with_options(dataset: Iterating, options: Any) -> Iterating:
+    """The dataset with other `execution_options`, if they are given, than its own settings say."""
+    context = dataset._settings().copy()
+    if options is not None:
+        context.execution_options = options
+    return dataset._obeying(context)
 
 
 def _rows_each(options: dict[str, Any]) -> int | None:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
+from skate._run.folders import scratch_dir
 from skate._run.loggers import JsonLoggerCallback
 from skate._run.reporting import Report
+from skate._run.result import Result
 from skate._run.session import Session, current
 from skate.train._events import Event
 from skate.train._recorder import Recorder
@@ -67,7 +69,7 @@ def _own_folder(session: Session) -> tempfile.TemporaryDirectory[str]:
     there is deleted."""
     place = session.whereabouts.trial_dir
     if not place or not os.path.isdir(place):
-        return tempfile.TemporaryDirectory(prefix=WORKERS)
+        return tempfile.TemporaryDirectory(prefix=WORKERS, dir=scratch_dir())
     for left in Path(place).glob(f"{WORKERS}*"):
         shutil.rmtree(left, ignore_errors=True)
     return tempfile.TemporaryDirectory(prefix=WORKERS, dir=place)
@@ -111,8 +113,20 @@ class ForwardingRecorder(Recorder):
     ) -> None:
         super().__init__(name, run_config, config, preprocessor, [JsonLoggerCallback()])
         self._trial: Session = current("a trainer's trial")
+        self._unreported: Checkpoint | None = None  # saved alone; its metrics are yet to come
 
     def record(self, events: Sequence[Event]) -> Checkpoint | None:
         checkpoint = super().record(events)
-        self._trial.report(Report(events[0].metrics, checkpoint))
+        self._unreported = checkpoint or self._unreported
+        if events[0].metrics is not None:
+            self._hand_over(events[0].metrics)
         return checkpoint
+
+    def close(self, error: BaseException | None = None, value: Any = None) -> Result:
+        if error is None and self._unreported is not None:
+            self._hand_over(None)
+        return super().close(error, value)
+
+    def _hand_over(self, metrics: dict[str, Any] | None) -> None:
+        checkpoint, self._unreported = self._unreported, None
+        self._trial.report(Report(metrics, checkpoint))

@@ -21,6 +21,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.records import VALIDATIONS_FILE
 from skate._run.storage import Storage
 from skate._run.validation import (
+    OwnValidation,
     ReportedCheckpointStatus,
     ValidationConfig,
     ValidationTaskConfig,
@@ -38,8 +39,9 @@ _FAILED = ReportedCheckpointStatus.VALIDATION_FAILED
 class Validator:
     """Those of one run."""
 
-    def __init__(self, config: ValidationConfig, storage: Storage) -> None:
-        self._config = config
+    def __init__(self, storage: Storage, config: ValidationConfig | None = None) -> None:
+        self.configured = config is not None
+        self._config = config or ValidationConfig(_none_was_given)
         self._storage = storage
         self._asked: queue.SimpleQueue[tuple[Checkpoint, ValidationTaskConfig, Line] | None]
         self._asked = queue.SimpleQueue()
@@ -53,7 +55,9 @@ class Validator:
         """Have a checkpoint validated, in its turn. `about` says which one it is; the line."""
         task = self._config.task_for(task)
         about = {key: about.get(key) for key in ("checkpoint_dir_name", "training_iteration")}
-        wish = {"fn_kwargs": task.fn_kwargs, "timeout_s": task.timeout_s}
+        wish: Line = {"fn_kwargs": task.fn_kwargs, "timeout_s": task.timeout_s}
+        if isinstance(task, OwnValidation):
+            wish["packed"] = task.packed
         line = {**about, "status": _PENDING.value, **wish}
         self._storage.append(VALIDATIONS_FILE, line)
         self._asked.put((checkpoint, task, about))
@@ -64,7 +68,9 @@ class Validator:
 
     def ask_again(self, checkpoint: Checkpoint, line: Line) -> None:
         """Take up a validation that was asked for, by the run that was here before."""
-        self.ask(checkpoint, ValidationTaskConfig(line["fn_kwargs"], line["timeout_s"]), line)
+        wish = {key: line[key] for key in ("fn_kwargs", "timeout_s", "packed") if key in line}
+        task = OwnValidation(**wish) if "packed" in wish else ValidationTaskConfig(**wish)
+        self.ask(checkpoint, task, line)
 
     def outcomes(self) -> list[tuple[Checkpoint, Line]]:
         """The validations that have ended since this was last asked."""
@@ -118,8 +124,9 @@ class Validator:
 
     def _run(self, checkpoint: Checkpoint, task: ValidationTaskConfig) -> Line:
         options = {"num_cpus": 0, **(self._config.ray_remote_kwargs or {})}
+        fn = task if isinstance(task, OwnValidation) else self._config.fn
         try:
-            ref = _validate.options(**options).remote(self._config.fn, checkpoint, task.fn_kwargs)
+            ref = _validate.options(**options).remote(fn, checkpoint, task.fn_kwargs)
             self._running = ref
             if self._aborted:  # before this could be seen there
                 self._cancel()
@@ -134,6 +141,10 @@ class Validator:
         if self._running is not None:
             with contextlib.suppress(SkateError):
                 skate.cancel(self._running, force=True)
+
+
+def _none_was_given(checkpoint: Checkpoint, **kwargs: Any) -> dict[str, Any]:
+    raise ValueError("the trainer has no validation_config: give it ValidationConfig(fn)")
 
 
 @skate.remote

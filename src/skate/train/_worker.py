@@ -44,6 +44,7 @@ class Job:
     next_checkpoint: int
     train_func_context: Any
     data_context: Any = None  # the settings of skate.data, if there are datasets
+    returns: bool = True  # whether what the loop returns is wanted
 
 
 @dataclass
@@ -120,6 +121,7 @@ class TrainWorker:
             job.data_context._set_current(job.data_context)
         self._context = job.train_func_context
         self._loop = job.loop
+        self._returns = job.returns
 
     def write_held(self) -> None:
         """Write the checkpoint of the current report, which was held back."""
@@ -135,8 +137,8 @@ class TrainWorker:
         try:
             with activated(self._session), self._context():
                 value = call_loop(*cloudpickle.loads(self._loop))
-            first = self._session.whereabouts.world_rank == 0
-            self._mailbox.events.put(Event(FINISHED, value=portable(value) if first else None))
+            wanted = portable(value) if self._returns else None
+            self._mailbox.events.put(Event(FINISHED, value=wanted))
         except StoppedError:
             self._mailbox.events.put(Event(FINISHED))
         except BaseException as error:

@@ -1,11 +1,105 @@
-"""Loggers for `RunConfig(callbacks=[…])`; JSON, CSV and TensorBoard are written anyway."""
+"""Loggers for `RunConfig(callbacks=[…])`, where JSON, CSV and TensorBoard are written anyway; and
+callbacks for `Trainer.run`, which are told what each worker reported."""
 
-from skate._run.loggers import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from skate._run import loggers
+from skate._run.loggers import CSVLoggerCallback
 from skate._run.loggers.mlflow import MLflowLoggerCallback
+from skate._run.values import to_json
 
 __all__ = [
     "CSVLoggerCallback",
     "JsonLoggerCallback",
     "MLflowLoggerCallback",
+    "PrintCallback",
     "TBXLoggerCallback",
+    "TrainingCallback",
 ]
+
+
+class TrainingCallback:
+    """Override what is of interest. Later versions may pass more arguments: take `**info`."""
+
+    def start_training(self, logdir: str, config: dict[str, Any], **info: Any) -> None:
+        """A run begins, in this folder."""
+
+    def handle_result(self, results: list[dict[str, Any]], **info: Any) -> None:
+        """All workers have reported: one dict each."""
+
+    def finish_training(
+        self, error: bool = False, run_dir: str | None = None, **info: Any
+    ) -> None:
+        """A run is over."""
+
+
+class PrintCallback(TrainingCallback):
+    """Prints what the workers report."""
+
+    def handle_result(self, results: list[dict[str, Any]], **info: Any) -> None:
+        print(json.dumps(results, indent=4, default=str))
+
+
+class JsonLoggerCallback(loggers.JsonLoggerCallback, TrainingCallback):
+    """With `Trainer.run`: results.json, or `filename`, in the run's folder or `logdir`: a list
+    with one list per report, of the dicts of `workers_to_log` (None: all)."""
+
+    def __init__(
+        self,
+        logdir: str | os.PathLike[str] | None = None,
+        filename: str | None = None,
+        workers_to_log: int | Sequence[int] | None = 0,
+    ) -> None:
+        super().__init__()
+        self._logdir = logdir
+        self._filename = filename or "results.json"
+        self._workers = [workers_to_log] if isinstance(workers_to_log, int) else workers_to_log
+        self.log_path: Path | None = None
+
+    def start_training(self, logdir: str, config: dict[str, Any], **info: Any) -> None:
+        self.log_path = Path(self._logdir or logdir, self._filename)
+        self.log_path.write_text("[]")
+
+    def handle_result(self, results: list[dict[str, Any]], **info: Any) -> None:
+        wanted = range(len(results)) if self._workers is None else self._workers
+        row = f"[{', '.join(to_json(results[rank]) for rank in wanted)}]"
+        assert self.log_path is not None
+        with self.log_path.open("r+b") as file:
+            end = file.seek(-1, os.SEEK_END)
+            file.write(f"{',' if end > 1 else ''}\n{row}]".encode())
+
+
+class TBXLoggerCallback(loggers.TBXLoggerCallback, TrainingCallback):
+    """With `Trainer.run`: the numbers of one worker in `logdir`. Those of the first are in the
+    run's folder anyway."""
+
+    def __init__(
+        self, logdir: str | os.PathLike[str] | None = None, worker_to_log: int = 0
+    ) -> None:
+        super().__init__()
+        self._logdir = logdir
+        self._worker = worker_to_log
+        self._run: Any = None
+
+    def start_training(self, logdir: str, config: dict[str, Any], **info: Any) -> None:
+        if self._logdir is not None or self._worker:
+            folder = os.fspath(self._logdir or logdir)
+            self._run = SimpleNamespace(trial_id="run", config=config, local_path=folder)
+
+    def handle_result(self, results: list[dict[str, Any]], **info: Any) -> None:
+        if self._run is not None:
+            result = results[self._worker]
+            self.log_trial_result(result["_training_iteration"], self._run, result)
+
+    def finish_training(
+        self, error: bool = False, run_dir: str | None = None, **info: Any
+    ) -> None:
+        if self._run is not None:
+            self.log_trial_end(self._run, failed=error)

@@ -95,8 +95,7 @@ class DataParallelTrainer(BaseTrainer):
         datasets = self.dataset_config.prepared(datasets, self.preprocessor)
         config = self.train_loop_config or {}
         recorder = self._recorder_class(name, self.run_config, config, self.preprocessor)
-        if self.validation_config is not None:
-            recorder.validator = Validator(self.validation_config, recorder.storage)
+        recorder.validator = Validator(recorder.storage, self.validation_config)
         verbose = self.run_config.verbose
         with claimed(recorder.storage), recorder, closing(View(verbose, name)) as view:
             recorder.storage.write(TRAINER_FILE, self._pickled())

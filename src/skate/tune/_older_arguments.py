@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from skate._nearest import nearest_names
+from skate._nearest import unknown_parameter
 
 # About services that do not exist here, with the values that ask for nothing; `...` is any.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
@@ -37,9 +37,8 @@ def in_todays_words(former: Mapping[str, Any], known: Iterable[str]) -> Today:
     loggers, upload_dir = rest.pop("loggers", None), rest.pop("upload_dir", None)
     for name, value in rest.items():
         if name not in _WITHOUT_EFFECT:
-            near = nearest_names(name, [*known, "loggers", "upload_dir", *_WITHOUT_EFFECT], 3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise TypeError(f"tune.run() has no parameter {name!r}{hint}")
+            older = ["loggers", "upload_dir", *_WITHOUT_EFFECT]
+            raise unknown_parameter("tune.run", name, [*known, *older])
         allowed = _WITHOUT_EFFECT[name]
         if ... not in allowed and value not in allowed:
             raise ValueError(

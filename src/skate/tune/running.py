@@ -7,9 +7,10 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+from skate._run.claim import claimed
 from skate._run.config import (
     CheckpointConfig,
     FailureConfig,
@@ -96,62 +97,54 @@ def run(
     none of. An Experiment, or a list of them, says itself what it runs, on which space, where and
     with which limits.
     """
-    if isinstance(run_or_experiment, (list, tuple, Experiment)):
-        _warn_of_unused(locals())
-    older = in_todays_words(former, run.__kwdefaults__ or ())
+    given = dict(locals())
+    tuning, place = _configs(given)
     resuming = resume_config or _resume(resume)
-    tuning = TuneConfig(
-        metric=metric,
-        mode=mode,
-        search_alg=search_alg,
-        scheduler=scheduler,
-        num_samples=num_samples,
-        max_concurrent_trials=max_concurrent_trials,
-        time_budget_s=time_budget_s,
-        reuse_actors=reuse_actors,
-        trial_name_creator=trial_name_creator,
-        trial_dirname_creator=trial_dirname_creator,
-        chdir_to_trial_dir=chdir_to_trial_dir,
-    )
-    place = RunConfig(
-        name=name,
-        storage_path=storage_path or older.storage_path or local_dir,
-        storage_filesystem=storage_filesystem,
-        sync_config=sync_config,
-        failure_config=FailureConfig(max_failures=max_failures, fail_fast=fail_fast),
-        checkpoint_config=_checkpoint_config(
-            checkpoint_config,
-            keep_checkpoints_num,
-            checkpoint_score_attr,
-            checkpoint_freq,
-            checkpoint_at_end,
-        ),
-        stop=stop,
-        callbacks=[*(callbacks or ()), *older.callbacks],
-        progress_reporter=progress_reporter,
-        verbose=verbose,
-        log_to_file=log_to_file,
-    )
-    if isinstance(run_or_experiment, (list, tuple, Experiment)):
-        experiments = as_experiments(run_or_experiment)
-    else:
-        if resuming is not None and name is None:
-            place.name = _latest(run_or_experiment, place.storage_path, storage_filesystem)
-        experiment = make_experiment(
-            run_or_experiment,
-            config,
-            tuning,
-            place,
-            resources_per_trial=resources_per_trial,
-            export_formats=list(export_formats or []),
-            restore=restore,
-        )
-        experiments = [experiment]
+    experiments = _experiments(given, tuning, place, resuming)
     settings = make_settings(tuning, place)
     analysis = _one_after_the_other(experiments, settings, resuming, resume)
     if raise_on_failed_trial:
         raise_if_failed(analysis)
     return analysis
+
+
+def _configs(given: Mapping[str, Any]) -> tuple[TuneConfig, RunConfig]:
+    """Most arguments of `run` are called as those of a Tuner's configurations."""
+    older = in_todays_words(given["former"], run.__kwdefaults__ or ())
+    failures = {name: given[name] for name in ("max_failures", "fail_fast")}
+    place = {
+        **_named_as(RunConfig, given),
+        "storage_path": given["storage_path"] or older.storage_path,
+        "failure_config": FailureConfig(**failures),
+        "checkpoint_config": _checkpoint_config(given),
+        "callbacks": [*(given["callbacks"] or ()), *older.callbacks],
+    }
+    return TuneConfig(**_named_as(TuneConfig, given)), RunConfig(**place)
+
+
+def _named_as(config: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: given[field.name] for field in fields(config) if field.name in given}
+
+
+def _experiments(
+    given: Mapping[str, Any], tuning: TuneConfig, place: RunConfig, resuming: ResumeConfig | None
+) -> list[Experiment]:
+    trainable = given["run_or_experiment"]
+    if isinstance(trainable, (list, tuple, Experiment)):
+        _warn_of_unused(given)
+        return as_experiments(trainable)
+    if resuming is not None and place.name is None:
+        place.name = _latest(trainable, place.storage_path, place.storage_filesystem)
+    experiment = make_experiment(
+        trainable,
+        given["config"],
+        tuning,
+        place,
+        resources_per_trial=given["resources_per_trial"],
+        export_formats=list(given["export_formats"] or []),
+        restore=given["restore"],
+    )
+    return [experiment]
 
 
 def run_experiments(
@@ -197,7 +190,8 @@ def _one_after_the_other(
             own.search_alg, own.scheduler = copy.deepcopy(
                 (settings.search_alg, settings.scheduler)
             )
-        analyses.append(execute(experiment, own))
+        with claimed(experiment.storage):
+            analyses.append(execute(experiment, own))
         if analyses[-1].interrupted:
             break
     if len(analyses) == 1:
@@ -225,21 +219,18 @@ def _warn_of_unused(given: Mapping[str, Any]) -> None:
         warnings.warn(
             f"{', '.join(f'{name}={arguments[name]!r}' for name in unused)} of tune.run() changes "
             f"nothing, because it was given an Experiment: give it to that",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
-def _checkpoint_config(
-    config: Any, keep: int | None, score: str | None, freq: int, at_end: bool | None
-) -> Any:
+def _checkpoint_config(given: Mapping[str, Any]) -> Any:
     """One configuration of what was given in the newer or the older way."""
+    config = given["checkpoint_config"]
+    keep, score, freq, at_end = (given[name] for name in _SAVING)
     if not (keep is not None or score or freq or at_end is not None):
         return config
     if config is not None:
-        raise ValueError(
-            "give checkpoint_config, or keep_checkpoints_num, checkpoint_score_attr, "
-            "checkpoint_freq and checkpoint_at_end, but not both"
-        )
+        raise ValueError(f"give checkpoint_config, or {', '.join(_SAVING)}, but not both")
     order = "max"
     if score and score.startswith("min-"):
         order, score = "min", score[4:]

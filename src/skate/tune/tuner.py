@@ -9,7 +9,8 @@ from typing import Any
 
 import cloudpickle
 
-from skate._run.config import RunConfig, ScalingConfig, as_config
+from skate._run.claim import claimed
+from skate._run.config import RunConfig, ScalingConfig, as_config, default_storage_path
 from skate._run.storage import Storage
 from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
@@ -56,6 +57,7 @@ class Tuner:
         self._resume: ResumeConfig | None = None
         self._storage: Storage | None = None
         self._results: ResultGrid | None = None
+        self._announce()
 
     @property
     def _local_tuner(self) -> Tuner:
@@ -71,10 +73,11 @@ class Tuner:
         )
         experiment.former_space = self._former_space
         self._storage = experiment.storage
-        if self._resume is None or self._former_space is not None:
-            self._save(experiment.storage)
         settings = make_settings(self._tune_config, self._run_config, self._resume)
-        self._results = ResultGrid(execute(experiment, settings))
+        with claimed(experiment.storage):
+            if self._resume is None or self._former_space is not None:
+                self._save(experiment.storage)
+            self._results = ResultGrid(execute(experiment, settings))
         return self._results
 
     def get_results(self) -> ResultGrid:
@@ -91,6 +94,16 @@ class Tuner:
         return self._results
 
     # -- taking up ---------------------------------------------------------------------------
+
+    def _announce(self) -> None:
+        """A search that has a name can be restored before it has begun."""
+        config = self._run_config
+        if config.name is None:
+            return
+        place = config.storage_path or default_storage_path()
+        storage = Storage(place, config.name, config.storage_filesystem)
+        if storage.is_local and not storage.exists(TUNER_FILE) and not storage.exists(STATE_FILE):
+            self._save(storage)
 
     def _save(self, storage: Storage) -> None:
         """What `restore` needs."""
@@ -130,39 +143,37 @@ class Tuner:
         """
         trainable = trainable if trainable is not None else overwrite_trainable
         storage = Storage.at(path, storage_filesystem)
-        if not storage.exists(STATE_FILE) or not storage.exists(TUNER_FILE):
+        if not storage.exists(TUNER_FILE):
             raise ValueError(
                 f"there is no tuner to restore at {storage.path!r}: its folder, "
-                f"storage_path/name, has the files {STATE_FILE} and {TUNER_FILE}"
+                f"storage_path/name, has the file {TUNER_FILE}"
             )
         content = pickle.loads(storage.read(TUNER_FILE))
         if trainable is not None:
             name = Experiment.get_trainable_name(trainable)
             check_trainable(name, content.get("trainable_name"))
+        config = content["run_config"]
+        parent, _, config.name = storage.path.rstrip("/").rpartition("/")
+        config.storage_path = parent or "/"
+        config.storage_filesystem = None if storage.is_local else storage.filesystem
         tuner = cls(
             trainable if trainable is not None else _saved_trainable(storage),
             param_space=param_space if param_space is not None else content["param_space"],
             tune_config=content["tune_config"],
-            run_config=content["run_config"],
+            run_config=config,
         )
         if param_space is not None:
             tuner._former_space = _as_space(content["param_space"])
             check_same_keys(tuner._former_space, tuner._param_space)
-        parent, _, name = storage.path.rstrip("/").rpartition("/")
-        tuner._run_config.name = name
-        tuner._run_config.storage_path = parent or "/"
-        tuner._run_config.storage_filesystem = None if storage.is_local else storage.filesystem
         tuner._storage = storage
-        tuner._resume = _resume_config or _resume_of(
-            resume_unfinished, resume_errored, restart_errored
-        )
+        resume = _resume_config or _resume_of(resume_unfinished, resume_errored, restart_errored)
+        tuner._resume = resume if storage.exists(STATE_FILE) else None  # it has not begun
         return tuner
 
     @classmethod
     def can_restore(cls, path: Any, storage_filesystem: Any = None) -> bool:
-        """Whether there is an experiment to restore."""
-        storage = Storage.at(path, storage_filesystem)
-        return storage.exists(STATE_FILE) and storage.exists(TUNER_FILE)
+        """Whether there is an experiment to restore; also one that has not begun."""
+        return Storage.at(path, storage_filesystem).exists(TUNER_FILE)
 
 
 def _saved_trainable(storage: Storage) -> Any:

@@ -10,14 +10,13 @@ from typing import Any
 
 import mlflow
 import pytest
-import wandb
 from wandb.proto import wandb_internal_pb2
 
 from skate import train
 from skate.air.integrations.mlflow import MLflowLoggerCallback, setup_mlflow
 from skate.air.integrations.wandb import WandbLoggerCallback, setup_wandb
 from skate.train import Checkpoint, DataParallelTrainer, ScalingConfig
-from tests.support import eventually
+from tests.support import eventually, offline_trackers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the libraries about themselves
@@ -26,14 +25,7 @@ pytestmark = [
 HEADER, WHOLE = 7, 1  # bytes, and the kind of a record that is not split
 
 
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in {
-        "WANDB_MODE": "offline", "WANDB_SILENT": "true", "MLFLOW_ALLOW_FILE_STORE": "true"
-    }.items():  # fmt: skip
-        monkeypatch.setenv(name, value)
-    yield
-    wandb.teardown()
+offline = pytest.fixture(autouse=True)(offline_trackers)
 
 
 def fit(loop: Any, run_config: Any) -> Any:

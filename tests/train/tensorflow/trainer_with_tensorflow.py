@@ -251,14 +251,28 @@ def test_models_in_checkpoints(tmp_path: Path) -> None:
     assert same(Checkpoint.from_directory(whole.path))
     assert same(Checkpoint.from_dict({"model": model.get_weights()}))
     assert same(Checkpoint.from_dict({"model": model}))
+    assert same(Checkpoint.from_dict(whole.to_dict()))
+    assert same(Checkpoint.from_bytes(whole.to_bytes()))
+    model.save_weights(tmp_path / "line.weights.h5")
+    assert same(Checkpoint.from_directory(tmp_path))
+    with pytest.raises(ValueError, match="only weights"):
+        TensorflowCheckpoint.from_directory(tmp_path).get_model()
     model.save(tmp_path / "line.keras")
     assert same(Checkpoint.from_directory(tmp_path))
     with pytest.raises(ValueError, match=r"ends with \.h5"):
         TensorflowCheckpoint.from_h5(tmp_path / "line.keras")
     with pytest.raises(ValueError, match="takes a folder"):
         TensorflowCheckpoint.from_saved_model(tmp_path / "none")
-    with pytest.raises(ValueError, match="no model in this checkpoint"):
+    with pytest.raises(FileNotFoundError, match=r"none\.h5"):
+        TensorflowCheckpoint.from_h5(tmp_path / "none.h5")
+    with pytest.raises(ValueError, match=r"no model in this checkpoint: it has \['weights'\]"):
         TensorflowCheckpoint.from_dict({"weights": 1}).get_model()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
+    with pytest.raises(ValueError, match=r"it has \['notes\.txt'\]"):
+        TensorflowCheckpoint.from_directory(tmp_path / "other").get_model()
+    with pytest.raises(TypeError, match="got str"):
+        TensorflowCheckpoint.from_model("model")
 
 
 def test_the_program_that_trains_need_not_import_tensorflow() -> None:
@@ -277,3 +291,15 @@ def test_a_saved_model_goes_with_its_checkpoint() -> None:
     assert (place / "model.keras").is_file()
     del checkpoint
     assert not place.exists()
+
+
+def test_an_exported_model_answers_alike(tmp_path: Path) -> None:
+    model, inputs = line_model(), np.ones((2, 3), np.float32)
+    model.export(tmp_path / "exported", verbose=False)
+    tf.saved_model.save(model, str(tmp_path / "saved"))
+    expected = model.predict(inputs, verbose=0)
+    for name in ("exported", "saved"):
+        read = TensorflowCheckpoint.from_saved_model(tmp_path / name).get_model()
+        found = read(inputs)
+        (answer,) = found.values() if isinstance(found, dict) else [found]
+        np.testing.assert_allclose(answer, expected, rtol=1e-5)

@@ -8,6 +8,7 @@ import tempfile
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.folders import scratch_dir
 from skate._run.reporting import CheckpointUploadMode
 from skate._run.session import local_rank, report, world_rank
 from skate._run.values import plain
@@ -40,7 +41,7 @@ class TrainReportCallback(_Callback):  # type: ignore[misc]
         metrics = {name: plain(value) for name, value in trainer.callback_metrics.items()}
         metrics.update(epoch=trainer.current_epoch, step=trainer.global_step)
         # Strategies that spread a model over the workers have all of them write to one place.
-        own = None if world_rank() else tempfile.mkdtemp(prefix="checkpoint_")
+        own = None if world_rank() else tempfile.mkdtemp(prefix="checkpoint_", dir=scratch_dir())
         folder: str = trainer.strategy.broadcast(own)
         os.makedirs(folder, exist_ok=True)  # on the other machines
         try:

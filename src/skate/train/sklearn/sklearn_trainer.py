@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
+from skate._run.folders import scratch_dir
 from skate._run.session import report
 from skate.predict.sklearn import set_threads, thread_parameters
 from skate.train._data import TRAIN_DATASET_KEY
@@ -143,7 +144,7 @@ class SklearnTrainer(BaseTrainer):
         return {CV_KEY: results}
 
     def _report(self, results: dict[str, Any], estimator: Any) -> None:
-        with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+        with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
             checkpoint = SklearnCheckpoint.from_estimator(
                 estimator, path=folder, preprocessor=self.preprocessor
             )

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from skate._imports import try_import
-from skate._run.checkpoint import MODEL_KEY, Checkpoint
+from skate._imports import is_installed, try_import
+from skate._run.checkpoint import FILES_KEY, MODEL_KEY, Checkpoint
 from skate._run.folders import TemporaryFolder
-
-MODEL_FILE = "model.keras"
-KERAS_KEY = "_keras"  # in the metadata: the package that wrote the model
+from skate._run.keras_models import KERAS_KEY, MODEL_FILENAME_KEY, model_checkpoint
+from skate._tensorflow_mode import is_keras_2
 
 AnyTensorflowCheckpoint = TypeVar("AnyTensorflowCheckpoint", bound="TensorflowCheckpoint")
 
@@ -21,20 +19,17 @@ AnyTensorflowCheckpoint = TypeVar("AnyTensorflowCheckpoint", bound="TensorflowCh
 class TensorflowCheckpoint(Checkpoint):
     """A checkpoint with a Keras model, or a model's weights."""
 
-    MODEL_FILENAME_KEY = "_model_filename"
+    MODEL_FILENAME_KEY = MODEL_FILENAME_KEY
 
     @classmethod
     def from_model(
         cls: type[AnyTensorflowCheckpoint], model: Any, *, preprocessor: Any = None
     ) -> AnyTensorflowCheckpoint:
         """One that holds a whole model."""
-        folder = TemporaryFolder("checkpoint_")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about formats; the user chose none
-            model.save(os.path.join(folder.path, MODEL_FILE))
-        package = type(model).__module__.partition(".")[0]
-        written_by = package if package in ("keras", "tf_keras") else _own_keras(model)
-        return cls._of_folder(folder, MODEL_FILE, preprocessor, {KERAS_KEY: written_by})
+        checkpoint = model_checkpoint(cls, model)
+        if preprocessor is not None:
+            checkpoint.set_preprocessor(preprocessor)
+        return checkpoint
 
     @classmethod
     def from_h5(
@@ -45,11 +40,13 @@ class TensorflowCheckpoint(Checkpoint):
     ) -> AnyTensorflowCheckpoint:
         """One that holds a copy of what `model.save("….h5")` wrote."""
         path = os.fspath(file_path)
-        if not (os.path.isfile(path) and path.endswith(".h5")):
+        if not path.endswith(".h5"):
             raise ValueError(f"from_h5 takes a file whose name ends with .h5; got {path!r}")
+        if not os.path.isfile(path):
+            raise FileNotFoundError(f"there is no file {path!r}")
         folder = TemporaryFolder("checkpoint_")
         shutil.copy(path, folder.path)
-        return cls._of_folder(folder, os.path.basename(path), preprocessor, {})
+        return cls._of_folder(folder, os.path.basename(path), preprocessor)
 
     @classmethod
     def from_saved_model(
@@ -64,7 +61,7 @@ class TensorflowCheckpoint(Checkpoint):
             raise ValueError(f"from_saved_model takes a folder; got {path!r}")
         folder = TemporaryFolder("checkpoint_")
         shutil.copytree(path, folder.path, dirs_exist_ok=True)
-        return cls._of_folder(folder, ".", preprocessor, {})
+        return cls._of_folder(folder, ".", preprocessor)
 
     @classmethod
     def _of_folder(
@@ -72,27 +69,24 @@ class TensorflowCheckpoint(Checkpoint):
         folder: TemporaryFolder,
         name: str,
         preprocessor: Any,
-        notes: dict[str, Any],
     ) -> AnyTensorflowCheckpoint:
         checkpoint = cls._in_temporary(folder)
         if preprocessor is not None:
             checkpoint.set_preprocessor(preprocessor)
-        checkpoint.update_metadata({cls.MODEL_FILENAME_KEY: name, **notes})
+        checkpoint.update_metadata({cls.MODEL_FILENAME_KEY: name})
         return checkpoint
 
     def get_model(self, model: Callable[[], Any] | Any = None) -> Any:
         """The model; where only weights were saved, `model`, or what it builds, with these."""
-        if self.get_internal_representation()[0] != "data_dict":
+        if self._holds_files():
             with self.as_directory() as folder:
-                name = self.get_metadata().get(self.MODEL_FILENAME_KEY) or _model_in(folder)
-                if name is not None:
-                    return self._loaded(os.path.join(folder, name))
+                found = self._read(folder, model)
+            if found is not None:
+                return found
         weights = self.get_model_weights()
         if not isinstance(weights, (list, tuple)):
             return weights  # a whole model
-        if model is None:
-            raise ValueError("the checkpoint holds only weights: give the model_definition")
-        built = model if hasattr(model, "set_weights") and not isinstance(model, type) else model()
+        built = _built(model)
         built.set_weights(weights)
         return built
 
@@ -101,23 +95,58 @@ class TensorflowCheckpoint(Checkpoint):
         data = self.to_dict()
         if MODEL_KEY not in data:
             raise ValueError(
-                f"there is no model in this checkpoint: it has {sorted(map(str, data))}; save it "
+                f"there is no model in this checkpoint: it has {self._content(data)}; save it "
                 f"with TensorflowCheckpoint.from_model, or its weights as {MODEL_KEY!r}"
             )
         return data[MODEL_KEY]
+
+    def _content(self, data: dict[str, Any]) -> list[str]:
+        """For people: the names of its files, or of the values in its dictionary."""
+        if FILES_KEY not in data:
+            return sorted(map(str, data))
+        with self.as_directory() as folder:
+            return sorted(os.listdir(folder))
+
+    def _holds_files(self) -> bool:
+        """Whether it is a folder, maybe one that travels as a dict."""
+        kind, content = self.get_internal_representation()
+        return kind != "data_dict" or FILES_KEY in content
+
+    def _read(self, folder: str, model: Any) -> Any:
+        """The model in a folder; None if no file is one."""
+        name = self.get_metadata().get(self.MODEL_FILENAME_KEY) or _model_in(folder)
+        if name is not None:
+            return self._loaded(os.path.join(folder, name))
+        weights = [name for name in os.listdir(folder) if name.endswith(".weights.h5")]
+        if not weights:
+            return None
+        built = _built(model)
+        built.load_weights(os.path.join(folder, weights[0]))
+        return built
 
     def _loaded(self, path: str) -> Any:
         tf = try_import("tensorflow", "tensorflow")
         # What Keras 2 wrote, because workers train with it, Keras 3 may not understand.
         if self.get_metadata().get(KERAS_KEY) == "tf_keras":
             return try_import("tf_keras", "tensorflow").models.load_model(path)
+        if os.path.isdir(path) and not is_keras_2():
+            return _saved_model(tf, path)
         return tf.keras.models.load_model(path)
 
 
-def _own_keras(model: Any) -> str:
-    """The Keras that a class of the user's is derived from."""
-    names = {base.__module__.partition(".")[0] for base in type(model).__mro__}
-    return "tf_keras" if "tf_keras" in names else "keras"
+def _saved_model(tf: Any, path: str) -> Any:
+    """A folder in TensorFlow's format, which Keras 3 reads as a layer only."""
+    if os.path.exists(os.path.join(path, "keras_metadata.pb")) and is_installed("tf_keras"):
+        return try_import("tf_keras", "tensorflow").models.load_model(path)
+    endpoint = "serve" if hasattr(tf.saved_model.load(path), "serve") else "serving_default"
+    return tf.keras.layers.TFSMLayer(path, call_endpoint=endpoint)
+
+
+def _built(model: Any) -> Any:
+    if model is None:
+        raise ValueError("the checkpoint holds only weights: give the model_definition")
+    ready = hasattr(model, "set_weights") and not isinstance(model, type)
+    return model if ready else model()
 
 
 def _model_in(folder: str) -> str | None:

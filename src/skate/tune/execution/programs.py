@@ -9,6 +9,7 @@ import tempfile
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.folders import scratch_dir
 from skate._run.session import activated, report
 from skate._run.values import reached
 from skate.tune.execution.channel import HALT, HALT_AND_SAVE, SAVE, Channel, Halted
@@ -99,7 +100,7 @@ class ClassProgram:
             self.instance.save(storage.new_draft(name).path)
             storage.finish(name)
         else:
-            with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+            with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
                 storage.persist(Checkpoint(self.instance.save(folder)), name)
         return name
 

@@ -38,6 +38,7 @@ def take_up(
 ) -> None:
     """Add the trials that were made before; those that are to run again wait for it."""
     check_trainable(experiment.run_identifier, trainable_of(experiment.storage))
+    experiment.storage.delete_drafts()
     trials = trials_of(experiment.storage, checkpoint_config=experiment.checkpoint_config)
     for trial in trials:
         if experiment.former_space is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoints import CHECKPOINT_NAME
 from skate._run.context import Whereabouts
+from skate._run.folders import scratch_dir
 from skate._run.reporting import CheckpointUploadMode, Report, ResultClock
 from skate._run.session import Session, current
 from skate._run.storage import Storage
@@ -95,6 +96,8 @@ class TrialSession(Session):
         self._saved: str | None = None  # what was given to save_checkpoint since
 
     def report(self, report: Report) -> None:
+        if report.validation:
+            raise ValueError("validations are for trainers; a trial validates in its function")
         if report.upload_mode is not CheckpointUploadMode.SYNC or report.upload_fn is not None:
             raise ValueError(
                 "in a trial, checkpoints are copied into its folder before report returns; the "
@@ -142,7 +145,7 @@ class TrialSession(Session):
         if storage.is_local:
             folder = storage.new_draft(name).path
         else:
-            folder = tempfile.mkdtemp(prefix="checkpoint_")
+            folder = tempfile.mkdtemp(prefix="checkpoint_", dir=scratch_dir())
         self._draft = (name, folder)
         return folder
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from skate._imports import is_installed, try_import
 from skate._run.checkpoint import Checkpoint
+from skate._run.folders import scratch_dir
 from skate._run.session import report
 from skate.tune.integration._selection import selected
 
@@ -64,7 +65,7 @@ class TuneReportCheckpointCallback(TuneCallback):
         if not self._save_checkpoints:
             report(metrics)
             return
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=scratch_dir()) as folder:
             trainer.save_checkpoint(os.path.join(folder, self._filename))
             report(metrics, checkpoint=Checkpoint.from_directory(folder))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.schedulers.hyperband import Bracket, HyperBandScheduler
-from skate.tune.schedulers.trial_scheduler import PAUSED, RUNNING, TrialScheduler
+from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, RUNNING, TrialScheduler
 
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
@@ -18,10 +18,10 @@ class HyperBandForBOHB(HyperBandScheduler):
     def _next_s(self, position: int) -> int:
         return self._brackets_per_band - position - 1
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def _place(self, trial: Trial) -> Bracket:
         if self._current is not None and self._current.is_closed():
             self._current = None  # who came later would be compared with those that were chosen
-        super().on_trial_add(tune_controller, trial)
+        return super()._place(trial)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         bracket = self._bracket_of[trial.trial_id]
@@ -30,10 +30,8 @@ class HyperBandForBOHB(HyperBandScheduler):
         if bracket.goes_on(trial):
             return TrialScheduler.CONTINUE
         result["hyperband_info"]["budget"] = bracket._until
-        others = [other for other in bracket.trials() if other is not trial]
-        if not bracket.is_closed() or any(other.status != PAUSED for other in others):
-            action = TrialScheduler.PAUSE
-        else:
+        action = TrialScheduler.PAUSE
+        if bracket.is_closed():
             action = self._process(tune_controller, bracket, trial)
         if action == TrialScheduler.PAUSE:
             _tell(tune_controller, "on_pause", trial)
@@ -48,6 +46,8 @@ class HyperBandForBOHB(HyperBandScheduler):
     def choose_trial_to_run(
         self, tune_controller: Any, allow_recurse: bool = True
     ) -> Trial | None:
+        if self._taken_up:
+            self._settle(tune_controller)
         self._forget_empty_brackets()
         found = self._first_that_may_run()
         if found is not None or not allow_recurse:
@@ -56,7 +56,7 @@ class HyperBandForBOHB(HyperBandScheduler):
             return None
         # nobody runs and nobody comes: what there is of a bracket is halved as it is
         for bracket in self._all_brackets():
-            if any(trial.status == PAUSED for trial in bracket.trials()):
+            if any(trial.status in (PENDING, PAUSED) for trial in bracket.trials()):
                 self._process(tune_controller, bracket, None)
                 found = self._first_that_may_run()
                 if found is not None:

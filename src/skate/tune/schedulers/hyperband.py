@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.schedulers.trial_scheduler import (
@@ -59,15 +60,20 @@ class HyperBandScheduler(FIFOScheduler):
         self._current: Bracket | None = None
         self._bracket_of: dict[str, Bracket] = {}
         self._num_stopped = 0
+        self._taken_up = False
 
     # -- brackets ----------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         self._check_metric()
+        self._place(trial)
+
+    def _place(self, trial: Trial) -> Bracket:
         while self._current is None or self._current.filled():
             self._current = self._next_bracket()
         self._current.add_trial(trial)
         self._bracket_of[trial.trial_id] = self._current
+        return self._current
 
     def _next_bracket(self) -> Bracket | None:
         """The next one of the band, None if its first round would be empty."""
@@ -96,6 +102,29 @@ class HyperBandScheduler(FIFOScheduler):
         last = [bracket for bracket in last if bracket.trials() or bracket is self._current]
         self._bands = [*filter(None, kept), last]
 
+    # -- taking up ---------------------------------------------------------------------------
+
+    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+        """Trials come in the order of their making, and so into the brackets that they were in.
+        Those that have ended hold their places until all have come."""
+        self._taken_up = True
+        bracket = self._bracket_of.get(trial.trial_id) or self._place(trial)
+        for result in results:
+            if self._time_attr in result and self._metric in result:
+                bracket.update(trial, result)
+
+    def _settle(self, tune_controller: Any) -> None:
+        """Halve what had been halved already: it is the same once more, because a round ends with
+        so many trials, whoever has gone on since."""
+        self._taken_up = False
+        for bracket in self._all_brackets():
+            for trial in bracket.trials():
+                if trial.is_finished():
+                    bracket.forget(trial)
+                    del self._bracket_of[trial.trial_id]
+            if bracket.is_due() and self._is_complete(bracket):
+                self._process(tune_controller, bracket, None)
+
     # -- trials ------------------------------------------------------------------------------
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
@@ -111,11 +140,21 @@ class HyperBandScheduler(FIFOScheduler):
             return TrialScheduler.PAUSE
         bracket.being_processed = True
         try:
-            if bracket.finished():
-                return self._end(tune_controller, bracket, current)
-            return self._halve(tune_controller, bracket, current)
+            return self._next_round(tune_controller, bracket, current)
         finally:
             bracket.being_processed = False
+
+    def _next_round(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
+        if bracket.finished():
+            return self._end(tune_controller, bracket, current)
+        action = self._halve(tune_controller, bracket, current)
+        if not bracket.is_due():
+            return action
+        # those that are left have done the next round as well, as one that was tried again may
+        if action != TrialScheduler.STOP:
+            return self._next_round(tune_controller, bracket, current)
+        self._next_round(tune_controller, bracket, None)
+        return action
 
     def _halve(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
         good, bad = bracket.halve()
@@ -140,7 +179,7 @@ class HyperBandScheduler(FIFOScheduler):
     def _end(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
         for trial in bracket.trials():
             bracket.forget(trial)
-            if trial is not current and trial.status == PAUSED:
+            if trial is not current and trial.status in (PENDING, PAUSED):
                 tune_controller.stop_trial(trial)
         return TrialScheduler.STOP
 
@@ -171,6 +210,8 @@ class HyperBandScheduler(FIFOScheduler):
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """The bracket that is least far gets the resources."""
+        if self._taken_up:
+            self._settle(tune_controller)
         self._forget_empty_brackets()
         for band in self._bands:
             for bracket in sorted(band, key=lambda b: b.share_done()):
@@ -215,8 +256,9 @@ class Bracket:
         self._all.append(trial)
 
     def forget(self, trial: Trial) -> None:
-        """It has ended."""
+        """It has ended, or begins again."""
         self._live.pop(trial.trial_id, None)
+        self._results.pop(trial.trial_id, None)
         self.ready.discard(trial.trial_id)
 
     def trials(self) -> list[Trial]:
@@ -247,14 +289,17 @@ class Bracket:
     def round_done(self) -> bool:
         return all(self._time(trial_id) >= self._until for trial_id in self._live)
 
+    def is_due(self) -> bool:
+        """Whether its trials wait to be halved, or to be told that they are done."""
+        rounds_left = self._halvings > 0 or self._owner._stop_last_trials
+        return bool(self._live) and rounds_left and self.round_done()
+
     def finished(self) -> bool:
         return self._owner._stop_last_trials and self._halvings == 0 and self.round_done()
 
     def may_run(self, trial: Trial) -> bool:
         """Whether a trial waits for resources, and not for the others of its bracket."""
-        if trial.status == PENDING:
-            return True
-        if trial.status != PAUSED or trial.is_saving:
+        if trial.status not in (PENDING, PAUSED) or trial.is_saving:
             return False
         return trial.trial_id in self.ready or self.goes_on(trial)
 

@@ -62,7 +62,8 @@ class PB2(PopulationBasedTraining):
 
     def _note(self, state: _State, time: float, result: dict[str, Any], trial: Trial) -> None:
         super()._note(state, time, result, trial)
-        values = tuple(_at(trial.config, path) for path in self._bounds)
+        config = result.get("config", trial.config)  # the one that it had then
+        values = tuple(_at(config, path) for path in self._bounds)
         self._rows.append((trial.trial_id, values, float(time), state.last_score))
 
     def _get_new_config(

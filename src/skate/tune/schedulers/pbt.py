@@ -7,13 +7,14 @@ import logging
 import math
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate._run.values import to_json
 from skate.tune.error import TuneError
 from skate.tune.schedulers._explore import explore, fill, mutated_part, perturbed_tag
 from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, FIFOScheduler, TrialScheduler
+from skate.tune.search._files import write_atomically
 from skate.tune.search.sample import Domain, Function
 from skate.tune.search.search_generator import SearchGenerator
 
@@ -70,7 +71,8 @@ class PopulationBasedTraining(FIFOScheduler):
         self._log_config = log_config
         self._require_attrs = require_attrs
         self._synch = synch
-        self._next_perturbation_sync = max(perturbation_interval, burn_in_period)
+        self._first_sync = max(perturbation_interval, burn_in_period)
+        self._next_perturbation_sync = self._first_sync
         self._states: dict[str, _State] = {}
         self._num_checkpoints = 0
         self._num_perturbations = 0
@@ -89,6 +91,34 @@ class PopulationBasedTraining(FIFOScheduler):
         drawn = fill(trial.config, self._hyperparam_mutations)
         trial.evaluated_params.update(drawn)
 
+    # -- taking up ---------------------------------------------------------------------------
+
+    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+        state = self._states.get(trial.trial_id) or _State(trial)
+        for result in results:
+            time = result.get(self._time_attr)
+            if time is not None and self._metric in result and self._is_time(state, time):
+                self._note(state, time, result, trial)
+                state.last_perturbation_time = time
+        if trial.latest_checkpoint_result is not None:
+            self._go_on_from(state, trial.latest_checkpoint_result.metrics)
+        if self._synch:
+            self._next_perturbation_sync = self._first_sync_ahead()
+
+    def _go_on_from(self, state: _State, metrics: Mapping[str, Any]) -> None:
+        """The checkpoint may be that of another trial, at another time."""
+        time, own = metrics.get(self._time_attr), state.trial.trial_id
+        if time is not None and metrics.get("trial_id", own) != own:
+            state.last_perturbation_time = state.last_train_time = time
+
+    def _first_sync_ahead(self) -> float:
+        """When the slowest of those that are left is waited for."""
+        live = (s.last_train_time for s in self._states.values() if not s.trial.is_finished())
+        past = math.floor(
+            (min(live, default=0.0) - self._first_sync) / self._perturbation_interval
+        )
+        return self._first_sync + max(past + 1, 0) * self._perturbation_interval
+
     # -- results -----------------------------------------------------------------------------
 
     def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
@@ -100,8 +130,10 @@ class PopulationBasedTraining(FIFOScheduler):
     def _is_due(self, trial: Trial, result: dict[str, Any]) -> bool:
         if not self._has_attributes(result):
             return False
-        time = result[self._time_attr]
-        since = time - self._states[trial.trial_id].last_perturbation_time
+        return self._is_time(self._states[trial.trial_id], result[self._time_attr])
+
+    def _is_time(self, state: _State, time: float) -> bool:
+        since = time - state.last_perturbation_time
         return bool(time >= self._burn_in_period and since >= self._perturbation_interval)
 
     def _is_good(self, trial: Trial, result: dict[str, Any]) -> bool:
@@ -252,8 +284,7 @@ class PopulationBasedTraining(FIFOScheduler):
         if os.path.exists(source_policy):
             with open(source_policy) as file:
                 past = file.read()
-        with open(own, "w") as file:  # from now on its past is that of the source
-            file.write(f"{past}{text}\n")
+        write_atomically(own, f"{past}{text}\n".encode())  # its past is now that of the source
 
     # -- order -------------------------------------------------------------------------------
 
@@ -287,7 +318,7 @@ class _State:
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self.original_tag = trial.experiment_tag
+        self.original_tag = trial.experiment_tag.partition("@perturbed")[0]
         self.last_score = math.nan
         self.last_perturbation_time = 0.0
         self.last_train_time = 0.0

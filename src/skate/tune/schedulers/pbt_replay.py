@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,15 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             self.config = self.current_config = trial.config
         else:
             raise ValueError(f"the policy in {self.policy_file} is empty, and there is no config")
+
+    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+        for result in results:
+            self._current_step = result.get(TRAINING_ITERATION, self._current_step)
+            if self.needs_checkpoint(None, trial, result):
+                self.current_config = self._policy[self._position][1]
+                self._position += 1
+        if self._position and not trial.is_finished():
+            trial.set_config(dict(self.current_config))
 
     def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
         if TRAINING_ITERATION not in result or self._position >= len(self._policy):

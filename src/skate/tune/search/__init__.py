@@ -25,6 +25,7 @@ SEARCHERS = {
     "hyperopt": ("hyperopt", "HyperOptSearch"),
     "bayesopt": ("bayesopt", "BayesOptSearch"),
     "bohb": ("bohb", "TuneBOHB"),
+    "nevergrad": ("nevergrad", "NevergradSearch"),
 }
 
 __all__ = [
@@ -43,7 +44,8 @@ __all__ = [
 
 
 def create_searcher(search_alg: str, **kwargs: Any) -> Any:
-    """A searcher by its name: "random", "optuna", "hyperopt", "bayesopt" or "bohb".
+    """A searcher by its name: "random", "optuna", "hyperopt", "bayesopt", "bohb" or
+    "nevergrad".
 
     Arguments that the searcher does not know are left out, so that names can be exchanged.
     """

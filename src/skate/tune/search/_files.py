@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
+
+from skate._run.folders import LocalFolder
 
 
 def write_atomically(path: str, content: bytes) -> None:
     """Replace a file in one step."""
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".tmp-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    folder, name = os.path.split(path)
+    LocalFolder(folder or ".").write(name, content)
 
 
 def newest(folder: str, pattern: str) -> Path | None:

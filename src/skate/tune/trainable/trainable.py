@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate._run.checkpoint import DICT_FILE, Checkpoint
+from skate._run.folders import scratch_dir
 from skate.tune.result import (
     DONE,
     EPISODES_THIS_ITER,
@@ -223,7 +224,7 @@ class Trainable:
 
     def save_to_object(self) -> bytes:
         """A checkpoint as one value, for `restore_from_object`."""
-        with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+        with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
             self.save(os.path.join(folder, _INSIDE))
             return Checkpoint(folder).to_bytes()
 

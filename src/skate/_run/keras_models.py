@@ -1,0 +1,38 @@
+"""Models of Keras in checkpoints."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, TypeVar
+
+from skate._run.checkpoint import Checkpoint
+from skate._run.folders import TemporaryFolder
+
+MODEL_FILE = "model.keras"
+# In the metadata:
+MODEL_FILENAME_KEY = "_model_filename"
+KERAS_KEY = "_keras"  # the package that wrote the model
+
+AnyCheckpoint = TypeVar("AnyCheckpoint", bound=Checkpoint)
+
+
+def model_checkpoint(
+    kind: type[AnyCheckpoint], model: Any, filename: str = MODEL_FILE
+) -> AnyCheckpoint:
+    """One that holds a whole model, and knows which Keras wrote it."""
+    if not hasattr(model, "save"):
+        raise TypeError(f"only models of Keras can be saved; got {type(model).__name__}")
+    folder = TemporaryFolder("checkpoint_")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about formats; the user chose none
+        model.save(os.path.join(folder.path, filename))
+    checkpoint = kind._in_temporary(folder)
+    checkpoint.update_metadata({MODEL_FILENAME_KEY: filename, KERAS_KEY: _writer_of(model)})
+    return checkpoint
+
+
+def _writer_of(model: Any) -> str:
+    """The Keras that a model, or the class of the user's that it is of, comes from."""
+    names = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    return "tf_keras" if "tf_keras" in names else "keras"
