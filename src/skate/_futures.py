@@ -85,3 +85,17 @@ def _settle(
         set_exception(error)
     else:
         set_result(value)
+
+
+def when_done(ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+    """Call once when the value or error is there, now if it is: on any thread, without locks.
+
+    The value is not looked at. The callback must not block; the reference must be kept until then.
+    """
+    ref._home.engine.add_done_callback(ref, callback)
+
+
+def value_now(ref: ObjectRef[Any]) -> Any:
+    """The value of a reference that is ready, or its error raised; also after its session ended,
+    where `skate.get` would begin another."""
+    return ref._home.engine.get([ref], 0)[0]

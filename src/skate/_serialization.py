@@ -83,6 +83,17 @@ def loads(packed: Packed, copy: bool = False) -> Any:
     return pickle.loads(packed[0], buffers=map(bytearray, buffers) if copy else buffers)
 
 
+#: Set on memory that an engine has mapped: nobody writes to what the values in its store are.
+SNAPSHOT = "skate_snapshot"
+
+
+def is_snapshot(memory: Any) -> bool:
+    """Whether the bytes will never change. That we cannot write to them is no proof: they may
+    belong to a file, or to somebody else's array."""
+    owner = memory.obj if isinstance(memory, memoryview) else memory
+    return isinstance(owner, bytes) or getattr(owner, SNAPSHOT, False)
+
+
 def register_serializer(
     cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
 ) -> None:

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import skate
-from tests.support import eventually, parallel
+from tests.support import PATIENCE, eventually, parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -319,3 +319,25 @@ def test_every_kind_of_actor_ends_in_peace(cls, options, tally):
         gc.collect()
         eventually(lambda pid=pid: gone(pid))
         assert len(tally) == n  # an actor that does not end by itself is killed in the end
+
+
+def test_arguments_of_refused_calls_live_on():
+    """What a call would have kept is not let go of by a call that never was."""
+
+    @skate.remote
+    class Kept:
+        def ping(self):
+            return "here"
+
+    @skate.remote
+    class Taker:
+        def take(self, values):
+            return len(values)
+
+    kept, dead = Kept.remote(), Taker.remote()
+    assert skate.get(dead.take.remote([1])) == 1
+    skate.kill(dead)
+    for _ in range(3):
+        with pytest.raises(skate.exceptions.RayActorError):
+            skate.get(dead.take.remote([kept]), timeout=PATIENCE)
+    assert skate.get(kept.ping.remote(), timeout=PATIENCE) == "here"

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import skate
+from skate.engine import installed_engine
+from tests.support import eventually, local_only
 
 
 @skate.remote
@@ -242,6 +244,23 @@ def test_shutdown_with_work_under_way(start, flag):
         quick.remote(i)
     skate.shutdown()
     assert not skate.is_initialized()
+
+
+@local_only
+def test_who_waits_while_the_session_is_shut_down_is_told_so(start, flag):
+    @skate.remote
+    def wait_for(never):
+        never.wait()
+
+    start(num_cpus=2)
+    ref = wait_for.remote(flag("never"))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(skate.get, ref)
+        eventually(lambda: installed_engine()._blocked)
+        skate.shutdown()
+        error = waiting.exception(timeout=60)
+    assert isinstance(error, skate.exceptions.ObjectLostError)
+    assert str(error) == f"Object {ref.hex()} cannot be had: the session was shut down."
 
 
 def test_values_outlive_the_session(start):

@@ -4,11 +4,12 @@ import gc
 import os
 import re
 import sys
+import threading
 
 import pytest
 
 import skate
-from tests.support import eventually, parallel
+from tests.support import eventually, local_only, parallel
 
 pytestmark = [
     parallel,
@@ -44,6 +45,32 @@ def test_prints_come_to_the_driver_with_name_and_pid(heard):
     pid = skate.get(shout.remote("hello from afar"))
     eventually(lambda: "hello from afar" in heard)
     assert re.search(rf"\(shout pid={pid}\) hello from afar", heard.out + heard.err)
+
+
+@local_only
+def test_a_stream_with_a_lock_of_its_own_does_not_lock_up(monkeypatch):
+    class Stream:
+        """Whoever has its lock may be waiting for the engine: as an object is put, here."""
+
+        def __init__(self):
+            self.written, self.put, self.stuck = "", [], False
+
+        def write(self, text):
+            self.written += text
+            holder = threading.Thread(target=lambda: self.put.append(skate.put(text)))
+            holder.start()
+            holder.join(timeout=10)
+            self.stuck = holder.is_alive()
+
+        def flush(self):
+            pass
+
+    stream = Stream()
+    monkeypatch.setattr(sys, "stdout", stream)
+    pid = skate.get(shout.remote("hello"))
+    assert stream.written == f"(shout pid={pid}) hello\n"
+    assert not stream.stuck
+    assert skate.get(stream.put) == [stream.written]
 
 
 def test_prints_of_an_actor_name_its_class(heard):

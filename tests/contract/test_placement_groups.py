@@ -6,7 +6,7 @@ import pytest
 
 import skate
 from skate.util import placement_group, placement_group_table, remove_placement_group
-from skate.util.placement_group import get_current_placement_group
+from skate.util.placement_group import get_current_placement_group, get_placement_group
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from tests.support import eventually, parallel
 
@@ -119,6 +119,69 @@ def test_removing_a_group_ends_what_runs_in_it(group):
     remove_placement_group(made)
     eventually(lambda: dead(actor))
     eventually(lambda: skate.available_resources().get("CPU") == 2)
+
+
+@skate.remote(num_cpus=0, max_restarts=1)
+class Reserver:
+    def reserve(self, name, **options):
+        made = placement_group([{"CPU": 1}], name=name, **options)
+        skate.get(made.ready(), timeout=60)
+
+
+def free_cpus():
+    return skate.available_resources().get("CPU", 0)
+
+
+@pytest.mark.differs_from_ray("Ray keeps it for as long as the driver lives")
+@pytest.mark.parametrize("no_restart", [True, False])
+def test_a_group_ends_with_the_killed_actor_that_made_it(no_restart):
+    actor = Reserver.remote()
+    skate.get(actor.reserve.remote("reserved"), timeout=60)
+    assert free_cpus() == 1
+    skate.kill(actor, no_restart=no_restart)
+    eventually(lambda: free_cpus() == 2)
+    if not no_restart:  # the name is free again, too
+        skate.get(actor.reserve.remote("reserved"), timeout=60)
+        skate.kill(actor)
+        eventually(lambda: free_cpus() == 2)
+
+
+@pytest.mark.differs_from_ray("Ray keeps both for as long as the driver lives")
+def test_a_detached_group_outlives_the_killed_actor_that_made_it():
+    actor = Reserver.remote()
+    skate.get(actor.reserve.remote("short"), timeout=60)
+    skate.get(actor.reserve.remote("long", lifetime="detached"), timeout=60)
+    skate.kill(actor)
+    eventually(lambda: free_cpus() == 1)
+    remove_placement_group(get_placement_group("long"))
+    eventually(lambda: free_cpus() == 2)
+
+
+def test_a_group_outlives_an_actor_that_ends_with_its_last_handle():
+    @skate.remote(num_cpus=1)
+    class Maker:
+        def make(self):
+            return placement_group([{"CPU": 1}])
+
+    made = skate.get(Maker.remote().make.remote(), timeout=60)
+    eventually(lambda: free_cpus() == 1)  # the actor has ended
+    ref = current.options(scheduling_strategy=inside(made)).remote()
+    assert skate.get(ref, timeout=60) == made.id.hex()
+    remove_placement_group(made)
+    eventually(lambda: free_cpus() == 2)
+
+
+def test_a_group_outlives_the_task_that_made_it():
+    @skate.remote(num_cpus=0)
+    def reserve():
+        made = placement_group([{"CPU": 1}])
+        skate.get(made.ready(), timeout=60)
+        return made
+
+    made = skate.get(reserve.remote(), timeout=60)
+    assert free_cpus() == 1
+    remove_placement_group(made)
+    eventually(lambda: free_cpus() == 2)
 
 
 def dead(actor):

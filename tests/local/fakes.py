@@ -26,8 +26,12 @@ class Effects:
         self.retired: list[Worker] = []
         self.ready_groups: list[Group] = []
         self.rests = 0
+        self.start_fails: OSError | None = None
+        self.not_started_tasks: list[Task] = []
 
     def start(self, environment: Environment, task: Task) -> Worker:
+        if self.start_fails is not None:
+            raise self.start_fails
         worker = new_worker(environment)
         self.started.append(worker)
         return worker
@@ -46,6 +50,9 @@ class Effects:
 
     def rested(self) -> None:
         self.rests += 1
+
+    def not_started(self, task: Task, error: OSError) -> None:
+        self.not_started_tasks.append(task)
 
 
 def new_worker(environment: Environment = ()) -> Worker:

@@ -57,6 +57,8 @@ def test_unfinished_calls_are_counted_where_they_are_limited() -> None:
     made.add_call(second)
     made.count(first, -1)
     assert made.unfinished == {0: 1}
+    made.count(second, -1)
+    assert made.unfinished == {}
     assert alive().unfinished is None
 
 

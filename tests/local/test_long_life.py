@@ -9,7 +9,8 @@ import pytest
 import skate
 from skate.engine import installed_engine
 from skate.engine.local import messages as m
-from tests.support import Flag, local_only
+from skate.util import placement_group, remove_placement_group
+from tests.support import Flag, eventually, local_only
 
 pytestmark = [local_only, pytest.mark.usefixtures("engine")]
 
@@ -146,3 +147,115 @@ def test_a_cancelled_task_that_a_worker_gives_back_is_answered(flag: Any) -> Non
             skate.get(ref, timeout=60)
     go.set()
     skate.get(holding, timeout=60)
+
+
+@skate.remote(num_cpus=0)
+class Maker:
+    def make(self, count: int) -> None:
+        """Functions that come and go, each with a large object in its closure."""
+        for number in range(count):
+            ref = skate.put(bytes(200_000))
+
+            @skate.remote
+            def function(ref: Any = ref, number: int = number) -> int:
+                return len(skate.get(ref)) + number
+
+            assert skate.get(function.remote(), timeout=60) == 200_000 + number
+
+    def submit(self, gate: list[Any]) -> list[Any]:
+        """A task of a large function, which waits."""
+        large = bytes(200_000)
+        return [skate.remote(lambda opened: large.count(0) + opened).remote(gate[0])]
+
+
+def test_functions_of_workers_are_forgotten_with_what_they_keep() -> None:
+    maker = Maker.remote()
+    skate.get(maker.make.remote(20), timeout=60)
+    engine = local()
+    eventually(lambda: not engine.hub.functions and not engine.spilling.bytes_in_memory)
+    eventually(lambda: not any(worker.functions - {maker_class(maker)} for worker in workers()))
+
+
+def maker_class(maker: Any) -> int:
+    """The key of the actor's own class."""
+    key: int = local().hub.actors[maker._ref._id].creation.function.key
+    return key
+
+
+def workers() -> list[Any]:
+    return list(local().processes.workers.values())
+
+
+def test_a_large_function_outlives_the_worker_that_made_it(flag: Any) -> None:
+    @skate.remote
+    def wait_for(flag: Flag) -> int:
+        flag.wait()
+        return 1
+
+    go = flag("go")
+    maker = Maker.remote()
+    (ref,) = skate.get(maker.submit.remote([wait_for.remote(go)]), timeout=60)
+    number = local().hub.actors[maker._ref._id].worker.number
+    skate.kill(maker)
+    eventually(lambda: number not in local().processes.workers)
+    go.set()
+    assert skate.get(ref, timeout=60) == 200_001
+    del ref
+    eventually(lambda: segments() == 0)
+
+
+def test_removed_groups_are_forgotten() -> None:
+    before = len(local().entries)
+    for _ in range(20):
+        made = placement_group([{"CPU": 1}])
+        made.wait(timeout_seconds=60)
+        remove_placement_group(made)
+    impossible = placement_group([{"CPU": 1000}])
+    with pytest.raises(skate.exceptions.TaskUnschedulableError):
+        skate.get(impossible._ref, timeout=60)
+    del made, impossible
+    eventually(lambda: len(local().entries) <= before)
+
+
+def test_arguments_of_constructors_are_freed_if_there_is_no_restart() -> None:
+    import numpy as np
+
+    @skate.remote
+    class Taker:
+        def __init__(self, large: bytes, inside: list[Any]) -> None:
+            self.size = len(large) + len(skate.get(inside[0]))
+
+        def total(self) -> int:
+            return self.size
+
+    @skate.remote
+    class Keeper:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def sum(self) -> float:
+            return float(self.array.sum())
+
+    def stored() -> int:
+        engine = local()
+        engine.collect()
+        return int(engine.spilling.bytes_in_memory)
+
+    def make(**options: Any) -> Any:
+        large, inside = skate.put(bytes(200_000)), skate.put(bytes(200_000))
+        taker = Taker.options(**options).remote(large, [inside])
+        assert skate.get(taker.total.remote(), timeout=60) == 400_000
+        return taker
+
+    taker = make()
+    eventually(lambda: stored() == 0)
+    keeper = Keeper.remote(np.ones(50_000))
+    assert skate.get(keeper.sum.remote(), timeout=60) == 50_000
+    skate.put(np.zeros(50_000))
+    assert skate.get(keeper.sum.remote(), timeout=60) == 50_000
+    skate.kill(keeper)
+    another = make(max_restarts=1)
+    skate.kill(another, no_restart=False)
+    assert skate.get(another.total.options(max_task_retries=-1).remote(), timeout=60) == 400_000
+    eventually(lambda: stored() == 0)
+    assert skate.get(taker.total.remote(), timeout=60) == 400_000

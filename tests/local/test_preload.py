@@ -15,13 +15,21 @@ from tests.support import local_only
 
 pytestmark = local_only
 
-#: Stands for a module that runs an operation of TensorFlow while it is imported.
+#: Stands for a module that runs an operation of TensorFlow while it is imported: the threads of
+#: its runtime have names that begin like this one's.
 STARTS_A_RUNTIME = """
-import os, sys, types
+import os, threading
 
-context = types.ModuleType("tensorflow.python.eager.context")
-context._context = types.SimpleNamespace(_initialized=True)
-sys.modules["tensorflow.python.eager.context"] = context
+named = threading.Event()
+
+def compute():
+    with open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as file:
+        file.write("tf_Compute")
+    named.set()
+    threading.Event().wait()
+
+threading.Thread(target=compute, daemon=True).start()
+named.wait()
 imported_by = os.getpid()
 """
 

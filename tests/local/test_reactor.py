@@ -248,6 +248,18 @@ def test_a_timer_may_set_another(bench: Bench) -> None:
     assert bench.reactor.run_until(waiter, PATIENCE)
 
 
+def test_the_error_of_a_timer_is_not_the_error_of_whoever_leads(
+    bench: Bench, monkeypatch: Any
+) -> None:
+    seen: list[type[BaseException]] = []
+    monkeypatch.setattr("sys.excepthook", lambda kind, error, trace: seen.append(kind))
+    waiter = Waiter()
+    bench.reactor.call_later(0, lambda: 1 // 0)  # type: ignore[arg-type]
+    bench.reactor.call_later(0, waiter.finish)
+    assert bench.reactor.run_until(waiter, PATIENCE)
+    assert seen == [ZeroDivisionError]
+
+
 def test_what_is_to_run_afterwards_runs_outside_of_handlers(bench: Bench) -> None:
     order: list[str] = []
     waiter = Waiter()
@@ -320,6 +332,27 @@ def test_a_full_socket_is_written_on_when_it_has_room(bench: Bench) -> None:
     eventually(read)
     assert received == [(1, payload)]
     eventually(lambda: not bench.reactor._writers)
+
+
+def test_a_connection_may_be_removed_while_another_thread_finds_it_full(bench: Bench) -> None:
+    remover = threading.Thread(target=lambda: bench.reactor.remove(bench.near.fileno()))
+
+    class Slow:
+        """A poller that is overtaken, if that is possible at all."""
+
+        def __init__(self, poller: Any) -> None:
+            self.unregister, self.close, self._poller = poller.unregister, poller.close, poller
+
+        def modify(self, fd: int, mask: int) -> None:
+            remover.start()
+            remover.join(0.05)
+            self._poller.modify(fd, mask)
+
+    bench.reactor._poller = Slow(bench.reactor._poller)  # type: ignore[assignment]
+    bench.reactor.collect(bench.near, (1, b"x" * (4 << 20)))
+    bench.reactor.flush()
+    remover.join(PATIENCE)
+    assert bench.near.fileno() not in bench.reactor._handlers
 
 
 def test_room_that_nobody_waits_for_does_not_keep_the_leader_awake(bench: Bench) -> None:
@@ -402,11 +435,12 @@ def test_the_courier_sleeps_while_a_thread_leads_and_takes_over_afterwards(bench
 def test_the_courier_survives_a_handler_that_fails(bench: Bench, monkeypatch: Any) -> None:
     seen: list[type[BaseException]] = []
     monkeypatch.setattr("sys.excepthook", lambda kind, error, trace: seen.append(kind))
-    bench.reactor.call_later(0, lambda: 1 // 0)  # type: ignore[arg-type]
+    bench.reactor.after.append(lambda: 1 // 0)  # type: ignore[arg-type]
     bench.reactor.start_courier()
-    eventually(lambda: seen == [ZeroDivisionError])
     bench.send(1)
-    eventually(lambda: bench.handled_by == ["skate-courier"])
+    eventually(lambda: seen == [ZeroDivisionError])
+    bench.send(2)
+    eventually(lambda: bench.handled_by == ["skate-courier"] * 2)
 
 
 # -- the end -----------------------------------------------------------------------------------

@@ -78,6 +78,17 @@ def test_a_failing_start_takes_nothing_and_loses_nothing() -> None:
     assert len(here.sent) == 1
 
 
+def test_a_task_that_can_have_no_worker_takes_nothing_and_holds_up_nobody() -> None:
+    here = Machine(cpus=2)
+    here.effects.start_fails = OSError("too many open files")
+    (unlucky,) = here.submit(here.shape(), function())
+    assert here.effects.not_started_tasks == [unlucky]
+    assert here.pool.free == here.pool.total
+    here.effects.start_fails = None
+    (lucky,) = here.submit(here.shape(), function())
+    assert here.sent == [lucky]
+
+
 def test_starting_a_worker_may_lead_back_into_dispatching() -> None:
     """Starting one may show that a fork server is gone, and with it workers that had tasks."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from skate.engine.local import session as session_module
-from skate.engine.local.session import Session, remove_tree, sweep
+from skate.engine.local.session import Session, remove, remove_tree, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +65,71 @@ def test_spilled_values_of_the_dead_are_swept_wherever_they_are(tmp_path: Path) 
     assert os.listdir(spill_dir) == ["of the user"]
 
 
+def test_a_session_of_another_temporary_directory_is_swept(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    dead = Session()
+    die(dead)
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))
+    Session().remove()
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("where", ["shm_dir", "disk_dir", "dir"])
+def test_what_is_written_while_a_session_is_removed_is_found_by_the_next(
+    tmp_path: Path, monkeypatch: Any, where: str
+) -> None:
+    """By a worker, say, that has not noticed yet that its driver is gone."""
+    dead = Session()
+    die(dead)
+    real = session_module.remove_tree
+
+    def write_then_remove(path: str) -> None:
+        real(path)
+        Path(getattr(dead, where)).mkdir(parents=True, exist_ok=True)
+        Path(getattr(dead, where), "late").touch()
+
+    monkeypatch.setattr(session_module, "remove_tree", write_then_remove)
+    assert remove(dead.dirs) is False
+    monkeypatch.setattr(session_module, "remove_tree", real)
+    assert left(tmp_path) != []
+    Session().remove()
+    assert left(tmp_path) == []
+
+
+def test_a_session_whose_driver_was_killed_before_it_had_the_lock_is_swept(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(session_module, "_is_alive", lambda pid: pid == os.getpid())
+    home = tmp_path / "shm" / f"skate-{os.getuid()}-{os.getpid() + 1}-0123abcd"
+    alive = tmp_path / "shm" / f"skate-{os.getuid()}-{os.getpid()}-0123abcd"
+    for path in (home, alive):
+        path.mkdir()
+        (path / "lock.new").touch()
+    Session().remove()
+    assert home.exists()  # it may be just about to take it
+    for path in (home, alive):
+        os.utime(path, (0, 0))
+    Session().remove()
+    assert not home.exists()
+    assert alive.exists()
+
+
+def test_a_session_that_began_with_full_shared_memory_is_swept(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        dead = Session()
+    die(dead)
+    Session().remove()
+    assert left(tmp_path) == []
+
+
 def test_live_sessions_are_left_alone() -> None:
     live = Session()
     other = Session()
@@ -80,7 +146,7 @@ def test_a_session_is_dead_when_its_process_is(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert os.path.isdir(run.stdout.strip()), run.stderr
-    sweep(str(tmp_path / "tmp"))
+    sweep(str(tmp_path / "shm"))
     assert left(tmp_path) == []
 
 
@@ -92,14 +158,14 @@ def test_a_session_that_is_just_being_made_is_left_alone(tmp_path: Path, monkeyp
     def look_first(fd: int, operation: int) -> None:
         if not looks:
             looks.append(None)
-            sweep(str(tmp_path / "tmp"))
+            sweep(str(tmp_path / "shm"))
         real(fd, operation)
 
     monkeypatch.setattr(session_module.fcntl, "flock", look_first)
     made = Session()
     assert looks
     assert os.path.isdir(made.dir)
-    assert os.path.exists(os.path.join(made.dir, "lock"))
+    assert os.path.exists(os.path.join(made.home, "lock"))
     made.remove()
 
 
@@ -108,7 +174,7 @@ def test_links_and_files_under_our_names_are_left_alone(tmp_path: Path) -> None:
     victim.mkdir()
     (victim / "lock").write_text("")
     (victim / "precious").write_text("")
-    base = tmp_path / "tmp"
+    base = tmp_path / "shm"
     prefix = f"skate-{os.getuid()}-"
     (base / f"{prefix}link").symlink_to(victim)
     (base / f"{prefix}file").write_text("")

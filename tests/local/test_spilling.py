@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,8 @@ class Bench:
         shm, disk = map(str, dirs)
         self.store = Store(shm, disk, 0, int(objects * (SIZE + 4096)), lambda *timer: None)
         self.forgotten: list[str] = []
-        self.spilling = Spilling(self.store, self.forgotten.append)
+        self.lock = threading.RLock()
+        self.spilling = Spilling(self.store, self.forgotten.append, self.lock)
         self.count = 0
 
     def put(self) -> Entry:
@@ -34,6 +37,7 @@ class Bench:
         location = self.store.write(value, lambda size: False)
         self.spilling.added(entry, location)
         entry.kind, entry.data = STORED, location
+        self.spilling.settle()
         return entry
 
     def read(self, entry: Entry) -> Any:
@@ -117,3 +121,84 @@ def test_a_segment_that_was_deleted_from_outside_is_passed_over(bench: Bench) ->
     assert bench.spilling.free_memory(1)
     assert bench.spilled(lost, there) == [False, True]
     assert bench.spilling.bytes_in_memory == 0
+
+
+def test_what_is_mapped_here_goes_last(bench: Bench) -> None:
+    entries = [bench.put() for _ in range(3)]
+    entries[0].mapped = 1
+    assert bench.spilling.free_memory(2 * SIZE)
+    assert bench.spilled(*entries) == [False, True, True]
+    assert bench.spilling.free_memory(1)
+    assert bench.spilled(*entries) == [True, True, True]
+
+
+@pytest.fixture
+def copying(bench: Bench, monkeypatch: Any) -> list[Callable[[], object]]:
+    """What others do while a segment is copied: they can, as nobody has the lock."""
+    actions: list[Callable[[], object]] = []
+    spill = bench.store.spill
+
+    def spill_slowly(location: Any) -> Any:
+        moved = spill(location)
+        for act in actions:
+            other = threading.Thread(target=lambda act=act: locked(act))
+            other.start()
+            other.join(timeout=10)
+            assert not other.is_alive()
+        return moved
+
+    def locked(act: Callable[[], object]) -> None:
+        with bench.lock:
+            act()
+
+    monkeypatch.setattr(bench.store, "spill", spill_slowly)
+    return actions
+
+
+def test_nobody_waits_while_objects_are_copied(bench: Bench, copying: list[Any]) -> None:
+    first, second = bench.put(), bench.put()
+    seen: list[Any] = []
+    copying.append(lambda: seen.append((bench.spilled(first), bench.spilling.names_in_memory())))
+    names = {first.data[0], second.data[0]}
+    assert bench.spilling.free_memory(1)
+    assert seen == [([False], names)]
+    assert bench.spilled(first, second) == [True, False]
+
+
+def test_an_object_that_is_freed_while_it_is_copied_leaves_nothing(
+    bench: Bench, copying: list[Any]
+) -> None:
+    first, second = bench.put(), bench.put()
+    copying.append(lambda: bench.spilling.removed(first))
+    assert bench.spilling.free_memory(1)
+    assert bench.spilled(first, second) == [False, True]
+    assert bench.spilling.bytes_in_memory == 0
+    assert os.listdir(bench.store._dirs["d"]) == [second.data[0]]
+
+
+def test_an_object_is_spilled_once_by_two_at_a_time(bench: Bench, copying: list[Any]) -> None:
+    entries = [bench.put() for _ in range(3)]
+
+    def spill_too() -> None:
+        copying.clear()
+        bench.spilling.free_memory(1)
+
+    copying.append(spill_too)
+    assert bench.spilling.free_memory(1)
+    assert bench.spilled(*entries) == [True, True, False]
+    assert bench.spilling.bytes_in_memory == entries[2].data[1]
+    assert len(os.listdir(bench.store._dirs["d"])) == 2
+
+
+def test_what_was_interrupted_stays_where_it_was(bench: Bench, monkeypatch: Any) -> None:
+    first, second = bench.put(), bench.put()
+
+    def interrupted(location: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "spill", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bench.spilling.free_memory(1)
+    assert bench.spilling.free_memory(1)
+    assert bench.spilled(first, second) == [True, False]

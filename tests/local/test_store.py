@@ -80,6 +80,13 @@ def test_buffers_are_aligned_and_read_only(bench: Bench) -> None:
         first[0] = 1
 
 
+def test_what_is_read_is_known_never_to_change(bench: Bench) -> None:
+    owner = bench.read(bench.write(array(1000)))
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    assert _serialization.is_snapshot(owner)
+
+
 def test_a_segment_has_the_size_that_is_told(bench: Bench) -> None:
     serialized = _serialization.dumps([array(n) for n in (1, 64, 65, 4097)])
     name, size = bench.store.write(serialized, lambda size: False)
@@ -138,6 +145,21 @@ def test_segments_too_small_or_far_too_large_are_left(bench: Bench) -> None:
     for size in (900_000, 1_400_000):
         bench.store.recycle(bench.write(array(size))[0])
     assert bench.write(array(1_000_000))[0] == "s5-3"
+
+
+def test_a_segment_that_cannot_be_written_again_is_not_lost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(fd: int, size: int) -> Any:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    bench.store.recycle(bench.write(array(1 << 20))[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(store_module, "map_shared", no_memory)
+        with pytest.raises(OSError, match="no memory"):
+            bench.write(array(1 << 20))
+    assert bench.files() == []
+    assert bench.read(bench.write(array(1 << 20)))[0] == 7
 
 
 def test_a_segment_can_be_recycled_again_and_again(bench: Bench) -> None:

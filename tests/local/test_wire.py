@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from skate.engine.local import wire
 from skate.engine.local.wire import Connection, Message
 
 
@@ -152,3 +153,28 @@ def test_a_closed_connection_takes_and_forgets_messages(
     left.outbox.append((1,))
     assert left.flush()
     assert left.outbox == []
+
+
+def test_all_that_a_dead_peer_said_can_be_read(
+    pair: tuple[Connection, Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what comes in more parts than one: the socket's buffer may exceed ours."""
+    monkeypatch.setattr(wire, "_buffer", memoryview(bytearray(1000)))
+    left, right = pair
+    sent: list[list[Message]] = [[(1, b"x" * 5000)], [(2,), (3,)], [(4, b"y" * 3000)]]
+    for batch in sent:
+        left.outbox = list(batch)
+        assert left.flush()
+    left.socket.send(b"\x09\0")  # it died while it wrote the next one
+    left.close()
+    assert [m for received in right.drain() for m in received] == [m for b in sent for m in b]
+
+
+def test_reading_what_is_there_does_not_wait_for_the_end(
+    pair: tuple[Connection, Connection],
+) -> None:
+    left, right = pair
+    left.outbox = [(1,)]
+    left.flush()
+    assert list(right.drain()) == [[(1,)]]
+    assert list(right.drain()) == []

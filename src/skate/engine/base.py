@@ -159,6 +159,7 @@ class Context(NamedTuple):
     cancelled: bool = False
     session_name: str = ""
     temp_dir: str = ""
+    scratch_dir: str = ""  # for files that must not outlive the session; "": wherever they are
 
 
 class Engine(ABC):
@@ -385,8 +386,9 @@ class Engine(ABC):
         self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
     ) -> ObjectRef[Any]:
         """Reserve bundles of resources together. The reference stands for the group and is ready
-        (with None) when all bundles are reserved. A group lives until it is removed; `detached`
-        ones outlive their driver where the engine does."""
+        (with None) when all bundles are reserved. A group lives until it is removed, or
+        until the actor that made it is killed or crashes. `detached` ones outlive that, and
+        their driver where the engine does. (On Ray, actors do not matter.)"""
 
     @abstractmethod
     def remove_placement_group(self, group: ObjectRef[Any]) -> None:

@@ -17,6 +17,7 @@ from skate.engine.inline.loops import LoopThread
 from skate.exceptions import ActorDiedError, SkateError, TaskCancelledError
 
 if TYPE_CHECKING:
+    from skate._refs import ObjectRef
     from skate.engine.inline.objects import Objects
     from skate.engine.inline.resources import Holding, Resources
     from skate.engine.inline.streams import Stream
@@ -51,6 +52,7 @@ class Actor:
         self.death: SkateError | None = None
         self.restarts = 0
         self.streams: list[Stream] = []
+        self.groups: list[ObjectRef[Any]] = []  # placement groups that go with it if it is killed
         self._resources = resources
         self._lane = Lane(objects)
         self._loop = LoopThread(cls.meta.class_name) if cls.meta.is_async else None

@@ -391,6 +391,8 @@ class InlineEngine(Engine):
         limit = target.options.max_restarts
         if target.death is not None:
             return
+        while target.groups:
+            self._placement.remove(target.groups.pop())
         if no_restart or (limit != -1 and target.restarts >= limit):
             target.end(ActorDiedError("It was killed with kill().", target.actor_id))
             return
@@ -452,7 +454,11 @@ class InlineEngine(Engine):
     def create_placement_group(
         self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
     ) -> ObjectRef[Any]:
-        return self._placement.create(bundles, strategy, name)
+        group = self._placement.create(bundles, strategy, name)
+        maker = self.context().actor
+        if maker is not None and not detached:
+            self._actor(maker[0]).groups.append(group)
+        return group
 
     def remove_placement_group(self, group: ObjectRef[Any]) -> None:
         self._placement.remove(group)

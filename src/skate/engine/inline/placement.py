@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Placement:
-    """The groups of a session. They live until they are removed."""
+    """The groups of a session. They live until they are removed, here or by the engine."""
 
     def __init__(self, objects: Objects, resources: Resources) -> None:
         self._objects = objects

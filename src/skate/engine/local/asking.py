@@ -67,7 +67,8 @@ class Asking(Engine):
         self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
     ) -> ObjectRef[Any]:
         ref = self.new_object()
-        self.ask("create_group", ref._id, [dict(bundle) for bundle in bundles], strategy, name)
+        plain = [dict(bundle) for bundle in bundles]
+        self.ask("create_group", ref._id, plain, strategy, name, detached)
         return ref
 
     def remove_placement_group(self, group: ObjectRef[Any]) -> None:

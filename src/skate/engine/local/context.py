@@ -37,6 +37,7 @@ def build_context(execution: Execution, running: Running | None) -> Context:
         cancelled=bool(running and running.id in execution.cancelled),
         session_name=settings["session_name"],
         temp_dir=settings["session_dir"],
+        scratch_dir=settings["session_dir"],
     )
 
 

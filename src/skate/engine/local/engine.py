@@ -90,7 +90,7 @@ class LocalEngine(Objects, Asking):
         self.store = Store(
             session.shm_dir, session.disk_dir, DRIVER, capacity, self.reactor.call_later
         )
-        self.spilling = Spilling(self.store, lambda name: self.processes.recycle(name))
+        self.spilling = Spilling(self.store, lambda name: self.processes.recycle(name), self.lock)
         total = self._resources(num_cpus, num_gpus, memory, resources, capacity)
         self.interrupts = Interrupts(self.reactor, self.lock)
         self.output = Output(self.reactor, log_to_driver)
@@ -105,8 +105,9 @@ class LocalEngine(Objects, Asking):
         Desk(self, self.requests)
         self.planner = Planner(self)
         self._collected = 0  # messages since the last flush
-        # Functions that are gone: key, references in their closures, where they were stored.
-        self._unexported: deque[tuple[int, list[int], int, Any]] = deque()
+        # By the keys of functions: references in their closures, and where they are stored.
+        self._kept_by_functions: dict[int, tuple[Sequence[int], str]] = {}
+        self._unexported: deque[int] = deque()  # keys of functions that are gone
         self.closed = False
         self.reactor.start_courier()
         _engines.add(self)
@@ -161,6 +162,9 @@ class LocalEngine(Objects, Asking):
     def rested(self) -> None:
         self.processes.tidy_later()
 
+    def not_started(self, task: Task, error: OSError) -> None:
+        self.hub.not_started(task, error)
+
     def group_ready(self, group: Any) -> None:
         self.hub.group_ready(group)
 
@@ -191,13 +195,8 @@ class LocalEngine(Objects, Asking):
         if serialized.size <= INLINE_LIMIT:
             return INLINE, serialized.packed()
         self.collect()
-        with self.lock:
-            self.spilling.make_room(serialized.size)
-        return STORED, self.store.write(serialized, self._make_room)
-
-    def _make_room(self, size: int) -> bool:
-        with self.lock:
-            return self.spilling.free_memory(size)
+        self.spilling.make_room(serialized.size)
+        return STORED, self.store.write(serialized, self.spilling.free_memory)
 
     def _store_entry(self, entry: Entry, kind: int, data: Any) -> None:
         if kind == STORED:
@@ -206,12 +205,20 @@ class LocalEngine(Objects, Asking):
     def stored(self, entry: Entry, location: Any) -> None:
         """A worker has stored a value."""
         self.spilling.added(entry, location)
+        if self.spilling.excess > 0:  # spilled when the lock is free, before more is read
+            self.reactor.after.append(self.spilling.settle)
 
     def remove_free_segments(self, writer: int) -> None:
         """A worker is gone: delete the segments that it kept for its next values."""
         in_use = self.spilling.names_in_memory()
-        in_use.update(f.data[0] for f in self.hub.functions.values() if f.kind == STORED)
+        in_use.update(segment for _, segment in self._kept_by_functions.values())
         self.store.delete_others(writer, in_use)
+
+    def _map(self, entry: Entry, borrow: bool) -> Any:
+        mapping = super()._map(entry, borrow)
+        with self.lock:
+            self.spilling.used(entry)
+        return mapping
 
     def forget_stored(self, entry: Entry) -> None:
         self.spilling.removed(entry)
@@ -244,11 +251,23 @@ class LocalEngine(Objects, Asking):
             self.collect()
         while self._unexported:
             with self.lock:
-                key, nested, kind, data = self._unexported.popleft()
-                self.hub.forget_function(key)
-                self.hub.counts.drop(nested)
-                if kind == STORED:
-                    self.processes.free_segment(data)
+                self._forget_function(self._unexported.popleft())
+
+    def kept_by_function(self, function: Function, nested: Sequence[int]) -> None:
+        """Keep what an exported function needs, for as long as there are tasks of it or someone
+        who could send one. The lock is held."""
+        self.hub.counts.add(nested)
+        segment = function.data[0] if function.kind == STORED else ""
+        self._kept_by_functions[function.key] = (nested, segment)
+        weakref.finalize(function, self._unexported.append, function.key).atexit = False
+
+    def _forget_function(self, key: int) -> None:
+        nested, segment = self._kept_by_functions.pop(key)
+        self.hub.forget_function(key)
+        self.hub.counts.drop(nested)
+        if segment:  # which is not used again: who has run the function may have views on it
+            self.store.delete(segment)
+            self.processes.recycle(segment)
 
     # -- tasks ---------------------------------------------------------------------------------
 
@@ -301,12 +320,9 @@ class LocalEngine(Objects, Asking):
         serialized = dump_function(function, name)
         kind, data = self._keep(serialized)
         key = self.next_id()
-        with self.lock:  # references in closures live as long as the function
-            self.hub.counts.add([self.entry_of(ref).id for ref in serialized.refs])
         record = Function(key, kind, data, name, _modules_used(function, serialized.payload))
-        nested = [ref._id for ref in serialized.refs]
-        gone = (key, nested, kind, data)
-        weakref.finalize(record, self._unexported.append, gone).atexit = False
+        with self.lock:
+            self.kept_by_function(record, [self.entry_of(ref).id for ref in serialized.refs])
         spec.exported = (self, record)
         return spec.exported
 
@@ -483,6 +499,7 @@ class LocalEngine(Objects, Asking):
             self._fail_waiters()
         self.reactor.close()
         with self.lock:
+            self.hub.close()
             self.processes.shutdown()
             self.store.close()
             self.output.close()
@@ -502,10 +519,20 @@ class LocalEngine(Objects, Asking):
 
     def _fail_waiters(self) -> None:
         """Threads that still wait would wait for ever."""
-        error = _serialization.dumps(exceptions.ObjectLostError("", None, "shut down")).packed()
+        awaited = {entry for needs in self._blocked for entry in needs.wanted}
+        anonymous = _shut_down("")  # one for all that nobody waits for: there may be very many
         for entry in list(self.entries.values()):
             if entry.kind is None:
+                known = entry in awaited or entry.waiters
+                error = _shut_down(f"{entry.id:056x}") if known else anonymous
                 self.complete(entry, FAILED, error)
+
+
+def _shut_down(id: str) -> Any:
+    """Packed: why there will be no value."""
+    error = exceptions.ObjectLostError(id)
+    error.reason = "the session was shut down"
+    return _serialization.dumps(error).packed()
 
 
 _engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()

@@ -23,20 +23,22 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from skate._imports import without_collections
 from skate._tensorflow_mode import tensorflow_runs
-from skate.engine.local.session import remove_tree
+from skate.engine.local.session import remove
 
 # driver -> server
 FORK = 0  # worker number; with descriptors: settings, hub socket, stdout, stderr
 KILL = 1  # worker number
 IMPORT = 2  # names of modules that later workers should find imported
 # server -> driver
-READY = 0  # module names that could not be imported
-FORKED = 1  # worker number, pid
+READY = 0  # an import is over, the first ones or one that was announced or asked for
+FORKED = 1  # worker number, pid (by the worker itself) or a negative error number
 EXITED = 2  # worker number, status as from waitpid
+BUSY = 3  # an import begins that nobody has asked for
 
 _PACKET = 1 << 20
 _IDLE_MILLISECONDS = 2000  # without a request, before what can wait is imported
@@ -53,27 +55,25 @@ def main(fd: int, session_dirs: list[str], preload: list[str], later: list[str])
     import skate.engine.local.worker  # noqa: F401  # so that workers have it without importing
 
     try:
-        failed = _preload(preload)
+        _preload(preload)
     except _Unforkable as error:
         rest = [name for name in preload if name != error.name]
         os.execv(sys.executable, command(fd, session_dirs, rest, later))
     server = _Server(control, session_dirs, later)
-    server.tell((READY, failed))
+    server.tell((READY,))
     server.serve()
 
 
-def _preload(names: list[str]) -> list[str]:
-    failed = []
+def _preload(names: list[str]) -> None:
     with without_collections():
         for name in names:
             try:
                 importlib.import_module(name)
             except Exception:  # a worker that needs it will show the user why
-                failed.append(name)
+                pass
             if tensorflow_runs():
                 raise _Unforkable(name)
         gc.freeze()  # later collections must not touch, and so copy, the shared pages
-    return failed
 
 
 def _machine_is_busy() -> bool:
@@ -113,6 +113,7 @@ class _Server:
         while True:
             ready = poller.poll(_IDLE_MILLISECONDS if self._later else None)
             if not ready and not _machine_is_busy():
+                self.tell((BUSY,))
                 self._import([self._later.pop(0)])
             for fd, _ in ready:
                 if fd == self._child_signal:
@@ -145,20 +146,21 @@ class _Server:
             _preload(names)
         except _Unforkable:
             os._exit(1)  # the driver starts another one, which leaves that module out
+        self.tell((READY,))
 
     def _fork(self, number: int, settings: dict[str, Any], fds: list[int]) -> None:
         try:
             pid = os.fork()
         except OSError as error:  # no memory or no process to be had
-            pid = -(error.errno or 1)
-        if pid == 0:
-            self._become_worker(number, settings, fds)
+            self.tell((FORKED, number, -(error.errno or 1)))
+        else:
+            if pid == 0:
+                self._become_worker(number, settings, fds)
+            self._workers[number] = pid
+            with suppress(ProcessLookupError, PermissionError):
+                os.setpgid(pid, pid)  # as the worker does: a kill may come before it gets there
         for fd in fds:
             os.close(fd)
-        if pid > 0:
-            os.setpgid(pid, pid)  # as the worker does: a kill may come before it gets there
-            self._workers[number] = pid
-        self.tell((FORKED, number, pid))
 
     def _become_worker(self, number: int, settings: dict[str, Any], fds: list[int]) -> None:
         code = 1
@@ -172,6 +174,10 @@ class _Server:
                 signal.signal(sig, default)
             for fd in (self._child_signal, self._wakeup_write):
                 os.close(fd)
+            # By itself: when this server dies and the driver sees the socket closed, every worker
+            # that is there has told so, and those that have not can be started by another one.
+            with suppress(OSError):  # the driver is gone, as the worker will see
+                self._control.send(marshal.dumps((FORKED, number, os.getpid())))
             self._control.close()
             from skate.engine.local.worker import run_worker
 
@@ -207,10 +213,16 @@ class _Server:
     def _end(self) -> None:
         for pid in self._workers.values():
             _kill_group(pid)
-        for path in self._session_dirs:
-            remove_tree(path)
+        remove(self._session_dirs)
         self._collect_children()
+        self._remove_what_comes_late()
         os._exit(0)
+
+    def _remove_what_comes_late(self) -> None:
+        """The workers of a server that died notice the end by themselves, and write until then."""
+        deadline = time.monotonic() + 0.5
+        while not remove(self._session_dirs) and time.monotonic() < deadline:
+            time.sleep(0.005)
 
     def _collect_children(self) -> None:
         """So that they do not stay behind as zombies where nobody else collects them."""

@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from skate._serialization import SNAPSHOT
+
 Mapping = Any  # a ctypes array: exports its memory, and can be referenced weakly
 
 _libc: Any = None
@@ -24,7 +26,9 @@ def map_copy_on_write(fd: int, size: int, on_close: Callable[[], None] | None = 
 
     `on_close` is called, maybe inside garbage collection, when it is unmapped.
     """
-    return _map(fd, size, mmap.MAP_PRIVATE, on_close)
+    mapping = _map(fd, size, mmap.MAP_PRIVATE, on_close)
+    setattr(mapping, SNAPSHOT, True)
+    return mapping
 
 
 def map_shared(fd: int, size: int) -> Mapping:

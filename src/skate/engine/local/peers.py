@@ -47,6 +47,10 @@ class _Call(NamedTuple):
     parent: int
 
 
+# A direct call: how to report it if it is lost, and what it keeps alive.
+_Sent = tuple[Message, "list[ObjectRef[Any]]", "ObjectRef[Any]"]
+
+
 class _Link:
     """This process's way to one actor."""
 
@@ -55,7 +59,8 @@ class _Link:
         self.asked = False  # the hub has been asked for the connection
         self.concurrent = False  # the actor keeps no order
         self.target = 0  # process number of the actor
-        self.in_flight: dict[int, tuple[Message, list[ObjectRef[Any]], ObjectRef[Any]]] = {}
+        self.in_flight: dict[int, _Sent] = {}  # not answered
+        self.at_hub: dict[int, _Sent] = {}  # answered, with a value that the hub is to tell
         self.by_hub = 0  # calls that went by the hub and are not answered
         self.waiting: deque[_Call] = deque()  # for the hub, after the direct ones
 
@@ -206,28 +211,48 @@ class Peers:
                 self._lost(actor_id, link)
                 return
             for operation, id, *rest in received:
-                _, refs, _ = link.in_flight.pop(id)
+                call = link.in_flight.pop(id)
                 if operation == m.RESULT:
-                    self._complete(refs[0], rest[0], rest[1])
+                    if rest[0] == _AT_HUB:
+                        self._ask_hub(link, id, call)
+                    else:
+                        self._complete(call[1][0], rest[0], rest[1])
+                elif rest[0][0][0] == _AT_HUB:
+                    self._ask_hub(link, id, call)
                 else:
-                    for ref, (kind, data, _) in zip(refs, rest[0], strict=True):
+                    for ref, (kind, data, _) in zip(call[1], rest[0], strict=True):
                         self._complete(ref, kind, data)
             if link.waiting and not link.in_flight:
                 self._go_on_by_hub(link)
 
     def _complete(self, ref: ObjectRef[Any], kind: int, data: Any) -> None:
         engine, entry = self._engine, ref._entry
-        if kind == _AT_HUB:
-            # Only after the hub has the value may the reference go: its release must come last.
-            entry.link = None
-            self._keep_until_complete(ref)
-            entry.asked = False
-            engine._want([entry])
-            return
         promised = entry.link is None
         engine.complete(entry, kind, data)
         if promised:
             engine.send((m.PUT, entry.id, kind, data, ()))
+
+    def _ask_hub(self, link: _Link, id: int, call: _Sent) -> None:
+        """The actor has given the values to the hub, or has died before that was written: the
+        call is not over until they are here."""
+        link.at_hub[id] = call
+        refs = call[1]
+
+        def came(entry: Entry) -> None:
+            if all(ref._entry.kind is not None for ref in refs):
+                link.at_hub.pop(id, None)
+
+        self._wait_for_hub(refs)
+        for ref in refs:
+            self._engine.on_complete(ref._entry, came)
+
+    def _wait_for_hub(self, refs: list[ObjectRef[Any]]) -> None:
+        for ref in refs:
+            entry = ref._entry
+            entry.link, entry.asked = None, False
+            # Only after the hub has the value may the reference go: its release must come last.
+            self._keep_until_complete(ref)
+        self._engine._want([ref._entry for ref in refs])
 
     def _keep_until_complete(self, ref: ObjectRef[Any]) -> None:
         self._kept.add(ref)
@@ -250,15 +275,12 @@ class Peers:
         link.connection.close()
         if self._links.get(actor_id) is link:
             del self._links[actor_id]
-        for (*call, options), refs, actor in link.in_flight.values():
+        for (*call, options), _, actor in (*link.at_hub.values(), *link.in_flight.values()):
             engine.published([actor])
             key = engine.options_key(options)
             engine.send((m.LOST_CALL, link.target, *call, key, engine.parent()))
-            for ref in refs:
-                entry = ref._entry
-                entry.link, entry.asked = None, False
-                self._keep_until_complete(ref)
-            engine._want([ref._entry for ref in refs])
+        for _, refs, _ in link.in_flight.values():
+            self._wait_for_hub(refs)
         link.in_flight.clear()
         self._go_on_by_hub(link)
 

@@ -89,7 +89,7 @@ class Reactor:
         self._handlers[self._alarm] = self._clear_alarm
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer_order = itertools.count()
-        self._arming = threading.Lock()
+        self._arming = threading.RLock()  # guards what the poller and `_writers` know
         self._lead = threading.Lock()
         self._leader = 0  # ident of the thread that leads
         self._followers: deque[Waiter] = deque()
@@ -106,13 +106,15 @@ class Reactor:
         return self._poller.fileno()
 
     def add(self, fd: int, handler: Callable[[], None]) -> None:
-        self._handlers[fd] = handler
-        self._poller.register(fd, _READ)
+        with self._arming:
+            self._handlers[fd] = handler
+            self._poller.register(fd, _READ)
 
     def remove(self, fd: int) -> None:
-        if self._handlers.pop(fd, None) is not None:
-            self._writers.pop(fd, None)
-            self._poller.unregister(fd)
+        with self._arming:
+            if self._handlers.pop(fd, None) is not None:
+                self._writers.pop(fd, None)
+                self._poller.unregister(fd)
 
     # -- one round -----------------------------------------------------------------------------
 
@@ -187,11 +189,15 @@ class Reactor:
             self._poller.modify(fd, _READ | select.EPOLLOUT)
 
     def _resume_writing(self, fd: int) -> None:
+        """The peer has read. Disarmed first, as another thread may have to arm it anew; and not
+        written under `_arming`: a garbage collection there could want any other lock."""
         with self._arming:
-            connection = self._writers.get(fd)
-            if fd in self._handlers and (connection is None or connection.flush()):
-                self._writers.pop(fd, None)
+            connection = self._writers.pop(fd, None)
+            if fd in self._handlers:
                 self._poller.modify(fd, _READ)
+        if connection is not None and not connection.flush():
+            with self._arming:
+                self._arm(connection)
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
         """Call on the leader's thread, after `delay` seconds."""
@@ -208,7 +214,11 @@ class Reactor:
             if left > 0:
                 timeout = left if timeout is None else min(left, timeout)
                 break
-            heapq.heappop(self._timers)[2]()
+            callback = heapq.heappop(self._timers)[2]
+            try:
+                callback()
+            except Exception:  # a defect must be seen, and is not the leader's own
+                sys.excepthook(*sys.exc_info())
             ran = True
         return 0 if ran else timeout  # it may have been what the leader waits for
 

@@ -66,7 +66,12 @@ class Store:
         size = segment_size(value)
         used = self._pool.take(size)
         if used is not None:
-            _copy_into(used.mapping(), value)
+            try:
+                _copy_into(used.mapping(), value)
+            except BaseException:  # no memory to map it, or Ctrl-C: nobody would ever free it
+                self._pool.forget(used.name)
+                self.delete(used.name)
+                raise
             return used.name, size
         if size <= self.capacity:
             for _ in range(2):

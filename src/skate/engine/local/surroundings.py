@@ -10,13 +10,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local import messages as m
+from skate.engine.local import open_files
 
 if TYPE_CHECKING:
     from skate.engine.local.worker import WorkerEngine
 
 # One thread per CPU that the work has asked for, unless the user has said otherwise: several
 # workers that each use all cores are slower than one.
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS",
+)  # fmt: skip
+# Here TensorFlow's operations wait for each other: a cluster of its workers hangs with one thread.
+_WAITING_THREAD_VARIABLE = "TF_NUM_INTEROP_THREADS"
 
 
 def settle_in(settings: Mapping[str, Any], stdout: int, stderr: int) -> None:
@@ -25,6 +30,7 @@ def settle_in(settings: Mapping[str, Any], stdout: int, stderr: int) -> None:
     os.dup2(stderr, 2)
     for fd in (stdout, stderr):
         os.close(fd)
+    open_files.allow(settings["open_files"])
     _set_variables(settings)
     _set_threads(settings.get("threads", 1))
     _set_paths(settings)
@@ -38,14 +44,17 @@ def _set_variables(settings: Mapping[str, Any]) -> None:
     os.environ.update(environ)
     if settings["hide_gpus"]:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    threads = settings.get("threads", 1)
     for name in _THREAD_VARIABLES:
-        os.environ.setdefault(name, str(settings.get("threads", 1)))
+        os.environ.setdefault(name, str(threads))
+    os.environ.setdefault(_WAITING_THREAD_VARIABLE, str(threads + 1))
     os.environ.update(dict(settings.get("env_vars", ())))
 
 
 def _set_threads(count: int) -> None:
     """For libraries that were loaded before the fork and have read the variables already."""
-    count = int(os.environ.get("OMP_NUM_THREADS", count))
+    outermost = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    count = int(outermost) if outermost.isdigit() else count
     for module, setter in (("torch", "set_num_threads"), ("pyarrow", "set_cpu_count")):
         set_count = getattr(sys.modules.get(module), setter, None)
         if set_count is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import marshal
 import socket
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 Message = tuple[Any, ...]
@@ -103,6 +104,16 @@ class Connection:
             return marshal.loads(_buffer[4:count])  # type: ignore[no-any-return]
         self._inbox += _buffer[:count]
         return self._complete_frames()
+
+    def drain(self) -> Iterator[list[Message]]:
+        """All messages that can be read now: also behind one that is read in several parts."""
+        while True:
+            before = len(self._inbox)
+            received = self.receive()
+            if received:
+                yield received
+            elif received is None or len(self._inbox) == before:
+                return
 
     def _complete_frames(self) -> list[Message]:
         messages: list[Message] = []

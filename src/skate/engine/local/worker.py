@@ -7,6 +7,8 @@ import os
 import socket
 import sys
 import time
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -46,6 +48,12 @@ _LINGER = 0.05
 _MOST_OPTIONS = 1000
 
 
+class _Exported:
+    """Lives as long as something in this process can send tasks of a function."""
+
+    __slots__ = ("__weakref__",)
+
+
 class WorkerEngine(Objects, Asking):
     """The engine inside a worker: everything is asked of the driver's hub, over one socket."""
 
@@ -67,6 +75,7 @@ class WorkerEngine(Objects, Asking):
         self.execution = Execution(self)
         self.peers = Peers(self)
         self._options_sent: dict[int, tuple[Any, int]] = {}
+        self._unexported: deque[int] = deque()  # keys of functions that are gone
         self._lingering: Any = None
         self._lingers_until = 0.0
         self._linger_timer = False
@@ -127,6 +136,8 @@ class WorkerEngine(Objects, Asking):
     def _tidy(self) -> None:
         if self.dropped:
             self.collect()
+        while self._unexported:
+            self.send((m.UNEXPORT, self._unexported.popleft()))
 
     # -- objects -------------------------------------------------------------------------------
 
@@ -300,7 +311,8 @@ class WorkerEngine(Objects, Asking):
             with self.lock:
                 nested = self.published(serialized.refs)
                 self.send((m.EXPORT, key, kind, data, name, nested))
-            spec.exported = exported = (self, key)
+            spec.exported = exported = (self, key, _Exported())
+            weakref.finalize(exported[2], self._unexported.append, key).atexit = False
         return exported[1]  # type: ignore[no-any-return]
 
     def options_key(self, options: Any) -> int:
@@ -310,7 +322,7 @@ class WorkerEngine(Objects, Asking):
             return known[1]
         if len(self._options_sent) >= _MOST_OPTIONS:
             self._options_sent.clear()
-            self.send((m.OPTIONS, -1, None, ()))
+            self.send((m.OPTIONS, -1, None))
         sendable = options
         if isinstance(getattr(options, "retry_exceptions", None), tuple):
             types = _serialization.dumps(options.retry_exceptions).packed()
@@ -318,7 +330,8 @@ class WorkerEngine(Objects, Asking):
         serialized = _serialization.dumps(sendable)
         key = self.next_id()
         self._options_sent[id(options)] = (options, key)
-        self.send((m.OPTIONS, key, serialized.packed(), self.published(serialized.refs)))
+        self.published(serialized.refs)
+        self.send((m.OPTIONS, key, serialized.packed()))
         return key
 
     def parent(self) -> int:

@@ -64,7 +64,9 @@ class Actor:
         """A call was made, or answered."""
         if self.unfinished is not None:
             caller = _caller(task)
-            self.unfinished[caller] = self.unfinished.get(caller, 0) + change
+            count = self.unfinished.pop(caller, 0) + change
+            if count:
+                self.unfinished[caller] = count
 
     def _lane_of(self, task: Task) -> int:
         return task.id if self.concurrent else _caller(task)

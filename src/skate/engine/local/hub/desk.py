@@ -35,6 +35,7 @@ class Desk:
                 m.CREATE_ACTOR: self.on_create_actor,
                 m.CALL_ACTOR: self.on_call_actor,
                 m.EXPORT: self.on_export,
+                m.UNEXPORT: self.on_unexport,
                 m.OPTIONS: self.on_options,
                 m.REQUEST: self.on_request,
                 m.LOG: self.on_log,
@@ -51,17 +52,22 @@ class Desk:
     def on_export(
         self, worker: Worker, key: int, kind: int, data: Any, name: str, nested: Sequence[int]
     ) -> None:
-        self._hub.counts.add(nested)
         uses = data[:65536] if isinstance(data, bytes) else b""
-        self._hub.functions[key] = Function(key, kind, data, name, uses)
-        worker.exported.append(key)
+        function = Function(key, kind, data, name, uses)
+        self._engine.kept_by_function(function, nested)
+        self._hub.functions[key] = function
+        worker.exported.add(key)
 
-    def on_options(self, worker: Worker, key: int, packed: Any, nested: Sequence[int]) -> None:
+    def on_unexport(self, worker: Worker, key: int) -> None:
+        """Tasks that are under way have the function themselves."""
+        worker.exported.discard(key)
+        self._hub.functions.pop(key, None)
+
+    def on_options(self, worker: Worker, key: int, packed: Any) -> None:
         if key < 0:  # the worker starts counting anew
             worker.options.clear()
-            return
-        self._hub.counts.add(nested)
-        worker.options[key] = _serialization.loads(packed)
+        else:
+            worker.options[key] = _serialization.loads(packed)
 
     def on_submit(
         self,
@@ -143,10 +149,19 @@ class Desk:
         """A call that the worker had sent directly to an actor whose process is gone."""
         callee = self._engine.processes.workers.get(target)
         lost = _with_options(worker, call)
+        ids = range(lost[0], lost[0] + max(1, returns(lost[-2].num_returns)[1]))
+        self._hub.counts.hold(worker, ids)
+        values = [self._hub.counts.entry(id) for id in ids]
+
+        def lose() -> None:
+            answered = all(entry.kind is not None for entry in values)
+            if not answered and worker.number in self._engine.processes.workers:
+                self._lost_call(worker, *lost)
+
         if callee is None:
-            self._lost_call(worker, *lost)
-        else:  # the hub has not noticed yet
-            callee.when_lost.append(lambda: self._lost_call(worker, *lost))
+            lose()
+        else:  # the hub has not noticed yet, and may still hear of the values
+            callee.when_lost.append(lose)
 
     def _lost_call(self, worker: Worker, id: int, actor_id: int, *rest: Any) -> None:
         *_, options, _ = rest
@@ -214,7 +229,13 @@ class Desk:
     # -- output --------------------------------------------------------------------------------
 
     def on_log(self, worker: Worker, stream: int, label: str, text: str) -> None:
-        self._engine.output.log(worker.pid, stream, label, text)
+        # Now, so that it is out before the result that follows. Not under the engine's lock: the
+        # stream may have one of its own, held by somebody who waits for the engine's.
+        self._engine.lock.release()
+        try:
+            self._engine.output.log(worker.pid, stream, label, text)
+        finally:
+            self._engine.lock.acquire()
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -241,6 +262,15 @@ class Desk:
     def _request_pin(self, worker: Worker, answer: int, id: int) -> None:
         self._hub.counts.add((id,))
 
+    def _request_make_room(self, worker: Worker, answer: int, size: int) -> Any:
+        def spill() -> None:
+            freed = self._engine.spilling.free_memory(size)
+            with self._engine.lock:
+                self._answer(worker, answer, INLINE, _serialization.dumps(freed).packed())
+
+        self._engine.reactor.after.append(spill)  # without the lock
+        return _LATER
+
     def _request_create_named_actor(self, worker: Worker, answer: int, *creation: Any) -> Any:
         actor = self._requests.claim_name(worker.options[creation[-2]])
         if actor is not None:
@@ -255,7 +285,7 @@ class Desk:
 
     def _request_create_group(self, worker: Worker, answer: int, id: int, *rest: Any) -> None:
         self._hub.counts.hold(worker, (id,))
-        self._requests.create_group(id, *rest)
+        self._requests.create_group(id, *rest, creator=worker)
 
     def _request_find_group(self, worker: Worker, answer: int, name: str) -> Any:
         return self._lend(worker, *self._requests.find_group(name))

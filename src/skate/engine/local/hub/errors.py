@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -37,14 +39,41 @@ def argument_failed(task: Task, error: Any) -> Any:
     return packed(argument_error(cause, task.name))
 
 
-def crashed(worker: Worker, task: Task) -> exceptions.WorkerCrashedError:
+def crashed(worker: Worker, task: Task) -> exceptions.SkateError:
+    if worker.stillborn:
+        return not_started(task, worker.stillborn)
     tries = f" It was tried {task.attempt + 1} times." if task.attempt else ""
     text = f"{how_it_ended(worker)} while it ran {task.name}.{tries}"
     return exceptions.WorkerCrashedError(text, pid=worker.pid, exitcode=exitcode(worker))
 
 
+def not_started(task: Task, reason: str) -> exceptions.SkateError:
+    if task.actor is not None:
+        return actor_died(task.actor, reason)
+    return exceptions.WorkerCrashedError(f"{task.name} could not be run: {reason}")
+
+
+def no_process(why: str) -> str:
+    """A sentence without its full stop."""
+    return f"no process could be started for it: {why}"
+
+
+def system_said(error: OSError) -> str:
+    """Why no process can be had, and what may help; without its full stop."""
+    number = error.errno or 0
+    said = os.strerror(number)
+    if number == errno.EMFILE:
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return f"{said}. {most} may be open in this process, one per worker; see `ulimit -n`"
+    if number == errno.EAGAIN:
+        return f"{said}. The limit of processes may be reached; see `ulimit -u`"
+    return said
+
+
 def how_it_ended(worker: Worker) -> str:
     """A sentence without its full stop."""
+    if worker.stillborn:
+        return worker.stillborn
     code = exitcode(worker)
     who = f"the worker (pid={worker.pid})"
     if code is None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from skate.engine.local.hub.resources import Allocation, Demand, Pool, to_units
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.workers import Worker
 
 
 class Group:
@@ -16,8 +20,10 @@ class Group:
         bundles: Sequence[Mapping[str, float]],
         strategy: str,
         name: str,
+        maker: Worker | None = None,
     ) -> None:
         self.id = id
+        self.maker = maker  # the process of the actor with which it ends, if that is killed
         self.bundles = [dict(bundle) for bundle in bundles]
         self.demands: list[Demand] = [to_units(bundle) for bundle in bundles]
         self.strategy = strategy

@@ -10,7 +10,7 @@ or that makes a call. What comes from workers arrives in `received`, in order pe
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,15 @@ class Hub(Lives):
             except Exception:  # a defect must be seen, and must not take the others along
                 sys.excepthook(*sys.exc_info())
         while self._answered:
-            self.scheduler.refill(self._answered.pop())
+            try:
+                self.scheduler.refill(self._answered.pop())
+            except Exception:
+                sys.excepthook(*sys.exc_info())
+
+    def close(self) -> None:
+        """The session ends. Someone may be in the middle of `received`, and print."""
+        self.handlers = defaultdict(lambda: _ignore)
+        self._answered.clear()
 
     def worker_lost(self, worker: Worker) -> None:
         """The process is gone, and everything that it had sent has been handled."""
@@ -76,9 +84,13 @@ class Hub(Lives):
             self._complete(id, FAILED, owner_died, ())
         self.counts.release(worker, list(worker.holds))
         self.counts.drop(worker.loans)
-        for key in worker.exported:  # pending tasks have theirs; a stored one may be needed
-            if self.functions[key].kind == INLINE:
-                del self.functions[key]
+        for key in worker.exported:  # tasks that are under way have theirs
+            del self.functions[key]
+        worker.options.clear()
+        if actor is not None:
+            self._lose_maker_of_groups(worker)
+        for asking in worker.wants_peer:
+            self.processes.send(asking, (m.PEER, actor.id, "", False, 0))
         for follow_up in worker.when_lost:
             follow_up()
         self.scheduler.dispatch_all()
@@ -88,7 +100,25 @@ class Hub(Lives):
     def group_ready(self, group: Group) -> None:
         self._complete(group.id, INLINE, NONE, ())
 
-    def remove_group(self, group: Group) -> None:
+    def _lose_maker_of_groups(self, worker: Worker) -> None:
+        """Groups of an actor that was killed go with it: what it began anew would wait for them.
+        One that ended as it should may have made them for others."""
+        for group in list(self.scheduler.groups.values()):
+            if group.maker is worker:
+                group.maker = None
+                if worker.status != 0:
+                    self.remove_group(group.id)
+
+    def remove_group(self, id: int) -> None:
+        group = self.scheduler.groups.pop(id, None)
+        if group is not None:
+            self._empty_group(group)
+            group.maker = None
+            self.removed_groups.append(group)
+            self.counts.drop((id,))
+            self.scheduler.dispatch_all()
+
+    def _empty_group(self, group: Group) -> None:
         def inside(shape: Any) -> bool:
             return shape is not None and shape.group is group
 
@@ -101,7 +131,6 @@ class Hub(Lives):
             group.give_back(self.scheduler.machine)
         group.state = "REMOVED"
         self._complete(group.id, FAILED, errors.packed(ValueError("the group was removed")), ())
-        self.scheduler.dispatch_all()
 
     def _end_in_group(self, worker: Worker) -> None:
         for task in list(worker.in_flight.values()):
@@ -111,3 +140,7 @@ class Hub(Lives):
         if worker.actor is not None:
             worker.actor.stop_reason = "its placement group was removed"
         self.processes.kill(worker)
+
+
+def _ignore(worker: Worker, *message: Any) -> None:
+    pass

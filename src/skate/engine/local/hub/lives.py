@@ -58,7 +58,7 @@ class Lives(Tasks):
         """Call a method of an actor, which may be dead by now."""
         actor = self.actors.get(actor_id)
         if actor is None:
-            self.fail(task, self._why_dead(actor_id))
+            self.refuse(task, self._why_dead(actor_id))
             return
         task.actor = actor
         actor.entry.count += 1  # a call keeps its actor alive

@@ -7,13 +7,16 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from skate.engine.local import forkserver
+from skate.engine.local import forkserver, open_files
 from skate.engine.local import messages as m
+from skate.engine.local.hub.births import Births
 from skate.engine.local.hub.servers import WARM_UP_AFTER, ForkServer, Servers
 from skate.engine.local.hub.work import Task
-from skate.engine.local.hub.workers import Environment, Worker
+from skate.engine.local.hub.workers import Birth, Environment, Worker
 from skate.engine.local.objects import new_process_number
 from skate.engine.local.wire import Connection, Message
 
@@ -24,6 +27,7 @@ _GRACE = 5.0  # seconds for a worker that was asked to exit
 _IDLE = 1.0  # seconds after which a worker that is not needed ends
 _LOOK = 0.05  # seconds between two looks at a worker whose socket is closed,
 _LOOKS = 10  # and how many, before it is taken for dead
+_GARBLED = (ValueError, TypeError, EOFError)  # someone else wrote into a worker's socket
 
 
 class Processes:
@@ -36,9 +40,12 @@ class Processes:
         self.urgent = False  # something was sent that must not wait for company
         self._engine = engine
         self._reactor = engine.reactor
-        self._settings = settings
+        # The driver needs many; programs in workers find what they would find without skate.
+        self._open_files = open_files.allow_many()
+        self._settings = {**settings, "open_files": self._open_files}
         self._outputs = outputs  # where workers' own stdout and stderr go
         self._servers = servers
+        self._births = Births(servers, self._later, self._gone)
         servers.watch(self._watch_server)
         self._tidying = False
         self._warming = False
@@ -48,14 +55,13 @@ class Processes:
     # -- starting ------------------------------------------------------------------------------
 
     def start(self, environment: Environment, task: Task) -> Worker:
-        """A new worker. It can be sent messages at once; they wait until it is up."""
+        """A new worker. It can be sent messages at once; they wait until it is up. Raises
+        OSError if this process cannot have another one."""
         if not self._warming:
             self._warming = True
             self._reactor.call_later(WARM_UP_AFTER, self._warm_up)
         ours, theirs = socket.socketpair()
         worker = Worker(new_process_number(), environment, Connection(ours))
-        self.workers[worker.number] = worker
-        self._reactor.add(ours.fileno(), lambda: self._readable(worker))
         settings = {
             **self._settings,
             **dict(environment),
@@ -63,25 +69,25 @@ class Processes:
             "cwd": _cwd(),
             "sys_path": [os.fspath(path) for path in sys.path],
         }
-        try:
-            for _ in range(2):
-                server = self._servers.choose(task.uses_any)
-                try:
-                    server.fork(worker, settings, [theirs.fileno(), *self._outputs])
-                    return worker
-                except OSError:
-                    self._server_lost(server)
-            self._gone(worker)
-            raise RuntimeError("the fork server could not be started")
-        finally:
-            theirs.close()
+        worker.birth = Birth(settings, theirs, self._outputs, task.uses_any)
+        self.workers[worker.number] = worker
+        self._reactor.add(ours.fileno(), lambda: self._readable(worker))
+        self._births.begin(worker)
+        return worker
+
+    def _later(self, delay: float, callback: Callable[[], None]) -> None:
+        def call() -> None:
+            with self._engine.lock:
+                callback()
+
+        self._reactor.call_later(delay, call)
 
     def _warm_up_if_slow(self) -> None:
         if self._servers.slow_in_use():
             self._warm_up()
 
     def _warm_up(self) -> None:
-        with self._engine.lock:
+        with self._engine.lock, suppress(OSError):  # who needs it will try, and say why not
             self._servers.warm_up()
 
     # -- talking -------------------------------------------------------------------------------
@@ -108,7 +114,7 @@ class Processes:
     def _receive(self, worker: Worker) -> list[Message] | None:
         try:
             return worker.connection.receive()
-        except (ValueError, TypeError, EOFError):  # someone else wrote into its socket
+        except _GARBLED:
             self.kill(worker)
             return None
 
@@ -122,7 +128,7 @@ class Processes:
                 os.killpg(worker.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
-        elif worker.server is not None:
+        elif not self._births.withdraw(worker):
             worker.server.kill(worker)
 
     def retire(self, worker: Worker) -> None:
@@ -175,6 +181,7 @@ class Processes:
     def _gone(self, worker: Worker) -> None:
         if self.workers.pop(worker.number, None) is None:
             return
+        worker.forget_birth()
         if worker.server is not None:
             worker.server.workers.pop(worker.number, None)
         self._reactor.remove(worker.connection.fileno())
@@ -195,42 +202,39 @@ class Processes:
                 return
             for operation, *rest in received:
                 if operation == forkserver.READY:
-                    server.ready = True
+                    server.busy -= 1
+                    self._births.send(server)
+                elif operation == forkserver.BUSY:
+                    server.busy += 1
                 elif operation == forkserver.FORKED:
-                    self._forked(server, *rest)
+                    number, pid = rest
+                    self._births.forked(server, self.workers.get(number), pid)
                 elif operation == forkserver.EXITED:
                     self._exited(*rest)
-
-    def _forked(self, server: ForkServer, number: int, pid: int) -> None:
-        worker = self.workers.get(number)
-        if worker is None:
-            return
-        worker.pid = pid
-        if pid < 0:  # the fork failed: nobody has the other end of its socket
-            worker.status = 1 << 8
-            self._gone(worker)
 
     def _exited(self, number: int, status: int) -> None:
         worker = self.workers.get(number)
         if worker is None:
             return
+        if worker.birth is not None:
+            self._births.died(worker)
+            return
         worker.status = status
         # Read what it had still written. Not until end of file: a child of its own may have
         # kept the socket open.
-        while received := self._receive(worker):
-            self._engine.hub.received(worker, received)
+        try:
+            for received in worker.connection.drain():
+                self._engine.hub.received(worker, received)
+        except _GARBLED:
+            pass
         self._gone(worker)
 
     def _server_lost(self, server: ForkServer) -> None:
         """Its workers live on, and notice by themselves when the driver goes."""
-        if server.dead:
-            return
         self._reactor.remove(server.control.fileno())
         server.end_at_once()
         self._servers.forget(server)
-        for worker in list(server.workers.values()):
-            if worker.pid == 0:  # was never forked
-                self._gone(worker)
+        self._births.server_lost(server)
 
     # -- segments ------------------------------------------------------------------------------
 
@@ -257,6 +261,7 @@ class Processes:
         """In a forked child: workers and servers are the parent's."""
         for worker in self.workers.values():
             worker.connection.forsake()
+            worker.forget_birth()
         for server in self._servers.all():
             server.close()
 
@@ -264,9 +269,11 @@ class Processes:
         for worker in self.workers.values():
             self.kill(worker)
             worker.connection.close()
+            worker.forget_birth()
         self.workers.clear()
         for server in self._servers.all():
             server.stop()
+        open_files.allow(self._open_files)
 
 
 def _cwd() -> str:

@@ -18,6 +18,7 @@ from skate.engine.local.objects import FAILED, STORED
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
+    from skate.engine.local.hub.workers import Worker
 
 
 class Requests:
@@ -140,12 +141,22 @@ class Requests:
 
     # -- placement groups ----------------------------------------------------------------------
 
-    def create_group(self, id: int, bundles: Any, strategy: str, name: str) -> None:
+    def create_group(
+        self,
+        id: int,
+        bundles: Any,
+        strategy: str,
+        name: str,
+        detached: bool,
+        *,
+        creator: Worker | None = None,
+    ) -> None:
+        """A new group. It lives until it is removed, or the actor that made it is killed."""
         scheduler = self._hub.scheduler
         if name and any(group.name == name for group in scheduler.groups.values()):
             raise ValueError(f"a placement group named {name!r} exists already")
-        group = Group(id, bundles, strategy, name)
-        self._hub.counts.add((id,))  # lives until it is removed
+        actor = creator is not None and creator.actor is not None
+        group = Group(id, bundles, strategy, name, creator if actor and not detached else None)
         problem = group.why_impossible(scheduler.machine)
         if problem is not None:
             hex_id = group.describe(self._engine.node_id)["placement_group_id"]
@@ -155,14 +166,12 @@ class Requests:
             error = errors.packed(exceptions.TaskUnschedulableError(text))
             self._engine.complete(self._engine.entries[id], FAILED, error)
             return
+        self._hub.counts.add((id,))  # until it is removed
         scheduler.groups[id] = group
         scheduler.dispatch_all()
 
     def remove_group(self, id: int) -> None:
-        group = self._hub.scheduler.groups.pop(id, None)
-        if group is not None:
-            self._hub.remove_group(group)
-            self._hub.removed_groups.append(group)
+        self._hub.remove_group(id)
 
     def find_group(self, name: str) -> tuple[int, list[dict[str, float]]]:
         for group in self._hub.scheduler.groups.values():
@@ -184,6 +193,3 @@ class Requests:
         if entry is None or entry.kind != STORED or not self._engine.store.exists(entry.data):
             raise exceptions.ObjectLostError(f"{id:056x}")
         return entry.data
-
-    def make_room(self, size: int) -> bool:
-        return self._engine.spilling.free_memory(size)

@@ -34,6 +34,7 @@ class Effects(Protocol):
     def retire(self, worker: Worker) -> None: ...
     def group_ready(self, group: Group) -> None: ...
     def rested(self) -> None: ...
+    def not_started(self, task: Task, error: OSError) -> None: ...
 
 
 class Shape:
@@ -150,7 +151,11 @@ class Scheduler:
             task = queue.popleft()  # before a worker is started, which may lead back here
             if task.cancelled:
                 continue
-            worker = self._worker_for(shape, task)
+            try:
+                worker = self._worker_for(shape, task)
+            except OSError as error:  # there can be no worker for it
+                self._effects.not_started(task, error)
+                continue
             if worker is None:
                 queue.appendleft(task)
                 self._waiting[shape] = None
@@ -195,9 +200,10 @@ class Scheduler:
         idle = None if shape.dedicated else self._idle.get(shape.environment)
         try:
             worker = idle.pop() if idle else self._effects.start(shape.environment, task)
-        except BaseException:
+        except BaseException as error:
             allocation.pool.give_back(allocation)
-            self.requeue(task)
+            if not isinstance(error, OSError):
+                self.requeue(task)
             raise
         worker.shape = shape
         worker.allocation = allocation

@@ -8,15 +8,16 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate.engine.local import forkserver
 from skate.engine.local.hub.workers import Worker
 
-# Modules worth having in the warm server, and safe to fork after. TensorFlow is: importing
-# it starts no thread, its runtime starts with the first operation. JAX is not here: it starts
-# threads that a fork would lose.
+# Modules worth having in the warm server, and safe to fork after. TensorFlow is: its runtime
+# starts with the first operation, not with the import. JAX is not here: it starts threads that a
+# fork would lose.
 _ALIAS = ("skate.compat.ray", "skate.compat.parts.top")  # for `import ray`: in every server
 _QUICK = ("numpy", "pyarrow", "PIL", "polars", "skate.tune.execution.worker")
 _SLOW = (
@@ -24,10 +25,21 @@ _SLOW = (
     "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow", "skate.data._stages",
     "skate.train._worker", "skate.train.torch", "skate.train.lightning", "skate.train.xgboost",
     "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",
-    "dask.array", "dask.dataframe", "skate.util.dask",
+    "dask.array", "dask.dataframe", "skate.util.dask", "skate.serve._controller",
+    "skate.serve._replica", "fastapi",
+)  # fmt: skip
+_SERVING = (
+    "skate.serve._http.hosting", "starlette.requests", "starlette.responses",
+    "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
 )  # fmt: skip
 # What a module in use will import only when it is first called: cheaper once than in each worker.
 _IMPORTED_LATER = {
+    "skate.serve._controller": (
+        "skate.serve._controller.actor",
+        "skate.serve._http.admin",
+        "skate.serve._http.door",
+    ),
+    "skate.serve._replica": _SERVING,
     "skate.train.huggingface.transformers": (
         "transformers.trainer",
         "transformers.modeling_utils",
@@ -37,10 +49,61 @@ _IMPORTED_LATER = {
 _IMPORTED_WHEN_IDLE = {
     "skate.train.torch": ("torch._dynamo",),  # for DistributedDataParallel
     "skate.data._stages": ("pandas",),  # pyarrow asks it about the first list that it gets
+    "skate.serve._controller": _SERVING,
 }
 _SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it
 _PATIENCE = 1.0  # seconds for a server that is to end
+_UNDER_WAY = 32  # requests that a server has and has not answered; many more would not fit
 WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server
+
+
+class ForkRequests:
+    """Requests for workers, on their way to one server: a few at a time, so that sending never
+    has to wait, however long the server is busy."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._waiting: deque[Worker] = deque()
+        self._under_way = 0
+
+    def add(self, worker: Worker) -> None:
+        self._waiting.append(worker)
+
+    def withdraw(self, worker: Worker) -> bool:
+        """Take back a request; False if it was sent."""
+        try:
+            self._waiting.remove(worker)
+        except ValueError:
+            return False
+        return True
+
+    def answered(self) -> None:
+        self._under_way -= 1
+
+    def send(self) -> tuple[Worker, OSError] | None:
+        """Send what can go now. Returns what cannot go and has nothing to wait for."""
+        while self._waiting and self._under_way < _UNDER_WAY:
+            try:
+                _send_request(self._control, self._waiting[0])
+            except OSError as error:
+                if self._under_way or isinstance(error, BlockingIOError):
+                    return None  # an answer will come, and make room for it, or the server's end
+                return self._waiting.popleft(), error
+            self._waiting.popleft()
+            self._under_way += 1
+        return None
+
+
+def _send_request(control: socket.socket, worker: Worker) -> None:
+    birth = worker.birth
+    assert birth is not None
+    packet = marshal.dumps((forkserver.FORK, worker.number))
+    details = os.memfd_create("skate-settings")  # an environment may exceed a packet
+    try:
+        os.write(details, marshal.dumps(birth.settings))
+        socket.send_fds(control, [packet], [details, birth.socket.fileno(), *birth.outputs])
+    finally:
+        os.close(details)
 
 
 class ForkServer:
@@ -50,11 +113,12 @@ class ForkServer:
         self, session_dirs: list[str], preload: list[str], later: list[str] | None = None
     ) -> None:
         self.preload = preload = [*_in_use(_ALIAS), *preload]
-        self.ready = False
+        self.busy = 1  # imports under way, the first ones included
         self.dead = False
         self.workers: dict[int, Worker] = {}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setblocking(False)
+        self.requests = ForkRequests(self.control)
         fd = 3
         self.pid = os.posix_spawn(
             sys.executable,
@@ -68,19 +132,10 @@ class ForkServer:
         )
         theirs.close()
 
-    def fork(self, worker: Worker, settings: dict[str, Any], fds: list[int]) -> None:
-        """Ask for a worker. Raises OSError when the server is gone: another one may fork it."""
-        packet = marshal.dumps((forkserver.FORK, worker.number))
-        details = os.memfd_create("skate-settings")  # an environment may exceed a packet
-        try:
-            os.write(details, marshal.dumps(settings))
-            self.control.setblocking(True)  # may wait a moment while the server forks
-            socket.send_fds(self.control, [packet], [details, *fds])
-        finally:
-            self.control.setblocking(False)
-            os.close(details)
-        self.workers[worker.number] = worker
-        worker.server = self
+    @property
+    def ready(self) -> bool:
+        """Whether it would fork at once."""
+        return not self.busy
 
     def also_import(self, names: list[str]) -> None:
         """What came into use since the server started. Importing everything anew in another one
@@ -90,6 +145,7 @@ class ForkServer:
             self.preload += new
             try:
                 self.control.send(marshal.dumps((forkserver.IMPORT, new)))
+                self.busy += 1
             except OSError:  # it is gone, as the hub will notice
                 pass
 
@@ -108,6 +164,8 @@ class ForkServer:
                 data = self.control.recv(65536)
             except BlockingIOError:
                 return messages
+            except ConnectionResetError:  # it left requests unread; what it told is still there
+                continue
             except OSError:
                 data = b""
             if not data:
@@ -136,9 +194,10 @@ class ForkServer:
 
     def stop(self) -> None:
         """End it. A server that is up ends its workers and collects them, so that none is left
-        as a zombie; one that still imports, which may take seconds, has none."""
+        as a zombie; one that still imports, which may take seconds, may have none yet."""
         self.close()
-        if not self.ready or not self._exits_within(_PATIENCE):
+        has_forked = any(worker.pid > 0 for worker in self.workers.values())
+        if not (self.ready or has_forked) or not self._exits_within(_PATIENCE):
             self.end_at_once()
 
     def _exits_within(self, seconds: float) -> bool:

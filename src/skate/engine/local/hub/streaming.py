@@ -73,9 +73,7 @@ class Streaming(Values):
 
     def _abandon_stream(self, entry: Entry) -> None:
         stream: Stream = entry.stream
-        stream.abandoned = True
-        items, stream.items = stream.items, {}
-        self.counts.drop(items.values())
+        self.counts.drop(stream.abandon())
         task = entry.task
         if task is None or stream.finished:
             return

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 
 class Stream:
-    """Items by index until they are taken. `finished` once the task has ended."""
+    """Items by index until they are taken. `finished` once the task has ended, `abandoned` if its
+    consumer wants no more."""
 
     __slots__ = ("_waiting", "abandoned", "finished", "items", "produced", "taken")
 
@@ -27,11 +28,18 @@ class Stream:
         self.finished = True
         self._tell()
 
+    def abandon(self) -> list[int]:
+        """Nobody wants the rest. The items that are there, which are dropped."""
+        self.abandoned = True
+        dropped, self.items = list(self.items.values()), {}
+        self._tell()
+        return dropped
+
     def ready(self, index: int) -> bool:
         return index in self.items or self.ended(index)
 
     def ended(self, index: int) -> bool:
-        return self.finished and index >= self.produced
+        return self.abandoned or (self.finished and index >= self.produced)
 
     def when_ready(self, index: int, tell: Callable[[], None]) -> None:
         if self.ready(index):

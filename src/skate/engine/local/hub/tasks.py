@@ -18,7 +18,7 @@ from skate.engine.local.hub.streams import Stream
 from skate.engine.local.hub.values import NONE
 from skate.engine.local.hub.work import Function, Task, run_of
 from skate.engine.local.hub.workers import Worker
-from skate.engine.local.objects import FAILED, INLINE, Entry
+from skate.engine.local.objects import FAILED, INLINE, STORED, Entry
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
@@ -32,7 +32,7 @@ class Tasks(Streaming):
     def __init__(self, engine: LocalEngine, scheduler: Scheduler, processes: Processes) -> None:
         super().__init__(engine, processes)
         self.scheduler = scheduler
-        self.functions: dict[int, Function] = {}
+        self.functions: dict[int, Function] = {}  # that workers may send tasks for
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_TIMELINE)  # as of `run_of`
         self._answered: list[Worker] = []
         self._children: dict[int, set[int]] = {}  # tasks by the task that submitted them
@@ -62,7 +62,7 @@ class Tasks(Streaming):
         """Run a task when its arguments and resources are there."""
         assert task.plan.shape is not None
         if task.plan.shape.problem is not None:
-            self.fail(task, errors.packed(errors.unschedulable(task, self.scheduler)))
+            self.refuse(task, errors.packed(errors.unschedulable(task, self.scheduler)))
         elif not (task.dependencies or task.nested) or self._arguments_there(task):
             self.scheduler.enqueue(task)
 
@@ -157,6 +157,9 @@ class Tasks(Streaming):
                 self.processes.send(worker, (m.FORGET, key), at_once=False)
 
     def _dependency_values(self, task: Task) -> list[tuple[Any, ...]]:
+        for _, entry in task.dependencies:
+            if entry.kind == STORED:
+                self.engine.spilling.used(entry)
         return [(slot, e.kind, e.data, e.id) for slot, e in task.dependencies]
 
     def _extra(self, worker: Worker, task: Task) -> Any:
@@ -229,7 +232,10 @@ class Tasks(Streaming):
         if task.actor is not None:
             if task.actor.state == actors.STARTING:
                 task.actor.state = actors.ALIVE
-            return  # its arguments may serve for restarts
+            if not task.actor.may_restart():  # nobody needs its arguments again
+                self._let_go_of_arguments(task)
+                task.args = (INLINE, NONE)
+            return
         if not task.cancelled:  # its time says nothing about others
             function.ran(micros)
         if task.plan.max_calls and worker.count_call(function.key) >= task.plan.max_calls:
@@ -278,6 +284,11 @@ class Tasks(Streaming):
             self.counts.drop(task.nested)
             task.nested = ()
 
+    def refuse(self, task: Task, error: Any) -> None:
+        """As `fail`, for a task whose arguments are not kept yet, hence not to be let go of."""
+        task.dependencies, task.nested = (), ()
+        self.fail(task, error)
+
     def fail(self, task: Task, error: Any) -> None:
         """Every value of the task is this error (packed)."""
         task.cancelled = True  # so that queues skip it
@@ -292,6 +303,11 @@ class Tasks(Streaming):
                 self._send_calls(task.actor, task.actor.advance(task))
 
     # -- losses and cancellation ------------------------------------------------------------
+
+    def not_started(self, task: Task, error: OSError) -> None:
+        """The scheduler could have no worker for a task."""
+        reason = errors.no_process(errors.system_said(error))
+        self.fail(task, errors.packed(errors.not_started(task, reason)))
 
     def _lost_task(self, worker: Worker, task: Task, alone: bool) -> None:
         if task.cancelled:

@@ -50,6 +50,8 @@ class Values(ABC):
             self.engine.on_complete(entry, lambda entry: self._tell_value(worker, entry))
 
     def _tell_value(self, worker: Worker, entry: Entry) -> None:
+        if entry.kind == STORED:
+            self.engine.spilling.used(entry)
         self.processes.send(worker, (m.VALUE, entry.id, entry.kind, entry.data))
 
     def on_put(self, worker: Worker, id: int, kind: int, data: Any, contained: Any) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import socket
+
     from skate.engine.local.hub.resources import Allocation
     from skate.engine.local.hub.scheduler import Shape
     from skate.engine.local.hub.work import Task
@@ -13,23 +16,44 @@ if TYPE_CHECKING:
 Environment = tuple[Any, ...]  # what a process must be started with; hashable
 
 
+class Birth:
+    """What a fork server needs to start a worker."""
+
+    __slots__ = ("outputs", "settings", "socket", "tries", "wants")
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        socket: socket.socket,
+        outputs: list[int],
+        wants: Callable[[list[str]], bool],
+    ) -> None:
+        self.settings = settings
+        self.socket = socket  # the worker's end
+        self.outputs = outputs
+        self.wants = wants  # whether its work uses any of these modules
+        self.tries = 0
+
+
 class Worker:
     """The process, what it runs, and what it holds."""
 
     __slots__ = (
-        "actor", "allocation", "blocked", "calls", "connection", "doomed", "environment",
+        "actor", "allocation", "birth", "blocked", "calls", "connection", "doomed", "environment",
         "exclusive", "exported", "functions", "holds", "idle_since", "in_flight", "listening",
         "loans", "number", "options", "pid", "promised", "server", "shape", "status", "stealing",
-        "wants_peer", "when_lost",
+        "stillborn", "wants_peer", "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
         self.number = number
         self.environment = environment
         self.connection = connection
+        self.birth: Birth | None = None  # until a process has been started
         self.pid = 0  # until the fork server has told
         self.server: Any = None
         self.status: int | None = None  # as from waitpid, when it has ended
+        self.stillborn = ""  # why there never was a process
         self.doomed: str | None = None  # why it is being ended
         self.in_flight: dict[int, Task] = {}  # sent and not answered, in order
         self.shape: Shape | None = None  # what it is leased for
@@ -43,12 +67,18 @@ class Worker:
         self.functions: set[int] = set()  # that it has been sent
         self.options: dict[int, Any] = {}  # that it has sent
         self.holds: set[int] = set()  # objects that its references and views keep
-        self.exported: list[int] = []  # functions that it has sent
+        self.exported: set[int] = set()  # functions that it has sent
         self.loans: list[int] = []  # objects kept for it until it says that it holds them
         self.promised: set[int] = set()  # objects that only it can complete
         self.listening = ""
         self.wants_peer: list[Any] = []
         self.when_lost: list[Any] = []  # to be called when all that follows its end is done
+
+    def forget_birth(self) -> None:
+        """Close the worker's end of the socket here: it has it, or will never be."""
+        if self.birth is not None:
+            self.birth.socket.close()
+            self.birth = None
 
     def count_call(self, function: int) -> int:
         """Calls of a function so far, this one included."""

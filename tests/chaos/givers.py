@@ -1,0 +1,89 @@
+"""An actor whose answers are too large for a message, and that can be told when to die.
+
+It is started many times, so this module imports little.
+"""
+
+import os
+import signal
+
+import skate
+from skate.engine import current_engine
+from skate.engine.local import messages as m
+from skate.engine.local import wire
+
+SIZE = 200_000  # bytes: more than travel inside a message
+flush = wire.Connection.flush
+
+
+@skate.remote(num_cpus=0)
+class Giver:
+    def pid(self):
+        return os.getpid()
+
+    def give(self, tally=None):
+        if tally is not None:
+            tally.add()
+        return bytes(SIZE)
+
+    @skate.method(num_returns=2)
+    def give_two(self):
+        return bytes(SIZE), bytes(SIZE)
+
+    def die_before_the_hub_knows(self):
+        """When the next value for the hub is to be written."""
+        hub = current_engine().hub
+        die_when(lambda connection: connection is hub and has(hub, m.PUT_FOR))
+
+    def die_before_the_caller_knows(self):
+        """When the next value for the hub has been written, and nothing else."""
+        hub = current_engine().hub
+        die_when(lambda connection: connection is not hub and has(hub, m.PUT_FOR) and flush(hub))
+
+
+def has(connection, operation):
+    return any(message[0] == operation for message in connection.outbox)
+
+
+def die_when(doomed):
+    def flush_or_die(connection):
+        if doomed(connection):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return flush(connection)
+
+    wire.Connection.flush = flush_or_die
+
+
+def call_until_direct(giver):
+    links = current_engine().peers._links
+    while not any(link.connection is not None for link in links.values()):
+        skate.get(giver.pid.remote())
+
+
+connect = skate.remote(call_until_direct)
+
+
+@skate.remote
+def ask(giver, trap, method, *args):
+    """Call a method directly, with the trap set; the length of what it returns."""
+    call_until_direct(giver)
+    skate.get(getattr(giver, trap).remote())
+    refs = getattr(giver, method).remote(*args)
+    return sum(map(len, skate.get(refs if isinstance(refs, list) else [refs])))
+
+
+@skate.remote
+class Caller:
+    def call_until(self, giver, path, timeout):
+        """Call until there is such a file, and then until twenty calls in a row succeed."""
+        while True:
+            last_round = os.path.exists(path)
+            refs = [giver.give.remote() for _ in range(20)]
+            if sum(succeeds(ref, timeout) for ref in refs) == len(refs) and last_round:
+                return True
+
+
+def succeeds(ref, timeout):
+    try:
+        return len(skate.get(ref, timeout=timeout)) == SIZE
+    except skate.exceptions.ActorError:
+        return False

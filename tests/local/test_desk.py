@@ -1,0 +1,48 @@
+"""What workers tell of others, when the others or they themselves are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skate.engine import current_engine
+from skate.engine.base import CallOptions
+from skate.engine.local import messages as m
+from skate.engine.local.hub.values import NONE
+from skate.engine.local.objects import INLINE
+from tests.local.fakes import new_worker
+from tests.support import local_only
+
+pytestmark = [local_only, pytest.mark.usefixtures("engine")]
+
+
+def test_a_lost_call_of_a_dead_caller_leaves_nothing() -> None:
+    """The caller tells of a call to an actor whose end the hub has not seen, and dies too."""
+    engine: Any = current_engine()
+    caller, callee = new_worker(), new_worker()
+    caller.options[1] = CallOptions()
+    call: tuple[Any, ...] = (5 << 64, 4 << 64, "method", INLINE, NONE, [], (), 1, 0)
+    with engine.lock:
+        before = set(engine.entries)
+        engine.processes.workers[callee.number] = callee
+        engine.hub.handlers[m.LOST_CALL](caller, callee.number, *call)
+        engine.hub.counts.release(caller, list(caller.holds))  # as at its end
+        del engine.processes.workers[callee.number]
+        for follow_up in callee.when_lost:
+            follow_up()
+        assert set(engine.entries) == before
+
+
+def test_a_defect_after_an_answer_is_not_the_error_of_whoever_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine: Any = current_engine()
+    seen: list[type[BaseException]] = []
+    monkeypatch.setattr("sys.excepthook", lambda kind, error, trace: seen.append(kind))
+    monkeypatch.setattr(engine.hub.scheduler, "refill", lambda worker: 1 // 0)
+    with engine.lock:
+        engine.hub._answered += [new_worker(), new_worker()]
+        engine.hub.received(new_worker(), [])
+        assert engine.hub._answered == []
+    assert seen == [ZeroDivisionError] * 2
