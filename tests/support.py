@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,17 @@ def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> N
         if time.monotonic() > deadline:
             raise TimeoutError(f"not true within {patience} s: {condition}")
         time.sleep(0.002)
+
+
+def offline_trackers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For a fixture: MLflow and Weights & Biases as they are, without a network."""
+    import wandb
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    yield
+    wandb.teardown()
 
 
 class Flag:

@@ -18,6 +18,7 @@ SAYS = {
     "monte_carlo_pi.py": "pi is about 3.1",
     "parameter_server.py": "fitted [ 2.  -3.   0.5]",
     "parameter_server_tensorflow.py": "synchronously: learned\ntrain_asynchronously: learned",
+    "serving.py": "0.50  so great",
     "streaming_pipeline.py": "the    100",
     "tensorflow_gradients.py": "iteration 200: w = 0.1000, b = 0.3000",
     "tour.py": "2,262 primes below 20,000, counted by 8 tasks",

@@ -21,7 +21,7 @@ FILES = sorted(TESTS.rglob("*_with_tensorflow.py"))
 
 @pytest.mark.timeout(900)  # several files in one test
 def test_with_tensorflow() -> None:
-    assert len(FILES) == 3
+    assert len(FILES) == 4
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *FILES],
         cwd=TESTS.parent,

@@ -28,7 +28,10 @@ def is_installed(name: str) -> bool:
     """Whether the top-level module `name` could be imported; does not import it."""
     from importlib.util import find_spec
 
-    return find_spec(name) is not None
+    try:
+        return find_spec(name) is not None
+    except ImportError:  # somebody's finder says no in this way
+        return False
 
 
 @contextmanager

@@ -102,6 +102,11 @@ class RuntimeContext:
         return self._context.temp_dir
 
     @property
+    def _scratch_dir(self) -> str | None:
+        """Where to write what must not outlive the session; None: anywhere."""
+        return self._context.scratch_dir or None
+
+    @property
     def gcs_address(self) -> str:
         """Empty: nothing listens on a port."""
         return ""

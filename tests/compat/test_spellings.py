@@ -54,6 +54,14 @@ WORKS = {
         import ray.air.checkpoint, ray.train, ray.tune
         assert ray.air.checkpoint.Checkpoint is ray.train.Checkpoint is ray.tune.Checkpoint
     """,
+    "DatasetPipeline (2.8)": """
+        from ray.data import DatasetPipeline
+        import ray.data.dataset_pipeline
+        assert ray.data.dataset_pipeline.DatasetPipeline is DatasetPipeline
+        pipeline = ray.data.range(4).window(blocks_per_window=1).repeat(2)
+        assert isinstance(pipeline, DatasetPipeline)
+        assert [epoch.count() for epoch in pipeline.iter_epochs()] == [4, 4]
+    """,
     "BatchPredictor (2.7)": """
         from ray.air.batch_predictor import BatchPredictor as older
         from ray.train.batch_predictor import BatchPredictor
@@ -178,7 +186,6 @@ SAYS = {
     "redis_address (2.0)": ("ray.shutdown(); ray.init(redis_address='a:1')", "address="),
     "util.sgd (1.13)": ("from ray.util.sgd import TorchTrainer", "train.torch.TorchTrainer"),
     "util.data (2.0)": ("from ray.util.data import MLDataset", "data.Dataset"),
-    "train.Trainer (2.1)": ("from ray.train import Trainer", "train.torch.TorchTrainer"),
     "train.world_rank outside": ("ray.train.world_rank()", "inside a training loop"),
     "flaml (2.9)": ("from ray.tune.search.flaml import CFO; CFO()", "OptunaSearch"),
     "dragonfly (2.9)": ("from ray.tune.suggest.dragonfly import X; X()", "OptunaSearch"),
@@ -190,13 +197,23 @@ SAYS = {
     "WandbLogger (2.0)": (
         "from ray.tune.integration.wandb import WandbLogger", "WandbLoggerCallback"
     ),
-    "DatasetPipeline (2.8)": ("from ray.data import DatasetPipeline", "streams by itself"),
-    "window (2.8)": ("ray.data.range(3).window(blocks_per_window=1)", "streams by itself"),
-    "repeat (2.8)": ("ray.data.range(3).repeat(2)", "streams by itself"),
     "range_arrow (1.13)": ("ray.data.range_arrow(3)", r"data\.range_table\(\)"),
     "fully_executed (2.8)": ("ray.data.range(3).fully_executed()", "materialize"),
     "GBDTTrainer (2.10)": ("from ray.train.gbdt_trainer import GBDTTrainer", "XGBoostTrainer"),
     "HorovodTrainer (2.51)": ("from ray.train.horovod import HorovodTrainer", "TorchTrainer"),
+    "AccelerateTrainer (2.7)": (
+        "from ray.train.huggingface import AccelerateTrainer", "TorchTrainer"
+    ),
+    "accelerate (2.9)": ("import ray.train.huggingface.accelerate", "Accelerator"),
+    "HuggingFacePredictor (2.7)": (
+        "from ray.train.huggingface import HuggingFacePredictor", "map_batches"
+    ),
+    "TransformersCheckpoint (2.9)": (
+        "from ray.train.huggingface.transformers import TransformersCheckpoint", "from_pretrained"
+    ),
+    "LightningConfigBuilder (2.9)": (
+        "from ray.train.lightning import LightningConfigBuilder", "prepare_trainer"
+    ),
     "workflow (2.48)": ("from ray import workflow", "2.48"),
 }  # fmt: skip
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import mmap
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from skate.engine.local.mapping import map_copy_on_write
 from skate.experimental.tf_utils import TensorFlowVariables
 
 v1 = tf.compat.v1
@@ -166,7 +167,7 @@ def test_a_session_may_be_given_later(line: Line) -> None:
     [
         ({"Variable": [9.0], "Variable_1": [1.0, 2.0]}, r"shape \(1,\); got .* shape \(2,\)"),
         ({"Variable": [9.0], "bias": [1.0]}, r"no variables are named \['bias'\]"),
-        ({"Variable": [9.0], "Variable_1": ["a"]}, "could not convert"),
+        ({"Variable": [9.0], "Variable_1": ["a"]}, "cannot hold these values"),
     ],
 )
 def test_a_bad_call_changes_nothing(line: Line, weights: Any, complaint: str) -> None:
@@ -266,18 +267,32 @@ def test_a_list_of_variables_of_one_name() -> None:
     assert variables.get_flat().tolist() == [3.0, 4.0, 5.0]
 
 
-def read_only(size: int, offset: int = 0) -> Any:
-    """As from shared memory: nobody can write to it."""
-    memory = mmap.mmap(-1, 4 * size + offset)
-    np.frombuffer(memory, np.float32, size, offset)[:] = 1
-    return np.frombuffer(memoryview(memory).toreadonly(), np.float32, size, offset)
+@pytest.fixture(params=["eager", "graph"])
+def variable(request: pytest.FixtureRequest) -> Any:
+    """Half a million zeros, and how to set and read them."""
+    if request.param == "eager":
+        yield TensorFlowVariables([tf.Variable(tf.zeros([500_000]))])
+        return
+    with tf.Graph().as_default(), v1.Session() as session:
+        made = v1.Variable(tf.zeros([500_000]), use_resource=True)
+        session.run(made.initializer)
+        yield TensorFlowVariables([made], session)
 
 
-def test_memory_that_never_changes_is_shared_until_the_variable_changes() -> None:
+def from_store(folder: Path, offset: int = 0) -> Any:
+    """Half a million ones as the object store gives them: nobody writes to them."""
+    path = folder / "segment"
+    path.write_bytes(bytes(offset) + np.ones(500_000, np.float32).tobytes())
+    with path.open("rb") as file:
+        mapping = map_copy_on_write(file.fileno(), 2_000_000 + offset)
+    return np.frombuffer(memoryview(mapping).cast("B").toreadonly(), np.float32, offset=offset)
+
+
+def test_memory_that_never_changes_is_shared_until_the_variable_changes(tmp_path: Path) -> None:
     variable = tf.Variable(tf.zeros([500_000]))
     variables = TensorFlowVariables([variable])
     (name,) = variables.variables
-    weights = read_only(500_000)
+    weights = from_store(tmp_path)
     variables.set_weights({name: weights})
     assert np.shares_memory(variables.get_weights()[name], weights)
     variable.assign_add(tf.ones([500_000]))
@@ -288,23 +303,152 @@ def test_memory_that_never_changes_is_shared_until_the_variable_changes() -> Non
     assert np.all(variables.get_weights()[name] == 1)
 
 
-def test_memory_at_an_odd_place_is_copied() -> None:
+def test_memory_at_an_odd_place_is_copied(tmp_path: Path) -> None:
     variable = tf.Variable(tf.zeros([500_000]))
     variables = TensorFlowVariables([variable])
-    variables.set_weights(dict.fromkeys(variables.variables, read_only(500_000, offset=4)))
+    variables.set_weights(dict.fromkeys(variables.variables, from_store(tmp_path, offset=4)))
     variable.assign_add(tf.ones([500_000]))
     assert np.all(variables.get_flat() == 2)
 
 
-def test_a_read_only_view_of_an_array_in_use_is_copied() -> None:
-    variables = TensorFlowVariables([tf.Variable(tf.zeros([500_000]))])
-    (name,) = variables.variables
+def set_all(variables: TensorFlowVariables, weights: Any) -> None:
+    variables.set_weights(dict.fromkeys(variables.variables, weights))
+
+
+def test_a_read_only_view_of_an_array_in_use_is_copied(variable: TensorFlowVariables) -> None:
     weights = np.ones(500_000, np.float32)
     view = weights.view()
     view.flags.writeable = False
-    variables.set_weights({name: view})
+    set_all(variable, view)
     weights[:] = 5
-    assert np.all(variables.get_weights()[name] == 1)
+    assert np.all(variable.get_flat() == 1)
+
+
+def test_weights_from_a_file_do_not_follow_the_file(
+    variable: TensorFlowVariables, tmp_path: Path
+) -> None:
+    path = tmp_path / "weights.npy"
+    np.save(path, np.ones(500_000, np.float32))
+    set_all(variable, np.load(path, mmap_mode="r"))
+    np.lib.format.open_memmap(path, mode="r+")[:] = 7
+    assert np.all(variable.get_flat() == 1)
+
+
+def test_weights_in_memory_of_somebody_else_are_copied(variable: TensorFlowVariables) -> None:
+    memory = bytearray(np.ones(500_000, np.float32).tobytes())
+    set_all(variable, np.frombuffer(memoryview(memory).toreadonly(), np.float32))
+    memory[:] = bytes(len(memory))
+    assert np.all(variable.get_flat() == 1)
+
+
+# -- types ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [[1.5, 2.0], [float("nan"), 1.0], [300, 1], [-1, 1]])
+def test_numbers_that_a_variable_cannot_hold_are_refused(value: Any) -> None:
+    variables = TensorFlowVariables([tf.Variable(np.array([7, 8], np.uint8), name="count")])
+    for change in (lambda: set_all(variables, value), lambda: variables.set_flat(value)):
+        with pytest.raises(ValueError, match=r"'count' is of type uint8.*Nothing was set"):
+            change()
+    assert variables.get_flat().tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("value", [[1, 2], [1.0, 2.0], np.array([1, 2], np.uint64), [True, 2]])
+def test_numbers_of_another_type_that_fit_are_taken(value: Any) -> None:
+    variables = TensorFlowVariables([tf.Variable(np.array([7, 8], np.uint8))])
+    set_all(variables, value)
+    assert variables.get_flat().tolist() == [1, 2]
+
+
+def test_complex_numbers_for_real_ones_are_refused() -> None:
+    variables = TensorFlowVariables([tf.Variable([1.0])])
+    with pytest.raises(ValueError, match=r"float32.*complex128"):
+        set_all(variables, [1 + 2j])
+
+
+def test_a_flat_array_never_rounds_whole_numbers() -> None:
+    large = tf.Variable(np.array([2**53 + 1]), name="large")
+    variables = TensorFlowVariables([tf.Variable([1.0]), large])
+    with pytest.raises(ValueError, match=r"int64.*float64 would round those of 'large'.*get_w"):
+        variables.get_flat()
+    large.assign([2**53])
+    variables.set_flat(variables.get_flat())
+    assert large.numpy().tolist() == [2**53]
+
+
+def test_types_without_a_common_one_have_no_flat_array() -> None:
+    pair = [tf.Variable([1.0], dtype=kind) for kind in (tf.float16, tf.bfloat16)]
+    with pytest.raises(ValueError, match=r"bfloat16, float16.*Use get_weights"):
+        TensorFlowVariables(pair).get_flat()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.full(2, None), "values of type object"),
+        (["a", "b"], "values of type <U1"),
+        ([[1], [2, 3]], "takes an array"),
+        ([1e10, 1.0], "'half' is of type float16"),
+    ],
+)
+def test_what_is_no_number_or_too_large_is_refused(value: Any, message: str) -> None:
+    variables = TensorFlowVariables([tf.Variable(np.array([1, 2], np.float16), name="half")])
+    with pytest.raises(ValueError, match=f"{message}.*Nothing was set"):
+        set_all(variables, value)
+    assert variables.get_flat().tolist() == [1, 2]
+
+
+def test_infinite_weights_stay_infinite() -> None:
+    variables = TensorFlowVariables([tf.Variable([1.0, 2.0])])
+    set_all(variables, [float("inf"), float("-inf")])
+    assert np.isinf(variables.get_flat()).all()
+
+
+def test_a_variable_of_unknown_shape_has_no_place_in_a_flat_array() -> None:
+    variables = TensorFlowVariables(
+        [tf.Variable([1.0], shape=tf.TensorShape([None]), name="grows")]
+    )
+    variables.set_weights({"grows": [1.0, 2.0]})
+    assert variables.get_weights()["grows"].tolist() == [1, 2]
+    for call in (variables.get_flat_size, lambda: variables.set_flat([1.0, 2.0])):
+        with pytest.raises(ValueError, match=r"'grows' has the shape \(None,\).*set_weights"):
+            call()
+
+
+def test_text_in_a_session() -> None:
+    with tf.Graph().as_default(), v1.Session() as session:
+        word = v1.get_variable("word", initializer=tf.constant("one"))
+        session.run(word.initializer)
+        variables = TensorFlowVariables(word, session)
+        assert variables.get_flat().tolist() == [b"one"]
+        variables.set_weights({"word": "two"})
+        assert variables.get_weights()["word"].item() == b"two"
+
+
+def test_a_graph_without_variables() -> None:
+    with tf.Graph().as_default(), v1.Session() as session:
+        variables = TensorFlowVariables(tf.constant(1.0), session)
+        assert variables.get_weights() == {}
+        assert variables.get_flat().shape == (variables.get_flat_size(),) == (0,)
+        variables.set_flat(variables.get_flat())
+
+
+def test_the_session_is_the_default_one_and_of_the_same_graph(line: Line) -> None:
+    variables = TensorFlowVariables(line.loss)
+    with line.session.as_default():
+        assert variables.get_flat().tolist() == [1, 2]
+    with Line() as other:
+        variables.set_session(other.session)
+        with pytest.raises(ValueError, match="session of another graph"):
+            variables.get_weights()
+
+
+def test_names_that_are_none_are_explained(line: Line) -> None:
+    variables = line.variables()
+    with pytest.raises(ValueError, match="'w' and not 'w:0'"):
+        variables.set_weights({"Variable:0": [1.0]})
+    with pytest.raises(ValueError, match=r"named \[3\] here"):
+        variables.set_weights({3: [1.0]})  # type: ignore[dict-item]
 
 
 def test_two_keras_models_in_one_process_are_explained() -> None:

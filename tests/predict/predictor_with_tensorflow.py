@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 
 from skate.predict import TensorflowPredictor
+from skate.predict._batches import to_numpy
 
 
 def doubling() -> Any:
@@ -67,6 +69,28 @@ def test_other_outputs_need_a_class_of_their_own() -> None:
     with pytest.raises(ValueError, match="derive from TensorflowPredictor"):
         TensorflowPredictor(listed()).predict(ONES)
     assert list(Numbered(listed()).predict(ONES)) == ["0", "1"]
+
+
+def test_types_by_column_hold_for_a_single_column_too() -> None:
+    predictor = TensorflowPredictor(lambda inputs: inputs)
+    found = predictor.predict({"a": ONES.astype(np.int64)}, dtype={"a": tf.float16})
+    assert found["predictions"].dtype == np.float16
+    with pytest.raises(ValueError, match="'b'"):
+        predictor.predict({"a": ONES}, dtype={"b": tf.float16})
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pd.DataFrame({"a": [[1.0], [2.0], [3.0]]}),
+        pa.table({"a": [[1.0], [2.0], [3.0]]}),
+        {"a": [np.array([1.0]), np.array([2.0]), np.array([3.0])]},
+    ],
+    ids=["frame", "table", "dictionary"],
+)
+def test_lists_of_equal_length_are_one_tensor(batch: Any) -> None:
+    predicted = to_numpy(TensorflowPredictor(doubling()).predict(batch))
+    assert predicted["predictions"].ravel().tolist() == [2, 4, 6]
 
 
 def test_a_definition_and_weights() -> None:

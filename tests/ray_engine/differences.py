@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 _WAITS = "Ray waits for what is not there: an autoscaler may bring it"
+_KEEPS = "Ray keeps a group for as long as its driver lives, whatever becomes of its actor"
 _PRINTS = "Ray forwards what workers print by way of its log files: later, and in colour"
 
 _DRIVER_ENDS = "Ray 2.60 can end the driver when many such tasks are cancelled: a check fails"
@@ -33,6 +34,8 @@ DIFFERENCES: dict[str, str] = {
         "Ray sometimes answers neither the cancelled call nor those after it"
     ),
     "test_a_removed_group_takes_nothing_more": _WAITS,
+    "test_a_group_ends_with_the_killed_actor_that_made_it": _KEEPS,
+    "test_a_detached_group_outlives_the_killed_actor_that_made_it": _KEEPS,
     "test_a_task_whose_group_was_removed_is_not_tried_again": _WAITS,
     "test_an_impossible_group_says_so": _WAITS,
     "test_an_impossible_request_says_so_at_once": _WAITS,

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import skate
+from skate import serve
 from skate._run.checkpoint import Checkpoint
 from skate.dag import InputNode
 from skate.exceptions import ActorDiedError, TaskCancelledError, TaskError
@@ -252,6 +253,38 @@ def test_a_graph_runs_on_the_cluster():
     with InputNode() as amount:
         graph = counter.add.bind(counter.add.bind(amount))
     assert skate.get(graph.execute(2)) == 24
+
+
+def test_deployments_are_served_by_the_cluster():
+    @serve.deployment
+    class Adder:
+        def __init__(self, amount: int) -> None:
+            self.amount = amount
+
+        def __call__(self, x: int) -> int:
+            return x + self.amount
+
+        async def count(self, limit: int) -> Any:
+            for number in range(limit):
+                yield number
+
+    @serve.deployment(num_replicas=2)
+    class Chain:
+        def __init__(self, first: Any, second: Any) -> None:
+            self.first, self.second = first, second
+
+        async def __call__(self, x: int) -> Any:
+            return await self.second.remote(self.first.remote(x))
+
+    serve.start(proxy_location="Disabled")
+    handle = serve.run(Chain.bind(Adder.bind(1), Adder.options(name="Ten").bind(10)))
+    assert [handle.remote(x).result() for x in range(3)] == [11, 12, 13]
+    ten = serve.get_deployment_handle("Ten", "default")
+    assert list(ten.options(stream=True).count.remote(3)) == [0, 1, 2]
+    with pytest.raises(TypeError):
+        ten.remote("x").result()
+    assert serve.status().applications["default"].status == "RUNNING"
+    serve.shutdown()
 
 
 def test_what_only_a_cluster_can_give_is_passed_on():

@@ -225,4 +225,6 @@ def test_workers_inherit_an_import_and_no_runtime() -> None:
     weights = skate.put({"w": np.array([4.0, 8.0], np.float32)})
     for trained in skate.get([actor.train.remote(weights) for actor in actors]):
         assert trained["w"].tolist() == [2.0, 4.0]
+    # A session starts the runtime as well as an operation does.
+    assert skate.get([actor.runs_tensorflow.remote(False) for actor in actors]) == [True] * 4
     assert skate.get([actor.runs_tensorflow.remote(True) for actor in actors]) == [True] * 4

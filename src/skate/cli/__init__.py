@@ -1,4 +1,4 @@
-"""The command `skate`: `skate run [--as-ray] program.py …`, `skate --version`."""
+"""The command `skate`: `skate run [--as-ray] program.py …`, `skate serve …`, `skate --version`."""
 
 from __future__ import annotations
 

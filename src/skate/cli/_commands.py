@@ -7,6 +7,7 @@ from typing import Any
 
 from skate._imports import try_import
 from skate.cli._program import Program
+from skate.cli._serve import serve_group
 
 _HELP = """Run a Python program on skate: a script, or with -m a module.
 
@@ -38,6 +39,7 @@ def _command(click: Any) -> Any:
     group = click.Group("skate", help="Ray's API as an embedded library.")
     click.version_option(skate.__version__, package_name="skate")(group)
     group.add_command(_run_command(click))
+    group.add_command(serve_group(click))
     return group
 
 

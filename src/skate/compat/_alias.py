@@ -9,7 +9,8 @@ from typing import Any
 from skate.compat._table import has_home, missing_name
 from skate.compat.parts.inside import Absent
 
-_LIBRARIES = ("ray.air", "ray.train", "ray.tune")  # whose own private names tests import
+# Whose own private names tests import.
+_LIBRARIES = ("ray.air", "ray.serve", "ray.train", "ray.tune")
 
 
 class Alias(types.ModuleType):
@@ -70,8 +71,10 @@ class Alias(types.ModuleType):
         return next((home for home in homes if name in vars(home)), homes[-1])
 
     def _is_function(self, name: str) -> bool:
-        found = (vars(home)[name] for home in self._homes if name in vars(home))
-        return not isinstance(next(found, self), types.ModuleType)
+        for home in self._homes:
+            if name in vars(home) or name in getattr(home, "__all__", ()):  # some load it later
+                return not isinstance(getattr(home, name), types.ModuleType)
+        return False
 
 
 def _is_private(name: str) -> bool:

@@ -7,6 +7,11 @@ from functools import cache
 
 from skate._former import hint
 from skate.compat import _beside, _older
+from skate.compat._table_of_serving import (
+    HOMES_OF_SERVING,
+    INSIDE_OF_SERVING,
+    REASONS_OF_SERVING,
+)
 from skate.compat._table_of_training import HOMES_OF_TRAINING, INSIDE_OF_TRAINING
 
 UNKNOWN = ("skate.compat.parts.inside",)
@@ -103,6 +108,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.experimental.state": _STATE,
     "ray.experimental.state.api": _STATE,
     "ray.worker": ("skate.compat.parts.worker", "skate"),
+    **HOMES_OF_SERVING,
     **HOMES_OF_TRAINING,
 }
 
@@ -110,6 +116,7 @@ HOMES: dict[str, tuple[str, ...]] = {
 _BELOW_UNKNOWN = (
     "ray._common.",
     "ray._private.",
+    *INSIDE_OF_SERVING,
     *INSIDE_OF_TRAINING,
     "ray.autoscaler._private",
     "ray.core.",
@@ -141,6 +148,7 @@ REASONS: dict[str, str] = {
     "ray.dashboard": _CLUSTER,
     "ray.job_submission": _CLUSTER,
     "ray.llm": "it is not offered; use the ray engine",
+    **REASONS_OF_SERVING,
     "ray.rllib": "reinforcement learning is not offered; use the ray engine",
     "ray.util.client": _CLUSTER,
     "ray.util.debugpy": _DEBUGGER,

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from skate._imports import try_import
+from skate._serialization import is_snapshot
 from skate.experimental._tf_variables import unwrapped
 
 if TYPE_CHECKING:
@@ -27,26 +28,37 @@ class _Store:
         self.assignment_nodes: dict[str, Any] = {}
 
     def fitted(self, name: str, value: Any) -> np.ndarray:
-        """The value as an array of the variable's type; ValueError when it has another shape."""
+        """The value as an array of the variable's type; ValueError when it does not fit."""
         import numpy as np
 
-        variable = self.variables[name]
-        array = np.asarray(value, dtype=_numpy_type(variable))
-        if not unwrapped(variable).shape.is_compatible_with(array.shape):
+        variable = unwrapped(self.variables[name])
+        try:
+            array = np.asarray(value)
+        except ValueError as error:  # lists of unequal length
             raise ValueError(
-                f"variable {name!r} has the shape {tuple(variable.shape)}; got an array of shape "
+                f"variable {name!r} takes an array: {error}. Nothing was set."
+            ) from None
+        if not variable.shape.is_compatible_with(array.shape):
+            raise ValueError(
+                f"variable {name!r} has the shape {_shown(variable.shape)}; got an array of shape "
                 f"{array.shape}. Nothing was set."
             )
-        return array
+        return _converted(array, np.dtype(_numpy_type(variable)), name)
 
     def reshaped(self, name: str, part: np.ndarray) -> np.ndarray:
         """A piece of a flat array, as the value of a variable."""
-        variable = self.variables[name]
-        return part.reshape(variable.shape).astype(_numpy_type(variable), copy=False)
+        return self.fitted(name, part.reshape(self.variables[name].shape))
 
     def sizes(self) -> dict[str, int]:
         """How many numbers each variable holds."""
-        return {name: math.prod(variable.shape) for name, variable in self.variables.items()}
+        shapes = {name: unwrapped(variable).shape for name, variable in self.variables.items()}
+        for name, shape in shapes.items():
+            if not shape.is_fully_defined():
+                raise ValueError(
+                    f"variable {name!r} has the shape {_shown(shape)}, and a flat array has no "
+                    "place for numbers of unknown count: use get_weights and set_weights"
+                )
+        return {name: math.prod(shape.as_list()) for name, shape in shapes.items()}
 
 
 class GraphStore(_Store):
@@ -54,6 +66,7 @@ class GraphStore(_Store):
 
     def __init__(self, graph: Any, variables: dict[str, Any]) -> None:
         super().__init__(variables)
+        self._graph = graph
         if graph.finalized:
             raise RuntimeError(
                 "the graph is finalized, and TensorFlowVariables adds operations to it: create it "
@@ -70,16 +83,38 @@ class GraphStore(_Store):
                 self.assignment_nodes[name] = target.assign(self.placeholders[name])
 
     def read(self, sess: Any) -> Weights:
+        import numpy as np
+
         targets = {name: unwrapped(variable) for name, variable in self.variables.items()}
-        found: Weights = _checked(sess).run(targets)
-        return found
+        found: dict[str, Any] = self._session(sess).run(targets)
+        # One string comes as bytes, all else as arrays.
+        return {
+            name: np.asarray(value, object) if isinstance(value, bytes) else value
+            for name, value in found.items()
+        }
 
     def write(self, sess: Any, weights: Weights) -> None:
         # The operation, not its output: that would be fetched, a copy of all weights.
-        _checked(sess).run(
+        self._session(sess).run(
             [self.assignment_nodes[name].op for name in weights],
             feed_dict={self.placeholders[name]: _fixed(value) for name, value in weights.items()},
         )
+
+    def _session(self, given: Any) -> Any:
+        sess = given
+        if sess is None:
+            sess = try_import("tensorflow", "tensorflow").compat.v1.get_default_session()
+        if sess is None:
+            raise ValueError(
+                "variables of a graph have values in a session only: give one, as "
+                "TensorFlowVariables(output, sess) or by set_session(sess)"
+            )
+        if getattr(sess, "graph", self._graph) is not self._graph:
+            raise ValueError(
+                f"{sess!r} is a session of another graph than that of the variables: give one of "
+                "theirs, by set_session(sess)"
+            )
+        return sess
 
 
 class EagerStore(_Store):
@@ -97,6 +132,68 @@ class EagerStore(_Store):
     def write(self, sess: Any, weights: Weights) -> None:
         for name, value in weights.items():
             self.variables[name].assign(_shared(value) if _is_shareable(value) else value)
+
+
+def _shown(shape: Any) -> Any:
+    return "of any rank" if shape.rank is None else tuple(shape.as_list())
+
+
+def _converted(array: np.ndarray, wanted: np.dtype[Any], name: str) -> np.ndarray:
+    """The numbers as another type. Fractions may be rounded; nothing else may change."""
+    import numpy as np
+
+    if array.dtype == wanted or wanted.kind == "O":
+        return array.astype(wanted, copy=False)
+    numbers = "biufV" + ("c" if wanted.kind == "c" else "")  # V: TensorFlow's own, as bfloat16
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = array.astype(wanted) if array.dtype.kind in numbers else None
+    if found is None or _is_damaged(found, array):
+        raise ValueError(
+            f"variable {name!r} is of type {wanted}, which cannot hold these values of type "
+            f"{array.dtype}. Nothing was set."
+        )
+    return found
+
+
+def _is_damaged(found: np.ndarray, array: np.ndarray) -> bool:
+    import numpy as np
+
+    if found.dtype.kind in "iub":
+        return not np.array_equal(found, array)
+    narrower = found.dtype.itemsize < array.dtype.itemsize
+    return narrower and not np.array_equal(np.isinf(found), np.isinf(array))
+
+
+def joined(weights: Weights) -> np.ndarray:
+    """All numbers in one array, of a type that holds them."""
+    import numpy as np
+
+    if not weights:
+        return np.zeros(0)
+    try:
+        flat = np.concatenate([value.ravel() for value in weights.values()])
+    except TypeError:
+        raise _unjoinable("no type holds them all", weights) from None
+    for name, value in weights.items():
+        whole = value.dtype.kind in "iu" and flat.dtype.kind == "f"
+        if whole and not np.array_equal(_there_and_back(value, flat.dtype), value):
+            raise _unjoinable(f"{flat.dtype} would round those of {name!r}", weights)
+    return flat
+
+
+def _unjoinable(reason: str, weights: Weights) -> ValueError:
+    types = ", ".join(sorted({str(value.dtype) for value in weights.values()}))
+    return ValueError(
+        f"the values, of types {types}, do not fit into one array: {reason}. Use get_weights and "
+        "set_weights"
+    )
+
+
+def _there_and_back(value: np.ndarray, type_: np.dtype[Any]) -> np.ndarray:
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        return value.astype(type_).astype(value.dtype)
 
 
 def _numpy_type(variable: Any) -> Any:
@@ -117,7 +214,7 @@ def _is_shareable(value: np.ndarray) -> bool:
 
 def _never_changes(array: np.ndarray) -> bool:
     """Whether nobody can write to its memory, as with arrays from shared memory. A read-only
-    view of what somebody else writes to is no such thing."""
+    view of what somebody else writes to, a file for example, is no such thing."""
     import numpy as np
 
     owner: Any = array
@@ -125,12 +222,7 @@ def _never_changes(array: np.ndarray) -> bool:
         if owner.flags.writeable:
             return False
         owner = owner.base
-    if owner is None:
-        return False
-    try:
-        return memoryview(owner).readonly
-    except TypeError:  # not known to be memory at all
-        return False
+    return is_snapshot(owner)
 
 
 def _shared(array: np.ndarray) -> Any:
@@ -144,12 +236,3 @@ def _shared(array: np.ndarray) -> Any:
     view = np.frombuffer(memory, array.dtype).reshape(array.shape)
     # DLPack's older form, which TensorFlow takes, has no word for read-only memory.
     return tf.experimental.dlpack.from_dlpack(view.__dlpack__())
-
-
-def _checked(sess: Any) -> Any:
-    if sess is None:
-        raise ValueError(
-            "variables of a graph have values in a session only: give one, as "
-            "TensorFlowVariables(output, sess) or by set_session(sess)"
-        )
-    return sess

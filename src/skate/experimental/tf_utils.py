@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from skate.experimental._tf_stores import EagerStore, GraphStore
+from skate.experimental._tf_stores import EagerStore, GraphStore, joined
 from skate.experimental._tf_variables import graph_of, named, operation_of, reached
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class TensorFlowVariables:
     def set_weights(self, new_weights: Mapping[str, Any]) -> None:
         """Set variables by name: all of them, or some.
 
-        Raises ValueError for a name or shape that does not fit; then nothing was set.
+        Raises ValueError for a name, shape or type that does not fit; then nothing was set.
         """
         if not isinstance(new_weights, Mapping):
             raise TypeError(
@@ -91,10 +91,8 @@ class TensorFlowVariables:
         return sum(self._store.sizes().values())
 
     def get_flat(self) -> np.ndarray:
-        """All values as one array of one dimension."""
-        import numpy as np
-
-        return np.concatenate([value.ravel() for value in self.get_weights().values()])
+        """All values as one array of one dimension. ValueError if that would round some."""
+        return joined(self.get_weights())
 
     def set_flat(self, new_weights: Any) -> None:
         """Set all variables from one array, in the order of `variables`, whatever their names."""
@@ -107,8 +105,8 @@ class TensorFlowVariables:
                 f"set_flat takes one array of {sum(sizes.values())} numbers (get_flat_size()); "
                 f"got one of shape {flat.shape}"
             )
-        ends = np.cumsum(list(sizes.values()))[:-1]
-        parts = dict(zip(sizes, np.split(flat, ends), strict=True))
+        ends = np.cumsum(list(sizes.values()), dtype=np.intp)
+        parts = dict(zip(sizes, np.split(flat, ends)[:-1], strict=True))
         self._store.write(
             self.sess,
             {name: self._store.reshaped(name, part) for name, part in parts.items()},
@@ -132,8 +130,10 @@ def _leaves(output: Any) -> Iterable[Any]:
         yield output
 
 
-def _unknown_names(unknown: list[str], known: list[str]) -> str:
+def _unknown_names(unknown: list[Any], known: list[str]) -> str:
     text = f"no variables are named {unknown} here; there are {known}. "
+    if any(name.partition(":")[0] in known for name in map(str, unknown)):
+        text += "They go by their names without the output's number: 'w' and not 'w:0'. "
     if {_without_number(name) for name in unknown} & {_without_number(name) for name in known}:
         text += (
             "Names that differ by a number only come from two networks in one process: TensorFlow "
@@ -144,5 +144,5 @@ def _unknown_names(unknown: list[str], known: list[str]) -> str:
     return text + "Nothing was set."
 
 
-def _without_number(name: str) -> str:
-    return re.sub(r"_\d+(?=/|$)", "", name)
+def _without_number(name: Any) -> str:
+    return re.sub(r"_\d+(?=/|$)", "", str(name))

@@ -68,7 +68,8 @@ def to_numpy(batch: Batch) -> Arrays:
     elif isinstance(batch, dict):
         columns = {name: np.asarray(values) for name, values in batch.items()}
     else:
-        columns = {name: _stacked(batch[name].to_numpy()) for name in batch.columns}
+        columns = {name: batch[name].to_numpy() for name in batch.columns}
+    columns = {name: _stacked(values) for name, values in columns.items()}
     return columns[TENSOR_COLUMN] if list(columns) == [TENSOR_COLUMN] else columns
 
 
@@ -111,11 +112,17 @@ def _columns(batch: Batch) -> Any:
 
 
 def _stacked(values: Any) -> Any:
-    """Cells that are arrays of one shape, as one array."""
-    if values.dtype != object or not len(values) or not isinstance(values[0], np.ndarray):
+    """Cells that are arrays or lists of one shape, as one array; of several, as arrays."""
+    if values.dtype != object or not len(values):
         return values
-    same = len({np.shape(value) for value in values}) == 1
-    return np.stack(list(values)) if same else values
+    if not all(isinstance(value, (np.ndarray, list, tuple)) for value in values.flat):
+        return values
+    cells = [np.asarray(value) for value in values]
+    if len({cell.shape for cell in cells}) == 1:
+        return np.stack(cells)
+    apart = np.empty(len(cells), object)
+    apart[:] = cells
+    return apart
 
 
 def is_frame(batch: Batch) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skate.data._batching import check_given
 from skate.predict._batches import Arrays, BatchFormat, is_frame, to_numpy, to_pandas
 from skate.predict.predictor import Predictor
 
@@ -34,7 +35,10 @@ class TensorPredictor(Predictor):
 
     def _predict_numpy(self, data: Any, dtype: Any = None, **kwargs: Any) -> Any:
         if isinstance(data, dict) and len(data) == 1:
-            (data,) = data.values()
+            ((name, data),) = data.items()
+            if isinstance(dtype, dict):
+                check_given(dtype, [name])
+                dtype = dtype.get(name)
         output = self.call_model(self._arrays_to_tensors(data, dtype), **kwargs)
         if is_frame(output):
             return output

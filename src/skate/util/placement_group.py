@@ -103,9 +103,9 @@ def placement_group(
 ) -> PlacementGroup:
     """Reserve bundles of resources, all or nothing; returns at once.
 
-    `strategy` says how bundles spread over machines ("PACK" by default). `lifetime="detached"`
-    keeps the group when its creator ends. Placement by node id, label or topology is not
-    supported.
+    `strategy` says how bundles spread over machines ("PACK" by default). A group that an actor
+    has made goes with it if it is killed or crashes; `lifetime="detached"` keeps it. Placement by
+    node id, label or topology is not supported.
     """
     _refuse("_soft_target_node_id", _soft_target_node_id)
     _refuse("bundle_label_selector", bundle_label_selector)

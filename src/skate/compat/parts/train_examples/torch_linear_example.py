@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -60,7 +62,9 @@ def train_func(config: dict[str, Any]) -> list[dict[str, float]]:
     for epoch in range(config.get("epochs", 3)):
         train_epoch(epoch, loaders[0], model, loss_fn, optimizer)
         results.append(validate_epoch(loaders[1], model, loss_fn))
-        train.report(results[-1])
+        with tempfile.TemporaryDirectory() as folder:
+            torch.save(model.state_dict(), os.path.join(folder, "model.pt"))
+            train.report(results[-1], checkpoint=train.Checkpoint.from_directory(folder))
     return results
 
 

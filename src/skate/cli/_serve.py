@@ -1,0 +1,230 @@
+"""`skate serve …`: run applications, and ask the instance that runs them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from skate._imports import try_import
+
+_RUN = """Run applications in this process until Ctrl-C.
+
+TARGET is a config file, or the import path of an application or of a function that makes one;
+KEY=VALUE are the arguments of such a function. Examples:
+
+\b
+    skate serve run translator:app
+    skate serve run config.yaml
+    skate serve run models:build size=small
+"""
+_DEPLOY = """Give applications to an instance that runs, and return when they answer.
+
+What a config file does not name any more is deleted.
+"""
+_BUILD = "Write a config file for the applications at these import paths."
+
+
+def serve_group(click: Any) -> Any:
+    """The group of commands."""
+    group = click.Group("serve", help="Serve applications over HTTP.")
+    target = click.Argument(["target"])
+    arguments = click.Argument(["arguments"], nargs=-1)
+    port = click.Option(["--port"], type=int, default=8000, help="Where the instance answers.")
+    place = [
+        click.Option(["--host"], help="The address to listen on; by default this machine only."),
+        click.Option(["--port"], type=int, help="8000 by default; 0 for any that is free."),
+    ]
+    where = [
+        click.Option(["--app-dir"], default=".", help="Where the import path begins."),
+        click.Option(["--name"], default="default", help="The name of the application."),
+        click.Option(["--route-prefix"], default="/", help="Where the application answers."),
+    ]
+    commands: list[tuple[str, str, Callable[..., None], list[Any]]] = [
+        ("run", _RUN, _run, [*place, *where, target, arguments]),
+        ("deploy", _DEPLOY, _deploy, [port, *where, target, arguments]),
+        ("status", "Show how the applications are doing.", _status, [port]),
+        ("config", "Show what the config of each application said.", _show_config, [port]),
+        ("shutdown", "End an instance.", _shutdown, [port]),
+        ("build", _BUILD, _build, _build_options(click)),
+    ]
+    for name, text, callback, params in commands:
+        command = click.Command(name, help=text, callback=_told(click, callback), params=params)
+        group.add_command(command)
+    return group
+
+
+def _build_options(click: Any) -> list[Any]:
+    return [
+        click.Option(["--app-dir"], default=".", help="Where the import paths begin."),
+        click.Option(["-o", "--output-path", "output"], help="The file; without it, printed."),
+        click.Argument(["targets"], nargs=-1, required=True),
+    ]
+
+
+def _told(click: Any, command: Callable[..., None]) -> Callable[..., None]:
+    """Mistakes of the user as one line; tracebacks are for errors in the applications."""
+
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except (ConnectionError, FileNotFoundError, TypeError, ValueError) as error:
+            raise click.ClickException(str(error)) from None
+
+    return run
+
+
+# -- commands -----------------------------------------------------------------------------------
+
+
+def _run(
+    host: str | None,
+    port: int | None,
+    app_dir: str,
+    name: str,
+    route_prefix: str,
+    target: str,
+    arguments: tuple[str, ...],
+) -> None:
+    import skate
+    from skate import serve
+    from skate.serve import _client
+    from skate.serve._files import specs_of
+
+    config = _config(target, arguments, app_dir, name, route_prefix)
+    given = {"host": host, "port": port}
+    chosen = {key: value for key, value in given.items() if value is not None}
+    options = config.http_options.options().copy(update=chosen)
+    specs = specs_of(config)
+    serve.start(http_options=options)
+    controller = _client.connect().controller
+    try:
+        skate.get(controller.deploy.remote(specs))
+        names = [spec.name for spec in specs]
+        _settled(skate.get(controller.wait_until_settled.remote(names)), names)
+        _remember(config, int(serve.http_address().rpartition(":")[2]))
+        print(f"Serving {', '.join(names)} at {serve.http_address()} (Ctrl-C ends it)", flush=True)
+        skate.get(controller.until_shut_down.remote())
+    except KeyboardInterrupt:
+        pass
+    finally:
+        serve.shutdown()
+        skate.shutdown()
+
+
+def _deploy(
+    port: int,
+    app_dir: str,
+    name: str,
+    route_prefix: str,
+    target: str,
+    arguments: tuple[str, ...],
+) -> None:
+    from skate.serve._files import specs_of
+    from skate.serve._http.admin import ask
+
+    config = _config(target, arguments, app_dir, name, route_prefix)
+    folder = os.path.abspath(app_dir)
+    for app in config.applications:
+        app.runtime_env = {"working_dir": folder, **app.runtime_env}
+    specs = specs_of(config)
+    names = [spec.name for spec in specs]
+    if _is_file(target):
+        ask(port, "delete", [name for name in ask(port, "names") if name not in names])
+    ask(port, "deploy", specs)
+    _settled(ask(port, "wait_until_settled", names), names)
+    _remember(config, port)
+    print(f"Deployed {', '.join(names)}")
+
+
+def _status(port: int) -> None:
+    from dataclasses import asdict
+
+    from skate.serve._http.admin import ask
+
+    print(_yaml(asdict(ask(port, "status"))), end="")
+
+
+def _show_config(port: int) -> None:
+    from skate.serve._http.admin import ask
+
+    print(_yaml({"applications": list(ask(port, "config").values())}), end="")
+
+
+def _shutdown(port: int) -> None:
+    from skate.serve._http.admin import ask
+
+    ask(port, "shut_down")
+
+
+def _build(app_dir: str, output: str | None, targets: tuple[str, ...]) -> None:
+    from skate.serve._files import described
+
+    sys.path.insert(0, os.path.abspath(app_dir))
+    text = _yaml(described(targets))
+    if output is None:
+        print(text, end="")
+    else:
+        with open(output, "w") as file:
+            file.write(text)
+
+
+# -- parts --------------------------------------------------------------------------------------
+
+
+def _is_file(target: str) -> bool:
+    return target.endswith((".yaml", ".yml"))
+
+
+def _config(
+    target: str, arguments: Iterable[str], app_dir: str, name: str, route_prefix: str
+) -> Any:
+    """The config of a file, or one of a single application."""
+    from skate.serve._files import read
+    from skate.serve.schema import ServeDeploySchema
+
+    sys.path.insert(0, os.path.abspath(app_dir))
+    if _is_file(target):
+        return read(target)
+    app = {
+        "name": name,
+        "route_prefix": route_prefix,
+        "import_path": target,
+        "args": dict(map(_pair, arguments)),
+    }
+    return ServeDeploySchema.model_validate({"applications": [app]})
+
+
+def _pair(argument: str) -> tuple[str, str]:
+    key, separator, value = argument.partition("=")
+    if not separator or not key:
+        raise ValueError(f"arguments of an application look like KEY=VALUE; got {argument!r}")
+    return key, value
+
+
+def _remember(config: Any, port: int) -> None:
+    from skate.serve._http.admin import ask
+
+    apps = {app.name: app.model_dump(exclude_unset=True) for app in config.applications}
+    ask(port, "remember", apps)
+
+
+def _settled(found: Any, names: list[str]) -> None:
+    for name, (status, message) in zip(names, found, strict=True):
+        if status.value != "RUNNING":
+            raise RuntimeError(f"application {name} is {status.value}: {message}")
+
+
+def _yaml(value: Any) -> str:
+    text: str = try_import("yaml", "serve").safe_dump(_plain(value), sort_keys=False)
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """Enumerations as their values, so that any reader of YAML understands them."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return getattr(value, "value", value)

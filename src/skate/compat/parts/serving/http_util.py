@@ -1,0 +1,14 @@
+"""`ray.serve._private.http_util`: endpoints that are methods, and requests to test with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.serve._http import views
+
+__all__ = ["make_fastapi_class_based_view"]
+
+
+def make_fastapi_class_based_view(fastapi_app: Any, cls: type) -> None:
+    """Let the endpoints of an application that are methods of `cls` get their `self`."""
+    views.adopt_methods(fastapi_app, views.bodies_of(cls))

@@ -1,0 +1,261 @@
+"""What programs call: run, status, delete, shutdown, handles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import skate
+from skate._imports import is_installed
+from skate.serve import _client
+from skate.serve._application import build
+from skate.serve._checks import unknown
+from skate.serve._client import Client
+from skate.serve._deployment import Application
+from skate.serve._http.routes import check_prefix
+from skate.serve._identity import CONTROLLER, DEFAULT_APP, MEMORY, NAMESPACE, DeploymentID
+from skate.serve._status import ApplicationStatus, ServeStatus
+from skate.serve.config import HTTPOptions, gRPCOptions
+from skate.serve.context import current_replica
+from skate.serve.exceptions import SkateServeError
+from skate.serve.handle import DeploymentHandle
+
+
+@dataclass(frozen=True)
+class RunTarget:
+    """An application for `run_many`."""
+
+    target: Application
+    name: str = DEFAULT_APP
+    route_prefix: str | None = "/"
+    logging_config: Any = None
+    external_scaler_enabled: bool = False
+
+
+def start(
+    proxy_location: Any = None,
+    http_options: Any = None,
+    grpc_options: Any = None,
+    logging_config: Any = None,
+    controller_options: Any = None,
+    **former: Any,
+) -> None:
+    """Start serving; does nothing if it has been started.
+
+    `http_options` are HTTPOptions or a dictionary of its fields; `proxy_location="Disabled"`
+    serves handles only.
+    """
+    gRPCOptions.of("grpc_options", grpc_options or {})
+    _start(_http_options(proxy_location, http_options, former))
+
+
+def _http_options(location: Any, given: Any, former: dict[str, Any]) -> HTTPOptions | None:
+    """The options as they are meant; None for no HTTP."""
+    known = {name: former.pop(name) for name in ("detached", "dedicated_cpu") if name in former}
+    del known  # of an earlier time: an instance ends with its session
+    fields = {
+        name.removeprefix("http_"): former.pop(name)
+        for name in ("http_host", "http_port", "http_middlewares")
+        if name in former
+    }
+    if former:
+        raise unknown("serve.start", former, ["proxy_location", "http_options"])
+    options = HTTPOptions.of("http_options", {} if given is None else given)
+    options = options.copy(update=fields) if fields else options
+    where = options.location if location is None else location
+    disabled = where is None or getattr(where, "value", where) in ("Disabled", "NoServer")
+    return None if disabled or options.host is None else options
+
+
+def _default_http() -> HTTPOptions | None:
+    """Handles work without the packages that HTTP needs."""
+    return HTTPOptions() if is_installed("uvicorn") and is_installed("starlette") else None
+
+
+def _start(http: HTTPOptions | None) -> Client:
+    if not skate.is_initialized():
+        skate.init()
+    found = _client.find()
+    if found is not None:
+        return found
+    client = _start_controller(http)
+    try:
+        skate.get(client.controller.open.remote(http))
+    except BaseException:  # the port is taken, above all
+        _kill_controller(client.controller)
+        raise
+    return client
+
+
+def _start_controller(http: HTTPOptions | None) -> Client:
+    from skate.serve._controller.actor import Controller
+
+    controller = skate.remote(Controller).options(
+        name=CONTROLLER,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=100_000,
+    )
+    client = _client.use(controller.remote(http))
+    # A call that waits is sent again to a controller that was restarted: it wakes up by that, also
+    # where nobody else has anything to ask.
+    client.pending = client.controller.until_shut_down.remote()
+    return client
+
+
+def run(
+    target: Application,
+    blocking: bool = False,
+    name: str = DEFAULT_APP,
+    route_prefix: str | None = "/",
+    logging_config: Any = None,
+    _local_testing_mode: bool = False,
+    external_scaler_enabled: bool = False,
+    controller_options: Any = None,
+    _blocking: bool = True,
+) -> DeploymentHandle:
+    """Run an application and return the handle to it, once it answers.
+
+    An application of the same name is changed into this one: replicas are replaced where the
+    code or the arguments changed, and only there.
+    """
+    one = RunTarget(target, name, route_prefix)
+    return run_many(
+        [one],
+        blocking,
+        wait_for_applications_running=_blocking,
+        _local_testing_mode=_local_testing_mode,
+    )[0]
+
+
+def run_many(
+    targets: Sequence[RunTarget],
+    blocking: bool = False,
+    wait_for_ingress_deployment_creation: bool = True,
+    wait_for_applications_running: bool = True,
+    _local_testing_mode: bool = False,
+    controller_options: Any = None,
+) -> list[DeploymentHandle]:
+    """Run several applications at once.
+
+    `_local_testing_mode` is for unit tests: without a running session, the applications run in
+    this process.
+    """
+    if _local_testing_mode and not skate.is_initialized():
+        skate.init(engine="inline")
+    if not targets:
+        raise ValueError("run_many takes at least one RunTarget; got none")
+    for target in targets:
+        _check(target)
+    client = _start(_default_http())
+    specs = [build(each.target, each.name, each.route_prefix) for each in targets]
+    skate.get(client.controller.deploy.remote(specs))
+    try:
+        if wait_for_applications_running:
+            _wait(client, [spec.name for spec in specs])
+        if blocking:
+            skate.get(client.controller.until_shut_down.remote())
+            _kill_controller(client.controller)
+    except KeyboardInterrupt:
+        if blocking:
+            shutdown()
+        raise
+    return [DeploymentHandle(spec.ingress, spec.name) for spec in specs]
+
+
+_run, _run_many = run, run_many
+
+
+def _check(target: RunTarget) -> None:
+    if not isinstance(target.target, Application):
+        raise TypeError(
+            "serve.run takes an application, made by `deployment.bind(...)`; "
+            f"got {target.target!r}"
+        )
+    if not target.name:
+        raise SkateServeError(f"the name of an application is a string; got {target.name!r}")
+    check_prefix(target.route_prefix)
+
+
+def _wait(client: Client, names: list[str]) -> None:
+    found = skate.get(client.controller.wait_until_settled.remote(names))
+    for name, (status, message) in zip(names, found, strict=True):
+        if status == ApplicationStatus.DEPLOY_FAILED:
+            raise RuntimeError(f"Deploying application {name} failed: {message}")
+        if status != ApplicationStatus.RUNNING:
+            raise RuntimeError(f"application {name} was deleted before it ran")
+
+
+def delete(name: str, _blocking: bool = True) -> None:
+    """End an application; its replicas finish what they have."""
+    client = _client.connect()
+    skate.get(client.controller.delete.remote([name]))
+    if _blocking:
+        skate.get(client.controller.wait_until_gone.remote([name]))
+
+
+def shutdown() -> None:
+    """End all applications and serving itself; does nothing if it is not running."""
+    client = _client.find()
+    if client is None:
+        return
+    controller = client.controller
+    names = skate.get(controller.names.remote())
+    skate.get(controller.delete.remote(names))
+    skate.get(controller.wait_until_gone.remote(names))
+    skate.get(controller.close.remote())
+    _kill_controller(controller)
+
+
+def _kill_controller(controller: Any) -> None:
+    """The controller first: it would replace its memory."""
+    skate.kill(controller)
+    try:
+        skate.kill(skate.get_actor(MEMORY, namespace=NAMESPACE))
+    except ValueError:
+        pass
+    _client.forget()
+
+
+async def shutdown_async() -> None:
+    """As `shutdown`, for async code."""
+    import asyncio
+
+    await asyncio.get_running_loop().run_in_executor(None, shutdown)
+
+
+def status() -> ServeStatus:
+    """How all applications and their deployments are doing."""
+    client = _client.find()
+    if client is None:
+        return ServeStatus()
+    found: ServeStatus = skate.get(client.controller.status.remote())
+    return found
+
+
+def get_app_handle(name: str) -> DeploymentHandle:
+    """The handle to an application that runs."""
+    client = _client.connect()
+    ingress = skate.get(client.controller.ingress_of.remote(name))
+    if ingress is None:
+        raise SkateServeError(f"application {name!r} does not exist; serve.status() lists them")
+    return DeploymentHandle(ingress, name)
+
+
+def get_deployment_handle(
+    deployment_name: str, app_name: str | None = None, _check_exists: bool = True
+) -> DeploymentHandle:
+    """The handle to a deployment; inside a deployment, of the same application by default."""
+    if app_name is None:
+        replica = current_replica()
+        app_name = DEFAULT_APP if replica is None else replica.app_name
+    id = DeploymentID(deployment_name, app_name)
+    if _check_exists:
+        client = _client.connect()
+        if not skate.get(client.controller.has_deployment.remote(id)):
+            raise SkateServeError(f"{id} does not exist; serve.status() lists what does")
+    return DeploymentHandle(deployment_name, app_name)

@@ -1,0 +1,135 @@
+"""What a process knows of serving: the controller, and a router for each deployment it calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import skate
+from skate._futures import value_now, when_done
+from skate.exceptions import SkateError
+from skate.serve._identity import CONTROLLER, NAMESPACE, DeploymentID
+from skate.serve._load import QueueReporter
+from skate.serve._router import Router, RoutingTable
+from skate.serve.exceptions import SkateServeError
+
+_lock = threading.RLock()
+_client: Client | None = None
+
+
+class Subscription:
+    """A value of the controller's that is told anew whenever it changes."""
+
+    def __init__(self, controller: Any, key: tuple[str, ...], tell: Callable[[Any], None]) -> None:
+        self._controller = controller
+        self._key = key
+        self._tell = tell
+        self._version = ""
+        self.on_end: Callable[[BaseException], None] = lambda error: None
+
+    def start(self) -> None:
+        self._ask()
+
+    def _ask(self) -> None:
+        self._ref = self._controller.listen.remote(self._key, self._version)
+        when_done(self._ref, self._answered)
+
+    def _answered(self) -> None:
+        try:
+            self._version, value = value_now(self._ref)
+        except SkateError as error:  # the controller was shut down, or the whole session
+            self.on_end(error)
+            return
+        self._tell(value)
+        if skate.is_initialized():  # asking would start another session
+            self._ask()
+
+
+class Client:
+    """The controller and this process's routers."""
+
+    def __init__(self, controller: Any) -> None:
+        self.controller = controller
+        self.pending: Any = None  # a call to the controller, in the process that started it
+        self._routers: dict[DeploymentID, Router] = {}
+        self._queues = QueueReporter()
+
+    def router(self, id: DeploymentID) -> Router:
+        """The one router of this process for a deployment."""
+        with _lock:
+            router = self._routers.get(id)
+            if router is not None:
+                return router
+            router = self._routers[id] = Router(id)
+            router.on_table = lambda table: self._report_load(router, table)
+        news = Subscription(self.controller, ("replicas", id.app_name, id.name), router.update)
+        news.on_end = lambda error: self._ended(router, error)
+        news.start()
+        return router
+
+    def _report_load(self, router: Router, table: RoutingTable) -> None:
+        """Where the load decides on the number of replicas, the controller is told of it."""
+        interval = table.metrics_interval_s
+        if not interval:
+            router.on_queue = None
+            return
+        report = self.controller.report
+
+        def tell(reporter: str, waiting: float) -> None:
+            report.remote(router.id, reporter, "queued", waiting)
+
+        self._queues.watch(router.id, interval, router.waiting, tell)
+        router.on_queue = self._queues.something_waits
+        if router.waiting():
+            self._queues.something_waits()
+
+    def _ended(self, router: Router, error: BaseException) -> None:
+        global _client
+        with _lock:
+            self._routers.pop(router.id, None)
+            if _client is self:
+                _client = None
+        router.close(SkateServeError(f"Serve has been shut down ({type(error).__name__})"))
+
+
+def connect() -> Client:
+    """The client of the running instance; SkateServeError if there is none."""
+    found = find()
+    if found is None:
+        raise SkateServeError(
+            "no Serve instance is running: start one with serve.start() or serve.run(app)"
+        )
+    return found
+
+
+def find() -> Client | None:
+    """The client of the running instance, if there is one."""
+    if not skate.is_initialized():
+        return None
+    try:
+        controller = skate.get_actor(CONTROLLER, namespace=NAMESPACE)
+    except ValueError:
+        return None
+    return use(controller)
+
+
+def use(controller: Any) -> Client:
+    """The client of this controller."""
+    global _client
+    with _lock:
+        if _client is None or _client.controller != controller:
+            _client = Client(controller)
+        return _client
+
+
+def forget() -> None:
+    global _client
+    with _lock:
+        _client = None
+
+
+def router_of(id: DeploymentID) -> Router:
+    """The router of a deployment, by what this process knows or can find out."""
+    client = _client or connect()
+    return client.router(id)

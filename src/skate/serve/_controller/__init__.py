@@ -1,0 +1,1 @@
+"""The controller: decides which replicas there are, and tells routers about them."""

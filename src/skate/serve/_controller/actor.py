@@ -1,0 +1,340 @@
+"""The controller's actor: performs what the state machines decide, and tells them what happened.
+
+    serve.run ── deploy ─► Applications ─► reconcile ─► actions ─► replicas (actors)
+                               ▲                                      │
+                               └── started, failed, died, checked ◄───┘
+    routers, HTTP servers ── listen ─► Board (replicas of a deployment, routes)
+
+It sleeps until something happens. What must outlive its process is kept elsewhere (`memory`); the
+replicas live on by themselves and are found again by their names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import skate
+from skate.serve._application import ApplicationSpec
+from skate.serve._controller.applications import Applications
+from skate.serve._controller.autoscaling import Autoscaler
+from skate.serve._controller.board import Board
+from skate.serve._controller.crew import Crew
+from skate.serve._controller.deployment import DeploymentState
+from skate.serve._controller.memory import Keeper
+from skate.serve._identity import DeploymentID, ReplicaID
+from skate.serve._router import RoutingTable
+from skate.serve._status import ApplicationStatus, ProxyStatus, ServeStatus
+
+if TYPE_CHECKING:
+    from skate.serve._http.admin import Desk
+    from skate.serve._http.door import Door
+    from skate.serve.config import HTTPOptions
+
+_UNTIL_PORT = 0.2  # seconds between tries to open the port of a former controller
+_SETTLED = (ApplicationStatus.RUNNING, ApplicationStatus.DEPLOY_FAILED)
+
+
+class Controller:
+    """One per instance of serving."""
+
+    def __init__(self, http: HTTPOptions | None = None) -> None:
+        """`http` is what it was started with, in case that nobody else remembers it."""
+        self._given_http = http
+        self._apps = Applications()
+        self._board = Board()
+        self._crew = Crew(self._happened, self._invitation)
+        self._keeper = Keeper()
+        self._scalers: dict[DeploymentID, Autoscaler] = {}
+        self._next_scaling: float | None = None
+        self._waiters: list[asyncio.Event] = []
+        self._main: asyncio.Task[None] | None = None
+        self._http: HTTPOptions | None = None
+        self._door: Door | None = None
+        self._desk: Desk | None = None
+        self._ready: asyncio.Event | None = None
+
+    # -- what others ask for -------------------------------------------------------------------
+
+    async def open(self, options: HTTPOptions | None) -> tuple[str, str, int] | None:
+        """Answer HTTP, with these options, if it is not done yet; scheme, host and port."""
+        await self._is_up()
+        async with self._opening:
+            if self._door is None and options is not None:
+                await self._open_door(options, [])
+                self._save()
+        return None if self._door is None else self._door.address
+
+    async def close(self) -> None:
+        """Give the port back, and do nothing more by itself."""
+        self._crew.end()
+        if self._door is not None and self._desk is not None:
+            self._desk.close()
+            self._door.close()
+
+    async def _open_door(self, options: HTTPOptions, lenders: list[str]) -> None:
+        from skate.serve._http.admin import Desk
+        from skate.serve._http.door import Door
+
+        door = Door(options)
+        await door.open(lenders)
+        door.set_routes(self._apps.routes())
+        # The port as it turned out: a controller that comes after this one opens the same.
+        self._http, self._door = options.copy(update={"port": door.address[2]}), door
+        self._desk = Desk(self, door.address[2])
+        await self._desk.open()
+
+    async def deploy(self, specs: list[ApplicationSpec]) -> None:
+        """Make these the targets of their applications."""
+        await self._is_up()
+        for spec in specs:
+            self._apps.deploy(spec)
+        self._save()
+        self._happened()
+
+    async def wait_until_settled(self, names: list[str]) -> list[tuple[ApplicationStatus, str]]:
+        """(status, message) of each application, once all run, have failed or are gone."""
+        await self._is_up()
+        while True:
+            found = [self._apps.status(name) for name in names]
+            if all(s in _SETTLED or s == ApplicationStatus.NOT_STARTED for s, _ in found):
+                return found
+            await self._next_change()
+
+    async def delete(self, names: list[str]) -> None:
+        await self._is_up()
+        self._apps.delete(names)
+        self._save()
+        self._happened()
+
+    async def wait_until_gone(self, names: list[str]) -> None:
+        await self._is_up()
+        while any(name in self._apps.specs for name in names):
+            await self._next_change()
+
+    async def shut_down(self) -> None:
+        """End all applications; those who wait for it in `until_shut_down` do the rest."""
+        names = await self.names()
+        await self.delete(names)
+        await self.wait_until_gone(names)
+        await self.close()
+        self._is_shut_down.set()
+
+    async def until_shut_down(self) -> None:
+        """Answered when someone has asked for the end of this instance."""
+        await self._is_up()
+        await self._is_shut_down.wait()
+
+    async def names(self) -> list[str]:
+        await self._is_up()
+        return list(self._apps.specs)
+
+    async def ingress_of(self, name: str) -> str | None:
+        """The deployment that an application is called by; None without such an application."""
+        await self._is_up()
+        spec = self._apps.specs.get(name)
+        return None if spec is None else spec.ingress
+
+    async def routes(self) -> dict[str, DeploymentID]:
+        """Who answers below which prefix."""
+        await self._is_up()
+        return self._apps.routes()
+
+    async def has_deployment(self, id: DeploymentID) -> bool:
+        await self._is_up()
+        return id in self._apps.deployments
+
+    async def status(self) -> ServeStatus:
+        await self._is_up()
+        node = skate.get_runtime_context().get_node_id()
+        proxies = {} if self._door is None else {node: ProxyStatus.HEALTHY}
+        return ServeStatus(proxies, self._apps.overview())
+
+    async def listen(self, key: tuple[str, ...], version: str) -> tuple[str, Any]:
+        """(version, value) of what is published under the key, once it is not that version."""
+        await self._is_up()
+        if key not in self._board:
+            self._board.publish(key, RoutingTable(unavailable="there is no such deployment"))
+        return await self._board.listen(key, version)
+
+    async def has_models(self, id: ReplicaID, models: tuple[str, ...]) -> None:
+        """The models that a replica has loaded."""
+        state = self._apps.deployments.get(id.deployment_id)
+        if state is not None:
+            state.has_models(id.unique_id, models)
+            self._happened()
+
+    async def report(self, id: DeploymentID, reporter: str, kind: str, value: float) -> None:
+        """How many requests a replica answers ("running"), or a router has waiting ("queued")."""
+        await self._is_up()
+        state = self._apps.deployments.get(id)
+        scaling = state.spec.options.autoscaling if state is not None else None
+        if scaling is not None:
+            scaler = self._scalers.setdefault(id, Autoscaler(id))
+            scaler.report(scaling, time.monotonic(), reporter, kind, value)
+            self._happened()
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    async def _is_up(self) -> None:
+        """Every call comes through here: the first one finds what was there before."""
+        while self._main is None:
+            if self._ready is None:
+                await self._come_up()
+            else:
+                await self._ready.wait()
+
+    async def _come_up(self) -> None:
+        self._ready = ready = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._is_shut_down = asyncio.Event()
+        self._opening = asyncio.Lock()
+        try:
+            await self._recover()
+            self._step()
+            self._main = self._crew.spawn(self._run())
+        finally:
+            self._ready = None  # if it failed, whoever waits tries it
+            ready.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            self._step()
+            try:
+                await asyncio.wait_for(self._changed.wait(), self._pause())
+            except asyncio.TimeoutError:
+                pass
+
+    def _pause(self) -> float | None:
+        times = [state.next_time for state in self._apps.deployments.values()]
+        known = [moment for moment in (*times, self._next_scaling) if moment is not None]
+        return max(0.0, min(known) - time.monotonic()) if known else None
+
+    def _step(self) -> None:
+        now = time.monotonic()
+        self._scale(now)
+        self._apps.go_on_deleting()
+        for state in list(self._apps.deployments.values()):
+            for action in state.reconcile(now):
+                self._crew.perform(state, action)
+        gone = self._apps.tidy()
+        self._publish(gone)
+        self._invite()
+        if gone:
+            self._happened()  # others may have waited for these to end
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.set()
+
+    def _scale(self, now: float) -> None:
+        """Let the load decide, where it is to."""
+        looks = []
+        for id, state in self._apps.deployments.items():
+            scaling = state.spec.options.autoscaling
+            if scaling is None or state.deleting:
+                continue
+            scaler = self._scalers.setdefault(id, Autoscaler(id))
+            running = [record.id for record in state.replicas.values() if record.serves]
+            wanted = scaler.decide(scaling, now, state.wanted, running)
+            if scaler.failure:
+                state.message = scaler.failure
+            if wanted != state.wanted:
+                state.scale_to(wanted)
+                self._save()
+            looks.append(scaler.next_time(scaling, now, wanted))
+        self._next_scaling = min((look for look in looks if look is not None), default=None)
+
+    def _invitation(self, id: ReplicaID) -> Any | None:
+        """What a replica needs to answer HTTP; None if it is not to."""
+        answers = self._door is not None and self._apps.answers_http(id.deployment_id)
+        return self._door.invitation if self._door is not None and answers else None
+
+    def _invite(self, again: bool = False) -> None:
+        """Those to answer HTTP who do not do so yet, for a route may be new; or all, again."""
+        if self._door is not None:
+            for id in self._apps.routes().values():
+                self._crew.invite_all(self._apps.deployments[id], again)
+
+    def _happened(self) -> None:
+        self._changed.set()
+
+    async def _next_change(self) -> None:
+        waiter = asyncio.Event()
+        self._waiters.append(waiter)
+        await waiter.wait()
+
+    def _publish(self, gone: list[DeploymentID]) -> None:
+        for id in gone:
+            self._scalers.pop(id, None)
+            table = RoutingTable(unavailable="it has been deleted")
+            self._board.publish(_key(id), table)
+        for id, state in self._apps.deployments.items():
+            self._board.publish(_key(id), self._table(state))
+        if self._door is not None:
+            self._door.set_routes(self._apps.routes())
+
+    def _table(self, state: DeploymentState) -> RoutingTable:
+        options = state.spec.options
+        serving = tuple(
+            (tag, self._crew.actors[tag], record.models)
+            for tag, record in state.replicas.items()
+            if record.serves and tag in self._crew.actors
+        )
+        failed = state._has_failed() and not serving
+        return RoutingTable(
+            serving,
+            options.max_ongoing_requests,
+            options.max_queued_requests,
+            options.backpressure,
+            state.message if failed else "",
+            options.autoscaling.metrics_interval_s if options.autoscaling else 0,
+        )
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        wanted = {id: state.wanted for id, state in self._apps.deployments.items()}
+        live = [s for s in self._apps.specs.values() if s.name not in self._apps.deleting]
+        state = (time.time(), live, wanted, self._http)
+        self._keeper.save(state)
+        self._crew.keep(state)
+
+    async def _recover(self) -> None:
+        saved = await self._keeper.recall()
+        self._crew.spawn(self._keeper.keep_alive(self._save))
+        if saved is None:
+            given = self._given_http
+            if given is not None and skate.get_runtime_context().was_current_actor_reconstructed:
+                await self._reopen(given, [])
+            return
+        _, specs, wanted, http = saved
+        for spec in specs:
+            self._apps.deploy(spec)
+        for id, count in wanted.items():
+            if id in self._apps.deployments:
+                self._apps.deployments[id].wanted = count
+        self._http = http
+        places = await self._crew.adopt(self._apps.deployments)
+        self._save()
+        if http is not None:
+            await self._reopen(http, places)
+
+    async def _reopen(self, options: HTTPOptions, places: list[str]) -> None:
+        """The port is still open, in the replicas: one of them lends it. Where none can, because
+        it is busy or about to die, it may take a moment until the port can be had."""
+        try:
+            await self._open_door(options, places)
+        except RuntimeError:
+            self._crew.spawn(self._reopen_later(options, places))
+        else:
+            self._invite(again=True)
+
+    async def _reopen_later(self, options: HTTPOptions, places: list[str]) -> None:
+        await asyncio.sleep(_UNTIL_PORT)
+        await self._reopen(options, places)
+
+
+def _key(id: DeploymentID) -> tuple[str, str, str]:
+    return ("replicas", id.app_name, id.name)

@@ -1,0 +1,190 @@
+"""How many replicas a deployment should have, by its load. No input or output.
+
+Reporters tell numbers of requests: replicas those that they answer, routers those that wait.
+Each number is an average since the report before. The sum over all reporters, taken over the
+look-back window, is compared with what the replicas are meant to carry; a change is made once it
+has been wanted for as long as the delays say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from skate.serve._identity import DeploymentID
+from skate.serve.config import AggregationFunction, AutoscalingConfig, AutoscalingContext
+
+_AGGREGATE: dict[Any, Callable[[list[float]], float]] = {
+    AggregationFunction.MEAN: lambda values: sum(values) / len(values),
+    AggregationFunction.MAX: max,
+    AggregationFunction.MIN: min,
+}
+_TICK = 1.0  # seconds between looks, at most, while there is something to look at
+
+
+class Reports:
+    """What one reporter told, within the look-back window."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque()
+
+    def add(self, now: float, value: float, window: float) -> None:
+        self._samples.append((now, value))
+        while self._samples[0][0] < now - window:
+            self._samples.popleft()
+
+    def value(self, now: float, config: AutoscalingConfig) -> float | None:
+        """The load of the window; the last one told if that was longer ago; None if too long."""
+        window = config.look_back_period_s
+        values = [value for moment, value in self._samples if moment >= now - window]
+        if values:
+            return _AGGREGATE[config.aggregation_function](values)
+        moment, value = self._samples[-1]
+        return value if now - moment < 3 * config.metrics_interval_s else None
+
+
+class Autoscaler:
+    """Decides for one deployment."""
+
+    def __init__(self, id: DeploymentID) -> None:
+        self._id = id
+        self.failure = ""  # of a policy of the user's
+        self._reports: dict[tuple[str, str], Reports] = {}
+        self._wanted_since: tuple[int, float] | None = None  # direction, since when
+        self._policy_state: dict[str, Any] = {}
+        self._last_up: float | None = None
+        self._last_down: float | None = None
+
+    def report(
+        self, config: AutoscalingConfig, now: float, reporter: str, kind: str, value: float
+    ) -> None:
+        """`kind` is "queued" or "running"."""
+        reports = self._reports.setdefault((reporter, kind), Reports())
+        reports.add(now, value, config.look_back_period_s)
+
+    def next_time(self, config: AutoscalingConfig, now: float, current: int) -> float | None:
+        """When to decide again although nothing was reported."""
+        if not self._reports and current <= config.min_replicas:
+            return None
+        return now + min(config.metrics_interval_s, _TICK)
+
+    def decide(
+        self, config: AutoscalingConfig, now: float, current: int, running: list[Any]
+    ) -> int:
+        """The number of replicas from now on; `current` is what is aimed at until now."""
+        queued, busy = self._total(config, now, "queued"), self._total(config, now, "running")
+        desired = self._desired(config, now, current, running, queued, busy)
+        desired = min(max(desired, config.min_replicas), config.max_replicas)
+        if current == 0 and desired > 0:
+            return self._change(now, current, desired)  # somebody waits
+        return self._after_delay(config, now, current, desired)
+
+    def _total(self, config: AutoscalingConfig, now: float, wanted: str) -> float:
+        total = 0.0
+        for (reporter, kind), reports in list(self._reports.items()):
+            value = reports.value(now, config)
+            if value is None:
+                del self._reports[reporter, kind]
+            elif kind == wanted:
+                total += value
+        return total
+
+    def _desired(
+        self,
+        config: AutoscalingConfig,
+        now: float,
+        current: int,
+        running: list[Any],
+        queued: float,
+        busy: float,
+    ) -> int:
+        policy = config.policy.get_policy()
+        if policy is None:
+            return by_ongoing_requests(config, current, queued + busy)
+        context = AutoscalingContext(
+            deployment_id=self._id,
+            deployment_name=self._id.name,
+            app_name=self._id.app_name,
+            current_num_replicas=len(running),
+            target_num_replicas=current,
+            running_replicas=running,
+            total_num_requests=queued + busy,
+            total_queued_requests=queued,
+            total_running_requests=busy,
+            capacity_adjusted_min_replicas=config.min_replicas,
+            capacity_adjusted_max_replicas=config.max_replicas,
+            policy_state=dict(self._policy_state),
+            last_scale_up_time=self._last_up,
+            last_scale_down_time=self._last_down,
+            current_time=now,
+            config=config,
+        )
+        try:
+            answer = policy(context, **config.policy.policy_kwargs)
+        except Exception as error:
+            self.failure = f"The autoscaling policy failed: {error!r}"
+            return current
+        self.failure = ""
+        if isinstance(answer, tuple):
+            answer, self._policy_state = answer
+        wanted: int = math.ceil(answer)
+        return wanted
+
+    def _after_delay(
+        self, config: AutoscalingConfig, now: float, current: int, desired: int
+    ) -> int:
+        direction = (desired > current) - (desired < current)
+        if direction == 0:
+            self._wanted_since = None
+            return current
+        if self._wanted_since is None or self._wanted_since[0] != direction:
+            self._wanted_since = (direction, now)
+        if now - self._wanted_since[1] < _delay(config, current, desired):
+            return self._down_to_one(config, now, current, desired)
+        return self._change(now, current, desired)
+
+    def _down_to_one(
+        self, config: AutoscalingConfig, now: float, current: int, desired: int
+    ) -> int:
+        """The last replica may have to wait longer than the others."""
+        waited = self._wanted_since is not None and (
+            now - self._wanted_since[1] >= config.downscale_delay_s
+        )
+        if desired == 0 and current > 1 and waited:
+            self._last_down = now
+            return 1
+        return current
+
+    def _change(self, now: float, current: int, desired: int) -> int:
+        self._wanted_since = None
+        if desired > current:
+            self._last_up = now
+        else:
+            self._last_down = now
+        return desired
+
+
+def _delay(config: AutoscalingConfig, current: int, desired: int) -> float:
+    if desired > current:
+        return config.upscale_delay_s
+    to_zero = config.downscale_to_zero_delay_s
+    if desired == 0 and to_zero is not None:
+        return to_zero
+    return config.downscale_delay_s
+
+
+def by_ongoing_requests(config: AutoscalingConfig, current: int, total: float) -> int:
+    """So many that each replica has `target_ongoing_requests`; factors below 1 go more slowly."""
+    if current == 0:
+        first = math.ceil(config.get_upscaling_factor())
+        return max(first, math.ceil(total / config.target_ongoing_requests)) if total > 0 else 0
+    ratio = total / (config.target_ongoing_requests * current)
+    up = ratio >= 1
+    factor = config.get_upscaling_factor() if up else config.get_downscaling_factor()
+    # Numbers of requests are averages: 2.0000001 replicas are 2.
+    desired = math.ceil(current * (1 + (ratio - 1) * factor) - 1e-6)
+    if not up and desired == current and ratio * current <= current - 1:
+        return current - 1  # a small factor must not stop the way down altogether
+    return max(0, desired)

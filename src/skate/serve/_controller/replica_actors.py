@@ -1,0 +1,109 @@
+"""The actors of replicas, as the controller handles them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import skate
+from skate.exceptions import SkateError
+from skate.serve._controller.replicas import Start
+from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve._replica import Replica
+
+_PREFIX = "SERVE_REPLICA::"
+_MANY = 100_000  # calls at a time: the replica itself limits requests, and others must get through
+
+
+async def create(action: Start, kept: Any) -> Any:
+    """Start the actor of a replica, once there is room for all that it asks for."""
+    options = action.spec.options
+    placed = {"scheduling_strategy": await _reserve(action)} if options.bundles else {}
+    actor_class = skate.remote(Replica).options(
+        **options.actor_options,
+        **placed,
+        name=action.id.actor_name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        max_concurrency=_MANY,
+    )
+    here = skate.get_runtime_context().current_actor
+    return actor_class.remote(action.id, action.spec, here, kept)
+
+
+async def _reserve(action: Start) -> Any:
+    """The replica's own placement group; it is in the first bundle, what it starts in others."""
+    from skate.util.placement_group import placement_group
+    from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    options = action.spec.options
+    bundles = [dict(bundle) for bundle in options.bundles]
+    group = placement_group(
+        bundles, options.bundle_strategy, name=action.id.actor_name, lifetime="detached"
+    )
+    await group.ready()
+    return PlacementGroupSchedulingStrategy(
+        group, placement_group_bundle_index=0, placement_group_capture_child_tasks=True
+    )
+
+
+def _give_back(id: ReplicaID) -> None:
+    from skate.util.placement_group import get_placement_group, remove_placement_group
+
+    try:
+        remove_placement_group(get_placement_group(id.actor_name))
+    except ValueError:
+        pass  # it had none
+
+
+async def start(actor: Any, action: Start) -> dict[str, Any]:
+    """Make the user's instance; what the replica tells about it."""
+    started = actor.start.remote(action.rank, action.world_size, os.getpid())
+    info: dict[str, Any] = await started
+    return info
+
+
+async def health(actor: Any, timeout: float) -> str | None:
+    """Why the replica is not well; None if it is."""
+    try:
+        await asyncio.wait_for(actor.check_health.remote().as_future(), timeout)
+    except asyncio.TimeoutError:
+        return f"no answer within {timeout} s"
+    except Exception as error:
+        return str(error)
+    return None
+
+
+async def drain(actor: Any, patience: float) -> None:
+    """Let it finish what it has, for so many seconds at most."""
+    try:
+        await asyncio.wait_for(actor.drain.remote().as_future(), patience)
+    except (asyncio.TimeoutError, SkateError):
+        pass
+
+
+def kill(actor: Any, id: ReplicaID) -> None:
+    """End the actor, and what was reserved for it."""
+    try:
+        skate.kill(actor)
+        _give_back(id)
+    except SkateError:
+        pass
+
+
+def find_running() -> Iterator[tuple[ReplicaID, Any]]:
+    """The replicas of a controller that is no more."""
+    from skate.util import list_named_actors
+
+    entries: list[Any] = list_named_actors(all_namespaces=True)
+    for entry in entries:
+        name = entry["name"]
+        if entry["namespace"] == NAMESPACE and name.startswith(_PREFIX):
+            app, deployment, tag = name.removeprefix(_PREFIX).split("#")
+            try:
+                actor = skate.get_actor(name, namespace=NAMESPACE)
+            except ValueError:
+                continue
+            yield ReplicaID(tag, DeploymentID(deployment, app)), actor

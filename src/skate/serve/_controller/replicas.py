@@ -1,0 +1,56 @@
+"""Replicas as the controller sees them, and what it may want done with them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from skate.serve._application import DeploymentSpec
+from skate.serve._identity import ReplicaID
+from skate.serve._options import DeploymentOptions
+from skate.serve._status import ReplicaState
+
+
+class ReplicaRecord:
+    """One replica."""
+
+    def __init__(
+        self, id: ReplicaID, version: str, options: DeploymentOptions, rank: int, now: float
+    ) -> None:
+        self.id = id
+        self.version = version
+        self.options = options  # those it has, or is being given
+        self.rank = rank
+        self.state = ReplicaState.STARTING
+        self.since = now
+        self.models: tuple[str, ...] = ()
+        self.health_failures = 0
+        self.unhealthy = False
+
+    @property
+    def serves(self) -> bool:
+        return not self.unhealthy and self.state in (ReplicaState.RUNNING, ReplicaState.UPDATING)
+
+
+class Start(NamedTuple):
+    id: ReplicaID
+    spec: DeploymentSpec
+    rank: int
+    world_size: int
+
+
+class Reconfigure(NamedTuple):
+    id: ReplicaID
+    options: DeploymentOptions
+
+
+class Stop(NamedTuple):
+    """Let it finish what it has, for so many seconds at most; 0: kill it. If it `lingers`, it
+    stays a moment longer, to refuse what routers sent before they heard of it."""
+
+    id: ReplicaID
+    patience: float
+    lingers: bool
+
+
+Action = Start | Reconfigure | Stop
+Info = dict[str, Any]

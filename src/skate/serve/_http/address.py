@@ -1,0 +1,18 @@
+"""Where the running instance answers HTTP."""
+
+from __future__ import annotations
+
+import skate
+from skate.serve import _client
+
+
+def http_address() -> str:
+    """The URL of the port, as in `http://127.0.0.1:8000`; RuntimeError if there is none."""
+    found = skate.get(_client.connect().controller.open.remote(None))
+    if found is None:
+        raise RuntimeError(
+            "this instance answers no HTTP: it was started without, or uvicorn and starlette are "
+            'not installed (pip install "skate[serve]")'
+        )
+    scheme, host, port = found
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,76 @@
+"""Values and errors as HTTP responses."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import math
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+Scope = MutableMapping[str, Any]
+Headers = list[tuple[bytes, bytes]]
+
+TASK = "skate.task"  # in a scope: the task to cancel when the client is gone
+
+_TEXT = b"text/plain; charset=utf-8"
+_PLAIN = b"text/plain"
+_JSON = b"application/json"
+
+
+def encode(value: Any) -> tuple[bytes, bytes]:
+    """A body and its content type: text for None, bytes and str, JSON for all else."""
+    if isinstance(value, str):
+        return value.encode(), _TEXT
+    if value is None:
+        return b"", _PLAIN
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value), _PLAIN
+    return json.dumps(value, separators=(",", ":"), default=_plain).encode(), _JSON
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value that it does not know."""
+    if hasattr(value, "model_dump"):  # pydantic
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if hasattr(value, "isoformat"):  # dates and times
+        return value.isoformat()
+    for method in ("tolist", "to_dict", "total_seconds"):  # arrays, frames, durations
+        if hasattr(value, method):
+            return getattr(value, method)()
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode()
+    if isinstance(value, Iterable):
+        return list(value)
+    return str(value)
+
+
+async def send_value(
+    send: Send, value: Any, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """The whole response that a value stands for."""
+    body, kind = encode(value)
+    length = str(len(body)).encode()
+    start: Headers = [(b"content-type", kind), (b"content-length", length), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})
+
+
+def chunk(item: Any) -> bytes:
+    """An item of a stream: bytes and text as they are, all else as a line of JSON."""
+    if isinstance(item, (str, bytes, bytearray, memoryview)):
+        return encode(item)[0]
+    return encode(item)[0] + b"\n"
+
+
+def retry_after(seconds: float | None) -> Headers:
+    """When to come back, as a header; seconds are whole there."""
+    return [] if seconds is None else [(b"retry-after", b"%d" % max(0, math.ceil(seconds)))]

@@ -1,0 +1,88 @@
+"""Requests that another process answers: through a handle, as a stream of ASGI messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from skate.serve._http.answers import Message, Receive, Scope, Send
+from skate.serve._identity import DeploymentID
+from skate.serve.context import RequestContext
+
+_CARRIED = (
+    "type", "asgi", "http_version", "server", "client", "scheme", "method", "root_path", "path",
+    "raw_path", "query_string", "headers",
+)  # fmt: skip
+
+Answer = Callable[[RequestContext, Scope, Receive, Send], Awaitable[None]]
+
+
+async def forward(
+    id: DeploymentID, context: RequestContext, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Have a replica of the deployment answer."""
+    if scope["type"] == "websocket":
+        # Its connection should have been passed on; nobody was there to take it.
+        await send({"type": "websocket.close", "code": 1013})
+        return
+    from skate.serve._replica import HTTP
+    from skate.serve.handle import DeploymentHandle
+
+    handle = DeploymentHandle(
+        id.name,
+        id.app_name,
+        method_name=HTTP,
+        stream=True,
+        multiplexed_model_id=context.multiplexed_model_id,
+        session_id=context.session_id,
+    )
+    body = await _read(receive)
+    carried = {name: scope[name] for name in _CARRIED if name in scope}
+    response = handle.remote(context, carried, body)
+    try:
+        async for messages in response:
+            for message in messages:
+                await send(message)
+    except asyncio.CancelledError:
+        response.cancel()
+        raise
+
+
+async def _read(receive: Receive) -> bytes:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        message = await receive()
+        body += message.get("body", b"")
+    return body
+
+
+async def answer_forwarded(
+    answer: Answer, context: RequestContext, scope: Scope, body: bytes
+) -> AsyncIterator[list[Message]]:
+    """The messages that `answer` sends, as they come, several at a time if they come fast."""
+    outbox: list[Message] = []
+    news = asyncio.Event()
+    inbox = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> Any:
+        message = next(inbox, None)
+        return message if message is not None else await asyncio.Event().wait()
+
+    async def send(message: Message) -> None:
+        outbox.append(message)
+        news.set()
+
+    task = asyncio.ensure_future(answer(context, scope, receive, send))
+    task.add_done_callback(lambda _: news.set())
+    try:
+        while not task.done() or outbox:
+            await news.wait()
+            news.clear()
+            if outbox:
+                messages, outbox[:] = list(outbox), []
+                yield messages
+        await task
+    finally:
+        task.cancel()

@@ -1,0 +1,51 @@
+"""Who is who: deployments and their replicas."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+DEFAULT_APP = "default"
+NAMESPACE = "serve"
+CONTROLLER = "SERVE_CONTROLLER_ACTOR"
+MEMORY = "SERVE_CONTROLLER_MEMORY"
+
+
+class DeploymentID(NamedTuple):
+    """A deployment of an application."""
+
+    name: str
+    app_name: str = DEFAULT_APP
+
+    def __str__(self) -> str:
+        return f"Deployment(name={self.name!r}, app={self.app_name!r})"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ReplicaID(NamedTuple):
+    """One replica of a deployment; the name of its actor is `actor_name`."""
+
+    unique_id: str
+    deployment_id: DeploymentID
+
+    @property
+    def actor_name(self) -> str:
+        name, app = self.deployment_id
+        return f"SERVE_REPLICA::{app}#{name}#{self.unique_id}"
+
+    def to_full_id_str(self) -> str:
+        return self.actor_name
+
+    def __str__(self) -> str:
+        name, app = self.deployment_id
+        return f"Replica(id={self.unique_id!r}, deployment={name!r}, app={app!r})"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def new_tag() -> str:
+    """A short random name, for replicas and requests."""
+    return os.urandom(4).hex()

@@ -1,0 +1,164 @@
+"""The options of a deployment: one table, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from skate.serve import _checks as c
+from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
+
+
+class DeploymentOptions(NamedTuple):
+    """Validated options. What changes in place stands before `actor_options`, which restarts."""
+
+    num_replicas: int = 1
+    max_ongoing_requests: int = 5
+    max_queued_requests: int = -1
+    user_config: Any = None
+    autoscaling: AutoscalingConfig | None = None
+    backpressure: BackpressureConfig = BackpressureConfig()
+    graceful_shutdown_wait_loop_s: float = 2.0
+    graceful_shutdown_timeout_s: float = 20.0
+    health_check_period_s: float = 10.0
+    health_check_timeout_s: float = 30.0
+    max_constructor_retry_count: int = 20
+    rolling_update_percentage: float = 0.2
+    max_surge_percent: int = 0
+    actor_options: Mapping[str, Any] = {}
+    bundles: tuple[Mapping[str, float], ...] = ()
+    bundle_strategy: str = "PACK"
+
+    @property
+    def reserves(self) -> bool:
+        """Whether a replica takes something that a second one may not find."""
+        named = ("num_cpus", "num_gpus", "memory", "resources")
+        return bool(self.bundles) or any(self.actor_options.get(name) for name in named)
+
+
+def _replicas(name: str, value: Any) -> int | str | None:
+    if value is None or value == "auto":
+        return value  # type: ignore[no-any-return]
+    checked: int = c.integer(1, 'a whole number of at least 1, or "auto"')(name, value)
+    return checked
+
+
+def _bundles(name: str, value: Any) -> tuple[Mapping[str, float], ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(b, Mapping) for b in value):
+        raise c.refuse(name, "a list of dictionaries of resources", value)
+    return tuple(dict(bundle) for bundle in value)
+
+
+def _one_machine(name: str, value: Any) -> None:
+    """Says on which of many machines something may run; here there is one."""
+
+
+def _not_here(reason: str) -> c.Check:
+    def check(name: str, value: Any) -> None:
+        if value is not None:
+            raise c.refuse(name, f"None: {reason}", value)
+
+    return check
+
+
+_CHECKS: dict[str, c.Check] = {
+    "num_replicas": _replicas,
+    "max_ongoing_requests": c.positive_integer,
+    "max_queued_requests": c.integer(-1, "a whole number, or -1 for no limit"),
+    "user_config": c.anything,
+    "autoscaling_config": c.optional(AutoscalingConfig.of),
+    "backpressure_config": c.optional(BackpressureConfig.of),
+    "graceful_shutdown_wait_loop_s": c.non_negative,
+    "graceful_shutdown_timeout_s": c.non_negative,
+    "health_check_period_s": c.positive,
+    "health_check_timeout_s": c.positive,
+    "max_constructor_retry_count": c.positive_integer,
+    "rolling_update_percentage": c.number(0, "a number above 0, up to 1", above=True, most=1),
+    "max_surge_percent": c.integer(0, "a percentage of at least 0"),
+    "ray_actor_options": c.optional(c.mapping),
+    "placement_group_bundles": c.optional(_bundles),
+    "placement_group_strategy": c.anything,
+    "placement_group_bundle_label_selector": _one_machine,
+    "max_replicas_per_node": _one_machine,
+    "logging_config": c.anything,
+    "request_router_config": c.optional(RequestRouterConfig.of),
+    "gang_scheduling_config": _not_here("replicas start one by one here"),
+    "deployment_actors": _not_here("start an actor of your own, with a name"),
+}
+
+_FORMER = {"max_concurrent_queries": "max_ongoing_requests"}
+_GONE = {
+    "version": "skate.serve sees by itself what changed; leave it out",
+    "prev_version": "skate.serve sees by itself what changed; leave it out",
+    "route_prefix": "give it to serve.run(app, route_prefix=...)",
+    "is_driver_deployment": "Ray dropped it in 2.11; use num_replicas",
+}
+
+
+def check(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a user wrote, checked one by one."""
+    checked = {}
+    for name, value in given.items():
+        name = _FORMER.get(name, name)
+        if name in _GONE:
+            raise ValueError(f"a deployment has no {name}: {_GONE[name]}; got {value!r}")
+        if name not in _CHECKS:
+            raise c.unknown("a deployment", [name], ["name", *_CHECKS])
+        checked[name] = _CHECKS[name](name, value)
+    return checked
+
+
+def resolve(checked: Mapping[str, Any]) -> DeploymentOptions:
+    """What the options mean together."""
+    own = {key: value for key, value in checked.items() if key in DeploymentOptions._fields}
+    own["autoscaling"], replicas = _scaling(checked)
+    own["num_replicas"] = replicas
+    own["backpressure"] = checked.get("backpressure_config") or BackpressureConfig()
+    own["actor_options"] = checked.get("ray_actor_options") or {}
+    own["bundles"] = checked.get("placement_group_bundles") or ()
+    own["bundle_strategy"] = checked.get("placement_group_strategy") or "PACK"
+    options = DeploymentOptions(**own)
+    _check_bundles(options)
+    return options
+
+
+def _check_bundles(options: DeploymentOptions) -> None:
+    """The replica itself is in the first bundle."""
+    if not options.bundles:
+        return
+    first, actor = options.bundles[0], options.actor_options
+    asked = {"CPU": actor.get("num_cpus"), "GPU": actor.get("num_gpus")}
+    asked.update(actor.get("resources") or {})
+    for name, amount in asked.items():
+        if (amount or 0) > first.get(name, 0):
+            raise c.refuse(
+                "placement_group_bundles",
+                f"a first bundle with room for the replica, which asks for {amount} {name}",
+                [dict(bundle) for bundle in options.bundles],
+            )
+
+
+def _scaling(checked: Mapping[str, Any]) -> tuple[AutoscalingConfig | None, int]:
+    replicas = checked.get("num_replicas")
+    autoscaling = checked.get("autoscaling_config")
+    if replicas == "auto":
+        autoscaling = _automatic(autoscaling)
+        replicas = None
+    if replicas is not None and autoscaling is not None:
+        raise ValueError(
+            "num_replicas is not allowed beside autoscaling_config, which decides on it; "
+            f'got num_replicas={replicas}: leave one of the two out, or write num_replicas="auto"'
+        )
+    if autoscaling is None:
+        return None, replicas or 1
+    first = autoscaling.initial_replicas
+    return autoscaling, autoscaling.min_replicas if first is None else first
+
+
+def _automatic(given: AutoscalingConfig | None) -> AutoscalingConfig:
+    """What `num_replicas="auto"` means, where nothing else is said."""
+    default = AutoscalingConfig.default()
+    if given is None:
+        return default
+    most = max(given.min_replicas, given.initial_replicas or 0, default.max_replicas)
+    return given if given.max_replicas > 1 else given.copy(update={"max_replicas": most})

@@ -1,0 +1,317 @@
+"""A replica: the actor around one instance of the user's class or function.
+
+    router ── handle_request, handle_stream ──► begin ─► user code ─► end
+    HTTP server (same event loop) ────────────►
+    controller ── start, reconfigure, check_health, drain, ended
+
+One event loop per replica. A request beyond `max_ongoing_requests`, or one that comes while the
+replica is about to stop, is refused: the router sends it elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import skate
+from skate._serialization import loads
+from skate.serve import _client
+from skate.serve import context as serve_context
+from skate.serve._application import DeploymentSpec
+from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve._load import ReplicaLoad
+from skate.serve._options import DeploymentOptions
+from skate.serve._requests import Refused
+from skate.serve._status import ReplicaRank
+from skate.serve._user_code import UserCode
+from skate.serve.context import ReplicaContext, RequestContext
+from skate.serve.exceptions import SkateServeError
+
+HTTP = "__http__"  # a request over HTTP that arrived at another process
+
+_Token = contextvars.Token["RequestContext | None"]
+
+
+class Replica:
+    """Made by the controller, as an actor of its own."""
+
+    def __init__(
+        self, id: ReplicaID, spec: DeploymentSpec, controller: Any, kept: Any = None
+    ) -> None:
+        self.id = id
+        self.spec = spec
+        self.options: DeploymentOptions = spec.options
+        self.controller = controller
+        self._kept = kept
+        self.context = ReplicaContext(id, None, self.options)
+        self.ongoing = 0
+        self.waiting = 0  # over HTTP, for room here
+        self.stopping = False
+        self._is_up = False
+        self._starting: asyncio.Task[Any] | None = None
+        self.models: tuple[str, ...] = ()
+        self.http: Any = None  # the server, in a replica that answers HTTP
+        self._waiting_for_room: list[asyncio.Future[None]] = []
+        self._idle: asyncio.Event | None = None
+        self._load: ReplicaLoad | None = None
+
+    @property
+    def deployment_id(self) -> DeploymentID:
+        return self.id.deployment_id
+
+    @property
+    def max_ongoing_requests(self) -> int:
+        return self.options.max_ongoing_requests
+
+    @property
+    def callable(self) -> Any:
+        """The user's instance or function."""
+        return self.code.instance
+
+    def __repr__(self) -> str:
+        return f"ServeReplica:{self.deployment_id.app_name}:{self.deployment_id.name}"
+
+    # -- the controller's calls ----------------------------------------------------------------
+
+    async def start(self, rank: int, world_size: int, controller_pid: int) -> dict[str, Any]:
+        """Make the user's instance; what the controller wants to know about it."""
+        self._starting = asyncio.current_task()
+        if self.controller is not None:
+            _client.use(self.controller)
+        target, args, kwargs = loads(self.spec.code)
+        self.code = UserCode(target, args, kwargs, self.max_ongoing_requests)
+        self.context = ReplicaContext(
+            self.id, None, self.options, ReplicaRank(rank), world_size, self._models_changed
+        )
+        self._owns_process = os.getpid() != controller_pid
+        self._enter()
+        self._plan_reports()
+        await self.code.construct()
+        self.context.servable_object = self.code.instance
+        if self.options.user_config is not None:
+            await self._give_user_config()
+        await self.check_health()
+        self._is_up = True
+        return self.describe_now()
+
+    def describe_now(self) -> dict[str, Any]:
+        return {
+            "version": self.spec.version,
+            "options": self.options,
+            "checks_health": self.code.has("check_health"),
+            "models": self.models,
+            "place": None if self.http is None else self.http.place,
+        }
+
+    async def describe(self) -> dict[str, Any]:
+        """For a controller that found this replica running; fails if it does not run yet."""
+        if not self._is_up:
+            raise SkateServeError(f"{self} was not complete")
+        return self.describe_now()
+
+    async def reconfigure(self, options: DeploymentOptions) -> None:
+        """Options that change in place."""
+        before = self.options
+        self.options = self.context.options = options
+        self.code.resize(options.max_ongoing_requests)
+        self._plan_reports()
+        if options.user_config != before.user_config:
+            self._enter()
+            await self._give_user_config()
+        self._tell_room()
+
+    def _plan_reports(self) -> None:
+        """Where the load decides on the number of replicas, the controller is told of it."""
+        scaling = self.options.autoscaling
+        self._load = (
+            None
+            if scaling is None or self.controller is None
+            else ReplicaLoad(self._report, scaling.metrics_interval_s)
+        )
+
+    def _report(self, ongoing: float) -> None:
+        self.controller.report.remote(self.deployment_id, self.id.unique_id, "running", ongoing)
+
+    async def _give_user_config(self) -> None:
+        if not self.code.has("reconfigure"):
+            raise ValueError(
+                f"deployment {self.deployment_id.name!r} has a user_config, and nobody to give "
+                "it to: define a method reconfigure(self, config), or leave user_config out"
+            )
+        named = inspect.signature(self.code.instance.reconfigure).parameters
+        rank = {"rank": self.context.rank} if "rank" in named else {}
+        await self.code.call("reconfigure", (self.options.user_config,), rank)
+
+    async def check_health(self) -> None:
+        """Raises what the user's `check_health` raises."""
+        if self.code.has("check_health"):
+            self._enter()
+            await self.code.call("check_health", (), {})
+
+    async def drain(self) -> None:
+        """Take no more requests, finish those that are here, and let the user's code end."""
+        if not self._is_up:
+            if self._starting is not None:
+                self._starting.cancel()
+            await self.code.end()
+            return
+        if self.http is not None:
+            await self.stop_listening()
+        self.stopping = True
+        self._tell_room()
+        if self.ongoing:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
+        self._enter()
+        await self.code.end()
+        await self._deliver_answers()
+
+    async def _deliver_answers(self) -> None:
+        """This process is killed next. What it sends is handled in order: when a question is
+        answered, so have been the answers to requests that were given before."""
+        for _ in range(3):  # rounds of the loop, until the last answers are handed over
+            await asyncio.sleep(0)
+        skate.get_actor(self.id.actor_name, namespace=NAMESPACE)
+
+    async def keep(self, kept: Any) -> None:
+        """Something for the controller that comes after this one."""
+        self._kept = kept
+
+    async def kept(self) -> Any:
+        return self._kept
+
+    async def ended(self) -> None:
+        """Never answered: fails when the replica is gone, which is how others notice."""
+        await asyncio.Event().wait()
+
+    def _models_changed(self, models: tuple[str, ...]) -> None:
+        if models != self.models:
+            self.models = models
+            if self.controller is not None:
+                self.controller.has_models.remote(self.id, models)
+
+    async def has_room(self) -> None:
+        """Answered when a request would be taken again, or when none will ever be."""
+        while self.ongoing >= self.max_ongoing_requests and not self.stopping:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting_for_room.append(future)
+            await future
+
+    def _tell_room(self) -> None:
+        waiting, self._waiting_for_room = self._waiting_for_room, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        serve_context.enter_replica(self.context, self._owns_process)
+
+    def begin(self, request: RequestContext) -> _Token:
+        """A request begins in this task; `end` must follow."""
+        self.ongoing += 1
+        if self._load is not None:
+            self._load.change(self.ongoing + self.waiting)
+        if not self._owns_process:
+            self._enter()
+        return serve_context._request.set(request)
+
+    def end(self, token: _Token) -> None:
+        serve_context._request.reset(token)
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self.ongoing -= 1
+        if self._load is not None:
+            self._load.change(self.ongoing + self.waiting)
+        if self._waiting_for_room:
+            self._tell_room()
+        if self._idle is not None and not self.ongoing:
+            self._idle.set()
+
+    def refuses(self) -> bool:
+        return self.stopping or self.ongoing >= self.options.max_ongoing_requests
+
+    async def handle_request(
+        self, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """A call of a handle."""
+        if self.refuses():
+            return Refused(self.stopping)
+        return await self.handle_anyway(method, request_id, model_id, *args, **kwargs)
+
+    async def handle_anyway(
+        self, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """A call for this replica and no other, however busy it is."""
+        request = self._request(request_id, model_id)
+        token = self.begin(request)
+        try:
+            return await self.code.call(method, args, kwargs)
+        except asyncio.CancelledError:
+            cancel_children(request)
+            raise
+        finally:
+            self.end(token)
+
+    @skate.method(num_returns="streaming")  # type: ignore[untyped-decorator]
+    async def handle_stream(
+        self, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        """A streaming call of a handle. The first item says whether it is taken."""
+        if self.refuses():
+            yield Refused(self.stopping)
+            return
+        request = self._request(request_id, model_id)
+        self.begin(request)
+        try:
+            yield None
+            if method == HTTP:
+                items = self.answer_http(*args, **kwargs)
+            else:
+                items = self.code.stream(method, args, kwargs)
+            async for item in items:
+                yield item
+        except (asyncio.CancelledError, GeneratorExit):
+            cancel_children(request)
+            raise
+        finally:
+            self._one_less()  # the generator may be closed in another context than it began in
+
+    def _request(self, request_id: str, model_id: str) -> RequestContext:
+        return RequestContext(
+            request_id=request_id,
+            app_name=self.deployment_id.app_name,
+            multiplexed_model_id=model_id,
+        )
+
+    # -- HTTP ----------------------------------------------------------------------------------
+
+    async def listen(self, invitation: Any) -> None:
+        """Answer HTTP on the shared port, to which the door invites."""
+        from skate.serve._http.hosting import serve_replica
+
+        self.http = await serve_replica(self, invitation)
+
+    async def stop_listening(self) -> None:
+        """Accept no more connections."""
+        if self.http is not None:
+            http, self.http = self.http, None
+            await http.stop()
+
+    def answer_http(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """A request that arrived at another process, as ASGI messages."""
+        from skate.serve._http.hosting import answer
+
+        return answer(self, *args, **kwargs)
+
+
+def cancel_children(request: RequestContext) -> None:
+    """A request was cancelled: so are the calls that it made."""
+    for response in request.children:
+        response.cancel()

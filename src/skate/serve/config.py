@@ -1,0 +1,270 @@
+"""Settings of deployments and of the server, as users write them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+from skate.serve import _checks as c
+from skate.serve._settings import Settings
+
+__all__ = [
+    "AggregationFunction",
+    "AutoscalingConfig",
+    "AutoscalingContext",
+    "AutoscalingPolicy",
+    "BackpressureConfig",
+    "ControllerOptions",
+    "DeploymentMode",
+    "HTTPOptions",
+    "ProxyLocation",
+    "RequestRouterConfig",
+    "gRPCOptions",
+]
+
+
+class AggregationFunction(str, Enum):
+    """How the numbers of requests in the look-back window become one."""
+
+    MEAN = "mean"
+    MAX = "max"
+    MIN = "min"
+
+
+@dataclass
+class AutoscalingContext:
+    """What a policy knows when it decides how many replicas there should be."""
+
+    deployment_id: Any
+    deployment_name: str
+    app_name: str
+    current_num_replicas: int
+    target_num_replicas: int
+    running_replicas: list[Any]
+    total_num_requests: float
+    total_queued_requests: float | None
+    total_running_requests: float | None
+    capacity_adjusted_min_replicas: int
+    capacity_adjusted_max_replicas: int
+    policy_state: dict[str, Any]
+    last_scale_up_time: float | None
+    last_scale_down_time: float | None
+    current_time: float
+    config: AutoscalingConfig
+    aggregated_metrics: dict[str, Any] = field(default_factory=dict)
+    raw_metrics: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class AutoscalingPolicy(Settings):
+    """A function of your own, (AutoscalingContext) -> replicas or (replicas, state)."""
+
+    policy_function: str | Callable[..., Any] | None = None
+    policy_kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def get_policy(self) -> Callable[..., Any] | None:
+        """The function, imported if it was given as "module:name"."""
+        if not isinstance(self.policy_function, str):
+            return self.policy_function
+        from skate.serve._importing import import_attribute
+
+        policy: Callable[..., Any] = import_attribute(self.policy_function)
+        return policy
+
+
+def _policy(name: str, value: Any) -> AutoscalingPolicy:
+    if callable(value) or isinstance(value, str):
+        return AutoscalingPolicy(value)
+    return AutoscalingPolicy.of(name, value)
+
+
+def _aggregation(name: str, value: Any) -> AggregationFunction:
+    try:
+        return AggregationFunction(getattr(value, "value", str(value).lower()))
+    except ValueError:
+        names = ", ".join(repr(function.value) for function in AggregationFunction)
+        raise c.refuse(name, f"one of {names}", value) from None
+
+
+@dataclass
+class AutoscalingConfig(Settings):
+    """Between how many replicas a deployment scales, by which load, and how fast."""
+
+    min_replicas: int = 1
+    initial_replicas: int | None = None
+    max_replicas: int = 1
+    target_ongoing_requests: float = 2
+    metrics_interval_s: float = 10.0
+    look_back_period_s: float = 30.0
+    smoothing_factor: float = 1.0
+    upscale_smoothing_factor: float | None = None
+    downscale_smoothing_factor: float | None = None
+    upscaling_factor: float | None = None
+    downscaling_factor: float | None = None
+    downscale_delay_s: float = 600.0
+    downscale_to_zero_delay_s: float | None = None
+    upscale_delay_s: float = 30.0
+    aggregation_function: AggregationFunction | str = AggregationFunction.MEAN
+    policy: AutoscalingPolicy = field(default_factory=AutoscalingPolicy)
+    target_num_ongoing_requests_per_replica: float | None = None  # its name until Ray 2.32
+
+    _checks: ClassVar[dict[str, c.Check]] = {
+        "min_replicas": c.non_negative_integer,
+        "initial_replicas": c.optional(c.non_negative_integer),
+        "max_replicas": c.positive_integer,
+        "target_ongoing_requests": c.positive,
+        "metrics_interval_s": c.positive,
+        "look_back_period_s": c.positive,
+        "smoothing_factor": c.positive,
+        "upscale_smoothing_factor": c.optional(c.positive),
+        "downscale_smoothing_factor": c.optional(c.positive),
+        "upscaling_factor": c.optional(c.positive),
+        "downscaling_factor": c.optional(c.positive),
+        "downscale_delay_s": c.non_negative,
+        "downscale_to_zero_delay_s": c.optional(c.non_negative),
+        "upscale_delay_s": c.non_negative,
+        "aggregation_function": _aggregation,
+        "policy": _policy,
+        "target_num_ongoing_requests_per_replica": c.optional(c.positive),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.target_num_ongoing_requests_per_replica is not None:
+            self.target_ongoing_requests = self.target_num_ongoing_requests_per_replica
+            self.target_num_ongoing_requests_per_replica = None
+        low, high = self.min_replicas, self.max_replicas
+        if high < low:
+            raise c.refuse("max_replicas", f"at least min_replicas ({low})", high)
+        first = self.initial_replicas
+        if first is not None and not low <= first <= high:
+            raise c.refuse("initial_replicas", f"what is between {low} and {high}", first)
+
+    @classmethod
+    def default(cls) -> AutoscalingConfig:
+        """What `num_replicas="auto"` means."""
+        return cls(target_ongoing_requests=2, min_replicas=1, max_replicas=100)
+
+    def get_upscaling_factor(self) -> float:
+        return self.upscaling_factor or self.upscale_smoothing_factor or self.smoothing_factor
+
+    def get_downscaling_factor(self) -> float:
+        return self.downscaling_factor or self.downscale_smoothing_factor or self.smoothing_factor
+
+    def get_target_ongoing_requests(self) -> float:
+        return self.target_ongoing_requests
+
+
+@dataclass
+class BackpressureConfig(Settings):
+    """What a caller over HTTP is told when too many requests wait."""
+
+    status_code: int = 503
+    retry_after_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.status_code not in (429, 503):
+            raise c.refuse("status_code", "429 or 503", self.status_code)
+        self.retry_after_s = c.optional(c.non_negative)("retry_after_s", self.retry_after_s)
+
+
+@dataclass
+class RequestRouterConfig(Settings):
+    """How a handle chooses among replicas. There is one router here: the less busy of two."""
+
+    request_router_class: Any = None
+    request_router_kwargs: dict[str, Any] = field(default_factory=dict)
+    request_routing_stats_period_s: float = 10.0
+    request_routing_stats_timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        given = self.request_router_class
+        name = given if isinstance(given, str) else getattr(given, "__name__", "")
+        if given is not None and "PowerOfTwoChoices" not in name:
+            raise c.refuse(
+                "request_router_class",
+                "None or PowerOfTwoChoicesRequestRouter, the one router of skate.serve",
+                given,
+            )
+
+
+class ProxyLocation(str, Enum):
+    """Where HTTP is answered. On one machine all but `Disabled` mean the same."""
+
+    Disabled = "Disabled"
+    HeadOnly = "HeadOnly"
+    EveryNode = "EveryNode"
+
+
+class DeploymentMode(str, Enum):
+    """The name of ProxyLocation's choices until Ray 2.10."""
+
+    NoServer = "NoServer"
+    HeadOnly = "HeadOnly"
+    EveryNode = "EveryNode"
+    FixedNumber = "FixedNumber"
+
+
+def _request_timeout() -> float | None:
+    """What Ray's setting of the environment says; zero means no limit."""
+    return float(os.environ.get("RAY_SERVE_REQUEST_PROCESSING_TIMEOUT_S") or 0) or None
+
+
+@dataclass
+class HTTPOptions(Settings):
+    """The address, and what applies to all requests over HTTP."""
+
+    host: str | None = "127.0.0.1"
+    port: int = 8000
+    middlewares: list[Any] = field(default_factory=list)
+    location: Any = ProxyLocation.HeadOnly
+    num_cpus: float = 0
+    root_url: str = ""
+    root_path: str = ""
+    request_timeout_s: float | None = field(default_factory=_request_timeout)
+    keep_alive_timeout_s: float = 90
+    show_errors: bool = False  # whether answers to failed requests carry the traceback
+    ssl_keyfile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile_password: str | None = None
+    ssl_ca_certs: str | None = None
+
+    _checks: ClassVar[dict[str, c.Check]] = {
+        "port": c.integer(0, "a port number, or 0 for any that is free"),
+        "request_timeout_s": c.optional(c.non_negative),
+        "keep_alive_timeout_s": c.non_negative,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
+            given = (self.ssl_keyfile, self.ssl_certfile)
+            raise c.refuse("ssl_keyfile and ssl_certfile", "both or neither", given)
+
+
+@dataclass
+class gRPCOptions(Settings):  # noqa: N801 - the name is Ray's
+    """Taken for the sake of programs that also serve HTTP; gRPC is not spoken here."""
+
+    port: int = 9000
+    grpc_servicer_functions: list[Any] = field(default_factory=list)
+    request_timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.grpc_servicer_functions:
+            warnings.warn(
+                "skate.serve answers HTTP and handles, not gRPC: nobody will answer for "
+                f"{self.grpc_servicer_functions}",
+                stacklevel=3,
+            )
+
+
+@dataclass
+class ControllerOptions(Settings):
+    """The environment of the controller."""
+
+    runtime_env: dict[str, Any] = field(default_factory=dict)

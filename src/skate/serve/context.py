@@ -1,0 +1,125 @@
+"""Where serving code runs: the replica around it and the request that it answers."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from skate.serve._identity import ReplicaID
+from skate.serve._status import ReplicaRank
+from skate.serve.exceptions import SkateServeError
+
+if TYPE_CHECKING:
+    from skate.serve._options import DeploymentOptions
+
+__all__ = ["ReplicaContext", "RequestContext", "get_replica_context", "request_context"]
+
+
+_FIRST = ReplicaRank(0)
+_MANY = 100
+
+
+@dataclass
+class ReplicaContext:
+    """The replica that runs the calling code."""
+
+    replica_id: ReplicaID
+    servable_object: Any
+    options: DeploymentOptions
+    rank: ReplicaRank = _FIRST
+    world_size: int = 1
+    models_changed: Callable[[tuple[str, ...]], None] = lambda models: None
+
+    @property
+    def app_name(self) -> str:
+        return self.replica_id.deployment_id.app_name
+
+    @property
+    def deployment(self) -> str:
+        return self.replica_id.deployment_id.name
+
+    @property
+    def replica_tag(self) -> str:
+        return self.replica_id.unique_id
+
+
+@dataclass(frozen=True)
+class RequestContext:
+    """The request that the calling code answers; empty outside of requests."""
+
+    route: str = ""
+    request_id: str = ""
+    app_name: str = ""
+    multiplexed_model_id: str = ""
+    session_id: str = ""
+    is_http_request: bool = False
+    children: list[Any] = field(default_factory=list, compare=False, repr=False)
+
+    def add_child(self, response: Any) -> None:
+        """A call that is made for this request, and cancelled with it. A request may live long:
+        now and then, those that were answered are forgotten."""
+        self.children.append(response)
+        if len(self.children) % _MANY == 0:
+            self.children[:] = [child for child in self.children if not child.is_settled]
+
+
+_replica_of_process: ReplicaContext | None = None
+_replica: contextvars.ContextVar[ReplicaContext | None] = contextvars.ContextVar(
+    "serve_replica", default=None
+)
+_request: contextvars.ContextVar[RequestContext | None] = contextvars.ContextVar(
+    "serve_request", default=None
+)
+_batch: contextvars.ContextVar[list[RequestContext] | None] = contextvars.ContextVar(
+    "serve_batch", default=None
+)
+_NO_REQUEST = RequestContext()
+
+
+def current_replica() -> ReplicaContext | None:
+    """The replica around this code; in a process of its own, every thread's."""
+    return _replica.get() or _replica_of_process
+
+
+def enter_replica(context: ReplicaContext, owns_process: bool) -> None:
+    """From now on this code, and in a process of its own all code, belongs to the replica."""
+    global _replica_of_process
+    _replica.set(context)
+    if owns_process:
+        _replica_of_process = context
+
+
+def get_replica_context() -> ReplicaContext:
+    """The replica that runs this code; SkateServeError outside of one."""
+    context = current_replica()
+    if context is None:
+        raise SkateServeError(
+            "get_replica_context() answers inside a replica, in the code of a deployment; "
+            "this code runs in none"
+        )
+    return context
+
+
+def request_context() -> RequestContext:
+    """The request that this code answers; an empty one outside of requests."""
+    return _request.get() or _NO_REQUEST
+
+
+def set_batch_requests(requests: list[RequestContext]) -> None:
+    """The code that runs from here on answers these requests together."""
+    _batch.set(requests)
+
+
+def batch_requests() -> list[RequestContext]:
+    """The requests that this code answers together, inside of a batch."""
+    return _batch.get() or []
+
+
+# What Ray calls them.
+_RequestContext = RequestContext
+_serve_request_context = _request
+_get_internal_replica_context = current_replica
+_get_serve_request_context = request_context
+_get_serve_batch_request_context = batch_requests

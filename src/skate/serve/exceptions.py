@@ -1,0 +1,112 @@
+"""What can go wrong in serving, as a tree.
+
+SkateServeError (RayServeException)
+├── BackPressureError                more requests wait than max_queued_requests allows
+├── RequestCancelledError            also a skate.exceptions.TaskCancelledError
+├── DeploymentUnavailableError       the deployment failed to start, or was deleted
+└── ReplicaUnavailableError          the chosen replica is gone
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.exceptions import TaskCancelledError
+
+if TYPE_CHECKING:
+    from skate.serve._identity import DeploymentID
+
+__all__ = [
+    "BackPressureError",
+    "DeploymentUnavailableError",
+    "RayServeException",
+    "ReplicaUnavailableError",
+    "RequestCancelledError",
+    "SkateServeError",
+]
+
+
+class SkateServeError(Exception):
+    """The root: `except SkateServeError` catches whatever skate.serve itself raises."""
+
+
+class BackPressureError(SkateServeError):
+    """A handle has `max_queued_requests` requests that wait for a replica, and got another."""
+
+    def __init__(
+        self,
+        num_queued_requests: int,
+        max_queued_requests: int,
+        status_code: int = 503,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(num_queued_requests, max_queued_requests, status_code, retry_after_s)
+        self.num_queued_requests = num_queued_requests
+        self.max_queued_requests = max_queued_requests
+        self.status_code = status_code
+        self.retry_after_s = retry_after_s
+
+    @property
+    def message(self) -> str:
+        return (
+            "Request dropped due to backpressure: all replicas are busy "
+            f"(num_queued_requests={self.num_queued_requests}, "
+            f"max_queued_requests={self.max_queued_requests})."
+        )
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class RequestCancelledError(SkateServeError, TaskCancelledError):
+    """The request was cancelled, before or while it ran."""
+
+    def __init__(self, request_id: str | None = None) -> None:
+        Exception.__init__(self, request_id)
+        self.request_id = request_id
+        self.task_id = None
+        self.error_message = str(self)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.request_id,)
+
+    def __str__(self) -> str:
+        return (
+            f"Request {self.request_id} was cancelled."
+            if self.request_id
+            else ("Request was cancelled.")
+        )
+
+
+class DeploymentUnavailableError(SkateServeError):
+    """No replica of the deployment will come: it failed to start, or was deleted."""
+
+    def __init__(self, deployment_id: DeploymentID, reason: str = "it failed to deploy") -> None:
+        super().__init__(deployment_id, reason)
+        self.deployment_id = deployment_id
+        self.reason = reason
+
+    @property
+    def message(self) -> str:
+        return f"{self.deployment_id} is unavailable because {self.reason}."
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ReplicaUnavailableError(SkateServeError):
+    """The chosen replica is gone."""
+
+    def __init__(self, replica_id: str) -> None:
+        super().__init__(replica_id)
+        self.replica_id = replica_id
+
+    @property
+    def message(self) -> str:
+        return f"Replica {self.replica_id} is no longer available."
+
+    def __str__(self) -> str:
+        return self.message
+
+
+RayServeException = SkateServeError

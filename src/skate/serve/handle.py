@@ -1,0 +1,430 @@
+"""Handles to deployments, and the responses that their calls return."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Generator, Iterator
+from typing import Any
+
+import skate
+from skate.exceptions import GetTimeoutError
+from skate.serve import _client
+from skate.serve._broadcast import Broadcast
+from skate.serve._identity import DEFAULT_APP, DeploymentID
+from skate.serve._requests import NOT_YET, Failure, Request
+from skate.serve._router import Router
+from skate.serve.context import request_context
+from skate.serve.exceptions import RequestCancelledError, SkateServeError
+
+__all__ = ["DeploymentHandle", "DeploymentResponse", "DeploymentResponseGenerator"]
+
+_INIT_SETTINGS = frozenset(("_prefer_local_routing", "_run_router_in_separate_loop", "_source"))
+
+
+def _refuse_event_loop(instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "methods that block should not be called from within an `asyncio` event loop, which "
+        f"they would stop: use {instead}"
+    )
+
+
+class _Response:
+    """What both kinds of responses share."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    @property
+    def request_id(self) -> str:
+        return self._request.id
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more will come."""
+        return self._request.answered or self._request.outcome is not NOT_YET
+
+    def cancel(self) -> None:
+        """Try to stop the request: before it is sent or, in async code, while it runs."""
+        if not self._request.cancelled:
+            self._request.router.cancel(self._request)
+
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called; the request may have been answered all the same."""
+        return self._request.cancelled
+
+    def __reduce__(self) -> Any:
+        raise SkateServeError(
+            f"a `{type(self).__name__}` is not serializable: give it to another handle's call as "
+            "an argument of its own, not inside a list or dictionary; or get its value first"
+        )
+
+    def _sent(self, timeout: float | None) -> Any:
+        """What the replica was asked for, as soon as it is; None if there is an outcome."""
+        request = self._request
+        while request.ref is None and request.outcome is NOT_YET:
+            with request.router.lock:
+                sent = request.sent()
+            try:
+                sent.result(timeout)
+            except TimeoutError:
+                raise self._late(timeout) from None
+        return request.ref
+
+    async def _sent_async(self) -> Any:
+        request = self._request
+        while request.ref is None and request.outcome is NOT_YET:
+            with request.router.lock:
+                sent = request.sent()
+            await asyncio.shield(asyncio.wrap_future(sent))
+        return request.ref
+
+    def _late(self, timeout: float | None) -> TimeoutError:
+        return GetTimeoutError(f"request {self._request.id} had no result within {timeout} s")
+
+
+class DeploymentResponse(_Response):
+    """The result of a call on a handle, to be awaited, or waited for by `result()`.
+
+    Give it to another handle's call as an argument: the value goes there without coming here.
+    """
+
+    def result(self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False) -> Any:
+        """Wait for the result; TimeoutError after `timeout_s` seconds."""
+        if not _skip_asyncio_check:
+            _refuse_event_loop("`await response`")
+        request = self._request
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while request.outcome is NOT_YET:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ref = self._sent(left)
+            request.claimed = True
+            if request.outcome is not NOT_YET or ref is None:
+                continue
+            try:
+                answer = skate.get(ref, timeout=left)
+            except GetTimeoutError as error:
+                if _is_own(error):
+                    request.router.unclaim(request)
+                    raise self._late(timeout_s) from None
+                request.router.failed(request, ref, error)
+            except Exception as error:
+                request.router.failed(request, ref, error)
+            except BaseException:
+                request.router.unclaim(request)
+                raise
+            else:
+                request.router.look(request, ref, answer)
+        return self._outcome()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._fetch().__await__()
+
+    async def _fetch(self) -> Any:
+        request = self._request
+        while request.outcome is NOT_YET:
+            ref = request.ref or await self._sent_async()
+            request.claimed = True
+            if request.outcome is not NOT_YET or ref is None:
+                continue
+            try:
+                answer = await ref
+            except asyncio.CancelledError:
+                request.router.unclaim(request)
+                raise
+            except Exception as error:
+                request.router.failed(request, ref, error)
+            else:
+                request.router.look(request, ref, answer)
+        return self._outcome()
+
+    def _outcome(self) -> Any:
+        outcome = self._request.outcome
+        if type(outcome) is Failure:
+            raise outcome.error
+        return outcome
+
+    async def _to_object_ref(self) -> Any:
+        """The reference behind the response, once a replica has taken the request."""
+        return await self._sent_async() or skate.put(self._outcome())
+
+    def _to_object_ref_sync(
+        self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
+    ) -> Any:
+        if not _allow_running_in_asyncio_loop:
+            _refuse_event_loop("`await response._to_object_ref()`")
+        return self._sent(_timeout_s) or skate.put(self._outcome())
+
+    def __repr__(self) -> str:
+        return f"DeploymentResponse({self._request.method!r}, {self._request.id})"
+
+
+def _is_own(error: GetTimeoutError) -> bool:
+    """Whether it is our own wait that took too long, not one inside the replica."""
+    return not isinstance(error, skate.exceptions.TaskError)
+
+
+class DeploymentResponseGenerator(_Response):
+    """The items that a streaming call yields, each as soon as it is there.
+
+    Iterate with `async for` inside async code, with `for` elsewhere.
+    """
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._items: Any = None  # the replica's, once it has taken the request
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        _refuse_event_loop("`async for`")
+        self._open()
+        try:
+            return skate.get(next(self._items))
+        except StopIteration:
+            raise
+        except Exception as error:
+            raise self._own(error) from None
+
+    async def __anext__(self) -> Any:
+        await self._open_async()
+        try:
+            return await (await self._items.__anext__())
+        except StopAsyncIteration:
+            raise
+        except Exception as error:
+            raise self._own(error) from None
+
+    def _open(self) -> None:
+        """Wait until a replica has taken the request."""
+        self._raise_if_cancelled()
+        while self._items is None:
+            items = self._sent(None)
+            self._raise_failure()
+            try:
+                self._look(items, skate.get(next(items)))
+            except Exception as error:
+                self._failed(items, error)
+
+    async def _open_async(self) -> None:
+        self._raise_if_cancelled()
+        while self._items is None:
+            items = await self._sent_async()
+            self._raise_failure()
+            try:
+                self._look(items, await (await items.__anext__()))
+            except Exception as error:
+                self._failed(items, error)
+
+    def _raise_if_cancelled(self) -> None:
+        if self._request.cancelled:
+            raise RequestCancelledError(self._request.id)
+
+    def _look(self, items: Any, first: Any) -> None:
+        """The first item only says whether the replica takes the request."""
+        if first is None:
+            self._items = items
+        else:
+            self._request.router.look(self._request, items, first)
+
+    def _failed(self, items: Any, error: Exception) -> None:
+        self._request.router.failed(self._request, items, error)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        outcome = self._request.outcome
+        if type(outcome) is Failure:
+            raise outcome.error
+
+    def _own(self, error: Exception) -> Exception:
+        cancelled = isinstance(error, skate.exceptions.TaskCancelledError)
+        if cancelled and not isinstance(error, skate.exceptions.TaskError):
+            return RequestCancelledError(self._request.id)
+        return error
+
+    async def _to_object_ref_gen(self) -> Any:
+        """The references to the items, once a replica has taken the request."""
+        await self._open_async()
+        return self._items
+
+    def _to_object_ref_gen_sync(
+        self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
+    ) -> Any:
+        if not _allow_running_in_asyncio_loop:
+            _refuse_event_loop("`await response._to_object_ref_gen()`")
+        self._open()
+        return self._items
+
+    def __await__(self) -> Any:
+        raise TypeError("a streaming response cannot be awaited: use `async for item in response`")
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        raise TypeError(
+            "a streaming response has many results: use `for item in response`, or a handle "
+            "without stream=True"
+        )
+
+    def __repr__(self) -> str:
+        return f"DeploymentResponseGenerator({self._request.method!r}, {self._request.id})"
+
+
+class DeploymentHandle:
+    """Calls a deployment: `handle.remote(...)`, `handle.method.remote(...)`.
+
+    A handle can be passed to other deployments, tasks and actors.
+    """
+
+    def __init__(
+        self,
+        deployment_name: str,
+        app_name: str = DEFAULT_APP,
+        *,
+        method_name: str = "__call__",
+        stream: bool = False,
+        multiplexed_model_id: str = "",
+        session_id: str = "",
+    ) -> None:
+        self.deployment_id = DeploymentID(deployment_name, app_name)
+        self._method_name = method_name
+        self._stream = stream
+        self._model_id = multiplexed_model_id
+        self._session_id = session_id
+        self._router: Router | None = None
+
+    @property
+    def deployment_name(self) -> str:
+        return self.deployment_id.name
+
+    @property
+    def app_name(self) -> str:
+        return self.deployment_id.app_name
+
+    @property
+    def is_initialized(self) -> bool:
+        return self._router is not None
+
+    def options(
+        self,
+        *,
+        method_name: str | None = None,
+        multiplexed_model_id: str | None = None,
+        session_id: str | None = None,
+        stream: bool | None = None,
+        use_new_handle_api: bool = True,
+        _prefer_local_routing: bool = False,
+        _by_reference: bool = True,
+    ) -> DeploymentHandle:
+        """The same handle with some options changed.
+
+        `_prefer_local_routing` and `_by_reference` have no effect on one machine, where all
+        replicas are near and large values are in shared memory; `use_new_handle_api` is of an
+        earlier time: all handles are new ones.
+        """
+        copy = object.__new__(DeploymentHandle)
+        copy.__dict__.update(self.__dict__)
+        if method_name is not None:
+            copy._method_name = method_name
+        if multiplexed_model_id is not None:
+            copy._model_id = multiplexed_model_id
+        if session_id is not None:
+            copy._session_id = session_id
+        if stream is not None:
+            copy._stream = stream
+        return copy
+
+    def _init(self, **settings: Any) -> None:
+        """Find the replicas now, and not with the first call. The settings say which of many
+        machines to prefer and on which loop to route; here there is nothing to choose."""
+        if self._router is not None:
+            raise RuntimeError(
+                f"{self!r} has been initialized: by _init(), options() or a call; call _init() "
+                "before them, and once"
+            )
+        unknown = settings.keys() - _INIT_SETTINGS
+        if unknown:
+            raise TypeError(f"_init() takes {', '.join(_INIT_SETTINGS)}; got {sorted(unknown)}")
+        self._router = _client.router_of(self.deployment_id)
+
+    def broadcast(self, method_name: str, /, *args: Any, **kwargs: Any) -> Broadcast:
+        """Call a method of every replica; `.results()` waits for all of them."""
+        router = self._find_router()
+        return Broadcast(router, method_name, args, kwargs)
+
+    def _find_router(self) -> Router:
+        router = self._router
+        if router is None or router.closed:
+            router = self._router = _client.router_of(self.deployment_id)
+        return router
+
+    def __getattr__(self, name: str) -> DeploymentHandle:
+        if name.startswith("__") and name != "__call__":
+            raise AttributeError(name)
+        if "deployment_id" not in self.__dict__:
+            raise AttributeError(name)
+        return self.options(method_name=name)
+
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the deployment; returns a response at once."""
+        router = self._find_router()
+        around = request_context()
+        request = Request(
+            router,
+            around.request_id or str(uuid.uuid4()),
+            self._method_name,
+            args,
+            kwargs,
+            self._model_id,
+            self._stream,
+        )
+        response = (DeploymentResponseGenerator if self._stream else DeploymentResponse)(request)
+        if around.request_id:
+            around.add_child(response)
+        if _has_response(args) or (kwargs and _has_response(kwargs.values())):
+            from skate.serve._arguments import assign_with_arguments
+
+            assign_with_arguments(request)
+        else:
+            router.assign(request)
+        return response
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeploymentHandle) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash(self.deployment_id)
+
+    def __repr__(self) -> str:
+        return f"DeploymentHandle(deployment={self.deployment_name!r})"
+
+    def __reduce__(self) -> Any:
+        state = (self._method_name, self._stream, self._model_id, self._session_id)
+        return _restore, (*self.deployment_id, *state)
+
+
+def _restore(
+    name: str, app: str, method: str, stream: bool, model_id: str, session_id: str
+) -> DeploymentHandle:
+    return DeploymentHandle(
+        name,
+        app,
+        method_name=method,
+        stream=stream,
+        multiplexed_model_id=model_id,
+        session_id=session_id,
+    )
+
+
+def _has_response(values: Any) -> bool:
+    for value in values:
+        if isinstance(value, _Response):
+            return True
+    return False

@@ -1,0 +1,59 @@
+"""From a request to what a model takes; Ray had these until 2.9, for PredictorDeployment."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from skate._imports import try_import
+
+__all__ = [
+    "image_to_ndarray",
+    "json_request",
+    "json_to_multi_ndarray",
+    "json_to_ndarray",
+    "pandas_read_json",
+    "starlette_request",
+]
+
+
+async def starlette_request(request: Any) -> Any:
+    """The request itself."""
+    return request
+
+
+async def json_request(request: Any) -> Any:
+    """The JSON of the body."""
+    return await request.json()
+
+
+async def json_to_ndarray(request: Any) -> Any:
+    """An array from `{"array": […], "shape": […], "dtype": "…"}`; the last two may be missing."""
+    return _array(await request.json())
+
+
+async def json_to_multi_ndarray(request: Any) -> dict[str, Any]:
+    """Several arrays, by name, each as for `json_to_ndarray`."""
+    return {name: _array(said) for name, said in (await request.json()).items()}
+
+
+def _array(said: Any) -> Any:
+    numpy = try_import("numpy", "data")
+    if not isinstance(said, dict) or "array" not in said:
+        raise ValueError(f'the body looks like {{"array": [1, 2]}}; got {said!r}')
+    array = numpy.array(said["array"])
+    if said.get("shape"):
+        array = array.reshape(said["shape"])
+    return array.astype(said["dtype"]) if said.get("dtype") else array
+
+
+async def image_to_ndarray(request: Any) -> Any:
+    """The pixels of an image file, which is the body: height, width, channels."""
+    numpy, image = try_import("numpy", "data"), try_import("PIL.Image", "data")
+    return numpy.asarray(image.open(io.BytesIO(await request.body())))
+
+
+async def pandas_read_json(request: Any) -> Any:
+    """A DataFrame from its JSON; parameters of the query are those of `pandas.read_json`."""
+    text = (await request.body()).decode()
+    return try_import("pandas", "data").read_json(io.StringIO(text), **request.query_params)

@@ -1,0 +1,144 @@
+"""Many models in one replica: `@serve.multiplexed` keeps the ones used last."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from skate.serve._methods import owner_of
+from skate.serve.context import get_replica_context, request_context
+
+__all__ = ["get_multiplexed_model_id", "multiplexed"]
+
+_KEPT = "__serve_models__"  # where an instance, or a function, keeps its models
+
+
+class Models:
+    """The models that one loading function has loaded, the one used last at the end."""
+
+    def __init__(self, load: Callable[[str], Any], limit: int) -> None:
+        self._load = load
+        self._limit = limit
+        self._models: OrderedDict[str, Any] = OrderedDict()
+        self._loading: set[str] = set()
+        self._lock = asyncio.Lock()
+        self._replica = get_replica_context()
+
+    async def get(self, model_id: Any) -> Any:
+        if not isinstance(model_id, str):
+            raise TypeError(f"the model ID must be a string; got {model_id!r}")
+        if not model_id:
+            raise ValueError(
+                "the model ID cannot be empty: call with handle.options("
+                'multiplexed_model_id="...") or the HTTP header serve_multiplexed_model_id'
+            )
+        if model_id in self._models:
+            self._models.move_to_end(model_id)
+            return self._models[model_id]
+        self._loading.add(model_id)
+        self._tell()
+        try:
+            async with self._lock:
+                return await self._get_or_load(model_id)
+        finally:
+            self._loading.discard(model_id)
+            self._tell()
+
+    async def _get_or_load(self, model_id: str) -> Any:
+        if model_id not in self._models:
+            if 0 < self._limit <= len(self._models):
+                await self._unload_oldest()
+            self._models[model_id] = await self._load(model_id)
+        return self._models[model_id]
+
+    async def _unload_oldest(self) -> None:
+        _, model = self._models.popitem(last=False)
+        end = getattr(model, "__del__", None)
+        if end is None:
+            return
+        if inspect.iscoroutinefunction(end):
+            await end()
+        else:
+            await asyncio.get_running_loop().run_in_executor(None, end)
+        model.__del__ = lambda _: None  # for whoever calls it by hand: it has been done
+
+    async def unload_all(self) -> None:
+        while self._models:
+            await self._unload_oldest()
+
+    def _tell(self) -> None:
+        """Routers prefer replicas that have the model, or are about to."""
+        self._replica.models_changed(tuple({*self._models, *self._loading}))
+
+
+def multiplexed(
+    func: Callable[..., Any] | None = None, max_num_models_per_replica: int = 3
+) -> Any:
+    """Make an `async def` function of a model's id the loader of models.
+
+    A model is loaded when it is first asked for; beyond `max_num_models_per_replica` (-1: no
+    limit) the one that was not used for longest is unloaded, and its `__del__` called.
+    """
+    if func is not None:
+        _check(func)
+    most = max_num_models_per_replica
+    if isinstance(most, bool) or not isinstance(most, int):
+        raise TypeError(f"max_num_models_per_replica must be an integer; got {most!r}")
+    if most != -1 and most < 1:
+        raise ValueError(
+            f"max_num_models_per_replica must be positive, or -1 for no limit; got {most!r}"
+        )
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        _check(function)
+        return _wrapped(function, most)
+
+    return decorate if func is None else decorate(func)
+
+
+def _check(function: Any) -> None:
+    if not callable(function):
+        raise TypeError(f"@serve.multiplexed is for functions and methods; got {function!r}")
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(
+            "@serve.multiplexed is for async functions or methods; "
+            f"{function.__qualname__} is not 'async def'"
+        )
+    parameters = inspect.signature(function).parameters
+    if not 1 <= len(parameters) <= 2:
+        raise TypeError(
+            "@serve.multiplexed is for functions or methods with one 'model_id: str' argument; "
+            f"{function.__qualname__} takes {', '.join(parameters) or 'none'}"
+        )
+
+
+def _wrapped(function: Callable[..., Any], limit: int) -> Any:
+    @functools.wraps(function)
+    async def load(*args: Any) -> Any:
+        owner = owner_of(function, args)
+        ids = args if owner is None else args[1:]
+        if len(ids) != 1:
+            raise TypeError(f"{function.__qualname__} takes one model ID; got {ids!r}")
+        keeper: Any = load if owner is None else owner
+        kept: dict[str, Models] = keeper.__dict__.setdefault(_KEPT, {})
+        if function.__name__ not in kept:
+            loader = function if owner is None else functools.partial(function, owner)
+            kept[function.__name__] = Models(loader, limit)
+        return await kept[function.__name__].get(ids[0])
+
+    return load
+
+
+async def unload_all(instance: Any) -> None:
+    """Unload the models of an instance that ends."""
+    for models in getattr(instance, "__dict__", {}).get(_KEPT, {}).values():
+        await models.unload_all()
+
+
+def get_multiplexed_model_id() -> str:
+    """The model that the current request asks for; "" if it asks for none."""
+    return request_context().multiplexed_model_id

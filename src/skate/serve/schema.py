@@ -1,0 +1,197 @@
+"""Config files: what `skate serve run`, `deploy` and `build` read and write.
+
+A file names applications by the import path of their code, and overrides options of deployments:
+
+    http_options: {port: 8000}
+    applications:
+      - name: translator
+        route_prefix: /translate
+        import_path: translator:app
+        deployments:
+          - {name: Translator, num_replicas: 2}
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate._imports import try_import
+from skate.serve._http.routes import check_prefix
+from skate.serve._identity import DEFAULT_APP
+from skate.serve._status import (
+    ApplicationStatus,
+    ApplicationStatusOverview,
+    DeploymentStatusOverview,
+    ProxyStatus,
+    ServeStatus,
+)
+from skate.serve.config import AutoscalingConfig, HTTPOptions, ProxyLocation
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+else:
+    _pydantic = try_import("pydantic", "serve")
+    BaseModel, ConfigDict, Field = _pydantic.BaseModel, _pydantic.ConfigDict, _pydantic.Field
+    field_validator, model_validator = _pydantic.field_validator, _pydantic.model_validator
+
+__all__ = [
+    "ApplicationStatus",
+    "ApplicationStatusOverview",
+    "DeploymentSchema",
+    "DeploymentStatusOverview",
+    "HTTPOptionsSchema",
+    "LoggingConfig",
+    "ProxyStatus",
+    "RayActorOptionsSchema",
+    "ServeApplicationSchema",
+    "ServeDeploySchema",
+    "ServeStatus",
+    "gRPCOptionsSchema",
+]
+
+
+class _Strict(BaseModel):
+    """A field that does not exist is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    def given(self) -> dict[str, Any]:
+        """What the file says, without defaults."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class LoggingConfig(_Strict):
+    """How replicas log; skate leaves logging to the program, so that this changes nothing."""
+
+    encoding: str = "TEXT"
+    log_level: int | str = "INFO"
+    logs_dir: str | None = None
+    enable_access_log: bool = True
+    additional_log_standard_attrs: list[str] = Field(default_factory=list)
+
+
+class RayActorOptionsSchema(_Strict):
+    """What each replica takes."""
+
+    runtime_env: dict[str, Any] = Field(default_factory=dict)
+    num_cpus: float | None = Field(default=None, ge=0)
+    num_gpus: float | None = Field(default=None, ge=0)
+    memory: float | None = Field(default=None, ge=0)
+    resources: dict[str, Any] = Field(default_factory=dict)
+    accelerator_type: str | None = None
+    label_selector: dict[str, str] | None = None
+
+
+class DeploymentSchema(_Strict):
+    """Options of a deployment that take precedence over those in the code."""
+
+    name: str
+    num_replicas: int | str | None = None
+    max_ongoing_requests: int = Field(default=5, gt=0)
+    max_queued_requests: int = Field(default=-1, ge=-1)
+    backpressure_config: Any = None
+    user_config: Any = None
+    autoscaling_config: dict[str, Any] | AutoscalingConfig | None = None
+    graceful_shutdown_wait_loop_s: float = Field(default=2.0, ge=0)
+    graceful_shutdown_timeout_s: float = Field(default=20.0, ge=0)
+    health_check_period_s: float = Field(default=10.0, gt=0)
+    health_check_timeout_s: float = Field(default=30.0, gt=0)
+    ray_actor_options: RayActorOptionsSchema | None = None
+    placement_group_bundles: list[dict[str, float]] | None = None
+    placement_group_strategy: str | None = None
+    max_replicas_per_node: int | None = None
+    logging_config: LoggingConfig | None = None
+    request_router_config: Any = None
+
+    @field_validator("num_replicas")
+    @classmethod
+    def _a_number_or_auto(cls, value: Any) -> Any:
+        if value is None or value == "auto" or (isinstance(value, int) and value > 0):
+            return value
+        raise ValueError(f'num_replicas takes a number of at least 1, or "auto"; got {value!r}')
+
+    def options(self) -> dict[str, Any]:
+        """As `Deployment.options` takes them."""
+        options = {name: value for name, value in self.given().items() if name != "name"}
+        if self.ray_actor_options is not None:
+            options["ray_actor_options"] = self.ray_actor_options.given()
+        return options
+
+
+class ServeApplicationSchema(_Strict):
+    """An application: where its code is, where it answers, what is overridden."""
+
+    name: str = DEFAULT_APP
+    route_prefix: str | None = "/"
+    import_path: str
+    runtime_env: dict[str, Any] = Field(default_factory=dict)
+    args: dict[str, Any] = Field(default_factory=dict)
+    deployments: list[DeploymentSchema] = Field(default_factory=list)
+    logging_config: LoggingConfig | None = None
+    external_scaler_enabled: bool = False
+
+    @field_validator("route_prefix")
+    @classmethod
+    def _a_prefix(cls, value: str | None) -> str | None:
+        check_prefix(value)
+        return value
+
+    @field_validator("import_path")
+    @classmethod
+    def _a_path(cls, value: str) -> str:
+        module, _, name = value.rpartition(":" if ":" in value else ".")
+        if value.count(":") > 1 or not module or not name:
+            raise ValueError(f'an import path looks like "module:app"; got {value!r}')
+        return value
+
+    @property
+    def deployment_names(self) -> list[str]:
+        return [deployment.name for deployment in self.deployments]
+
+
+class HTTPOptionsSchema(_Strict):
+    """The address. Nobody outside of this machine can reach it unless `host` says so."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0)
+    root_path: str = ""
+    request_timeout_s: float | None = Field(default=None, ge=0)
+    keep_alive_timeout_s: float = Field(default=90, ge=0)
+    show_errors: bool = False
+    ssl_keyfile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile_password: str | None = None
+    ssl_ca_certs: str | None = None
+
+    def options(self) -> HTTPOptions:
+        return HTTPOptions(**self.model_dump())
+
+
+class gRPCOptionsSchema(_Strict):  # noqa: N801 - the name is Ray's
+    """Accepted where no service is asked for: skate answers HTTP and handles."""
+
+    port: int = 9000
+    grpc_servicer_functions: list[str] = Field(default_factory=list, max_length=0)
+    request_timeout_s: float | None = None
+
+
+class ServeDeploySchema(_Strict):
+    """A whole config file."""
+
+    proxy_location: ProxyLocation = ProxyLocation.EveryNode
+    http_options: HTTPOptionsSchema = Field(default_factory=HTTPOptionsSchema)
+    grpc_options: gRPCOptionsSchema = Field(default_factory=gRPCOptionsSchema)
+    logging_config: LoggingConfig | None = None
+    applications: list[ServeApplicationSchema]
+    target_capacity: float | None = None
+
+    @model_validator(mode="after")
+    def _no_two_alike(self) -> ServeDeploySchema:
+        for what in ("name", "route_prefix"):
+            values = [getattr(app, what) for app in self.applications]
+            twice = {value for value in values if value and values.count(value) > 1}
+            if twice:
+                raise ValueError(f"applications need different values of {what}; twice: {twice}")
+        if not all(app.name for app in self.applications):
+            raise ValueError("each application needs a name")
+        return self

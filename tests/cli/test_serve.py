@@ -1,0 +1,130 @@
+"""`skate serve`: run, deploy, status, config, shutdown, build."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.support import PATIENCE
+
+PROGRAM = """
+from skate import serve
+
+@serve.deployment(max_ongoing_requests=7)
+class Price:
+    def __init__(self, price=1):
+        self.price = price
+
+    def reconfigure(self, config):
+        self.price = config["price"]
+
+    def __call__(self):
+        return self.price
+
+@serve.deployment
+class Shop:
+    def __init__(self, price):
+        self.price = price
+
+    async def __call__(self):
+        return {"price": await self.price.remote()}
+
+app = Shop.bind(Price.bind())
+
+def build(arguments):
+    return Shop.bind(Price.bind(arguments["price"]))
+"""
+
+
+def skate(folder: Path, *arguments: str) -> str:
+    """What a command prints, whether it goes well or not."""
+    done = subprocess.run(
+        [sys.executable, "-m", "skate", "serve", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(PROGRAM)
+    return tmp_path
+
+
+@pytest.fixture
+def instance(folder: Path) -> Iterator[str]:
+    """`skate serve run` on a free port; its address."""
+    command = [sys.executable, "-m", "skate", "serve", "run", "--port", "0", "shop:app"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("Serving default at http://127.0.0.1:"), line
+            yield line.split()[3]
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+
+
+def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:
+    port = instance.rpartition(":")[2]
+    assert httpx.get(instance).json() == {"price": 1}
+    arguments = ("--name", "other", "--route-prefix", "/other", "shop:build", "price=5")
+    assert skate(folder, "deploy", "--port", port, *arguments) == "Deployed other\n"
+    assert httpx.get(f"{instance}/other").json() == {"price": "5"}
+    status = yaml.safe_load(skate(folder, "status", "--port", port))
+    assert {name: app["status"] for name, app in status["applications"].items()} == {
+        "default": "RUNNING",
+        "other": "RUNNING",
+    }
+    file = {
+        "applications": [
+            {
+                "import_path": "shop:app",
+                "deployments": [{"name": "Price", "user_config": {"price": 9}}],
+            }
+        ]
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(file))
+    assert skate(folder, "deploy", "--port", port, "config.yaml") == "Deployed default\n"
+    assert httpx.get(instance).json() == {"price": 9}
+    assert httpx.get(f"{instance}/-/routes").json() == {"/": "default"}  # the other is gone
+    config = yaml.safe_load(skate(folder, "config", "--port", port))
+    assert config["applications"][0]["deployments"] == file["applications"][0]["deployments"]
+    assert skate(folder, "shutdown", "--port", port) == ""
+
+
+def test_build_writes_a_config(folder: Path) -> None:
+    config = yaml.safe_load(skate(folder, "build", "shop:app"))
+    (app,) = config["applications"]
+    assert (app["import_path"], app["route_prefix"]) == ("shop:app", "/")
+    assert app["deployments"] == [
+        {"name": "Shop", "num_replicas": 1},
+        {"name": "Price", "num_replicas": 1, "max_ongoing_requests": 7},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("status", "--port", "1"), "no instance of skate.serve of yours answers at port 1"),
+        (("run", "shop:app", "price=1"), "takes no arguments"),
+        (("run", "shop:build", "price"), "KEY=VALUE"),
+        (("run", "shop:Shop"), "neither an application"),
+        (("run", "missing.yaml"), "No such file"),
+    ],
+)
+def test_mistakes_are_one_line(folder: Path, arguments: tuple[str, ...], text: str) -> None:
+    printed = skate(folder, *arguments)
+    assert printed.startswith("Error: ")
+    assert text in printed
+    assert "Traceback" not in printed

@@ -1,0 +1,106 @@
+"""Where programs for Ray look for the parts of its serve, and one that runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from skate.compat import ray as compat
+from tests.support import PATIENCE
+
+PATHS = {
+    "ray.serve": "Application batch delete deployment ingress multiplexed run status",
+    "ray.serve._private.common": "DeploymentID DeploymentStatus ReplicaID RequestProtocol",
+    "ray.serve._private.constants": "SERVE_DEFAULT_APP_NAME SERVE_HTTP_REQUEST_ID_HEADER",
+    "ray.serve._private.http_util": "make_fastapi_class_based_view",
+    "ray.serve._private.test_utils": "check_num_replicas_eq get_application_url",
+    "ray.serve._private.utils": "generate_request_id get_random_string",
+    "ray.serve.api": "deployment run",
+    "ray.serve.batching": "batch",
+    "ray.serve.config": "AutoscalingConfig HTTPOptions ProxyLocation gRPCOptions",
+    "ray.serve.context": "_get_global_client _get_serve_request_context",
+    "ray.serve.deployment": "Application Deployment",
+    "ray.serve.exceptions": "BackPressureError RayServeException RequestCancelledError",
+    "ray.serve.handle": "DeploymentHandle DeploymentResponse DeploymentResponseGenerator",
+    "ray.serve.http_adapters": "json_request json_to_ndarray",
+    "ray.serve.schema": "ApplicationStatus ServeApplicationSchema ServeDeploySchema",
+}
+
+PROGRAM = """
+import requests
+import ray
+from fastapi import FastAPI
+from ray import serve
+from ray.serve._private.test_utils import get_application_url
+from ray.serve.context import _get_global_client
+from ray.serve.handle import DeploymentHandle
+
+app = FastAPI()
+
+@serve.deployment(num_replicas=2, ray_actor_options={"num_cpus": 0})
+class Doubler:
+    def double(self, number: int) -> int:
+        return number * 2
+
+@serve.deployment
+@serve.ingress(app)
+class Api:
+    def __init__(self, doubler: DeploymentHandle):
+        self.doubler = doubler
+
+    @app.get("/double/{number}")
+    async def double(self, number: int):
+        return await self.doubler.double.remote(number)
+
+ray.init(num_cpus=4)
+serve.start(http_options={"port": 0})
+handle = serve.run(Api.bind(Doubler.bind()), name="api", route_prefix="/api")
+print(requests.get(get_application_url(app_name="api") + "/double/21").json())
+print(serve.get_deployment_handle("Doubler", "api").double.remote(4).result())
+print(serve.status().applications["api"].status.value)
+_get_global_client().delete_all_apps()
+print(dict(serve.status().applications))
+serve.shutdown()
+"""
+
+
+@pytest.fixture
+def as_ray(leaves_nothing: None) -> Iterator[None]:
+    compat.install()
+    yield
+    compat.uninstall()
+
+
+@pytest.mark.usefixtures("as_ray")
+@pytest.mark.parametrize("path", PATHS)
+def test_names_are_found(path: str) -> None:
+    module = import_module(path)
+    for name in PATHS[path].split():
+        assert hasattr(module, name)
+
+
+@pytest.mark.usefixtures("as_ray")
+def test_the_decorator_is_not_its_module() -> None:
+    import_module("ray.serve.deployment")
+    serve = import_module("ray.serve")
+    assert serve.deployment(lambda: 1).num_replicas == 1
+
+
+def test_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "-m", "skate", "run", "--as-ray", str(program)],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stderr == ""
+    assert done.stdout == "42\n8\nRUNNING\n{}\n"

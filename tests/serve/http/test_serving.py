@@ -1,0 +1,458 @@
+"""Requests over HTTP to real replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import fastapi
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, StreamingResponse
+
+import skate
+from skate import serve
+from skate.serve.handle import DeploymentHandle
+from tests.support import PATIENCE, Flag, Tally, eventually
+
+Client = httpx.Client
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[str]:
+    """Serving on a free port; its address."""
+    skate.init(num_cpus=8)
+    serve.start(http_options={"port": 0})
+    yield serve.http_address()
+    skate.shutdown()
+
+
+@pytest.fixture
+def client(instance: str) -> Iterator[Client]:
+    with httpx.Client(base_url=instance, timeout=PATIENCE) as client:
+        yield client
+    for name in serve.status().applications:
+        serve.delete(name)
+
+
+pytestmark = pytest.mark.leaves("one instance serves all tests of this module")
+
+
+# -- what is called -----------------------------------------------------------------------------
+
+
+def test_a_function_without_and_with_a_request(client: Client) -> None:
+    @serve.deployment
+    def without() -> str:
+        return "no request"
+
+    @serve.deployment
+    async def with_request(request: Request) -> Any:
+        return {"body": await request.json(), "query": request.query_params["q"]}
+
+    serve.run(without.bind(), name="a", route_prefix="/a")
+    serve.run(with_request.bind(), name="b", route_prefix="/b")
+    assert client.get("/a").text == "no request"
+    assert client.post("/b?q=1", json=[1, 2]).json() == {"body": [1, 2], "query": "1"}
+
+
+@pytest.mark.parametrize("prefix", ["/", "/sub/path"])
+def test_a_class_sees_its_path(client: Client, prefix: str) -> None:
+    @serve.deployment
+    class Shows:
+        def __call__(self, request: Request) -> Any:
+            return [request.url.path, request.scope["root_path"], request.method]
+
+    serve.run(Shows.bind(), route_prefix=prefix)
+    path = f"{prefix.rstrip('/')}/x"
+    root = "" if prefix == "/" else prefix
+    assert client.put(path).json() == [path, root, "PUT"]
+
+
+def test_responses_are_sent_as_they_are(client: Client) -> None:
+    @serve.deployment
+    class Responds:
+        def __call__(self) -> Any:
+            return JSONResponse({"a": 1}, status_code=418, headers={"x-own": "yes"})
+
+    serve.run(Responds.bind())
+    answer = client.get("/")
+    assert (answer.status_code, answer.json(), answer.headers["x-own"]) == (418, {"a": 1}, "yes")
+
+
+def test_composition(client: Client) -> None:
+    @serve.deployment
+    class Adder:
+        def __init__(self, increment: int) -> None:
+            self.increment = increment
+
+        def add(self, number: int) -> int:
+            return number + self.increment
+
+    @serve.deployment
+    class Ingress:
+        def __init__(self, adders: list[DeploymentHandle]) -> None:
+            self.adders = adders
+
+        async def __call__(self, request: Request) -> int:
+            number: Any = int(request.query_params["number"])
+            for adder in self.adders:
+                number = adder.add.remote(number)
+            return int(await number)
+
+    adders = [Adder.options(name=f"add{i}").bind(i) for i in (1, 10)]
+    serve.run(Ingress.bind(adders))
+    assert client.get("/?number=100").json() == 111
+
+
+def test_fastapi_with_everything(client: Client) -> None:
+    app = fastapi.FastAPI()
+
+    @serve.deployment(num_replicas=2)
+    @serve.ingress(app)
+    class Api:
+        def __init__(self, greeting: str) -> None:
+            self.greeting = greeting
+
+        @app.get("/hello/{name}")
+        def hello(self, name: str, request: fastapi.Request) -> str:
+            return f"{self.greeting} {name} {request.scope['root_path']}"
+
+        @app.post("/upload")
+        async def upload(self, file: fastapi.UploadFile) -> int:
+            return len(await file.read())
+
+        @app.get("/fails")
+        def fails(self) -> None:
+            raise fastapi.HTTPException(409, "not now")
+
+    handle = serve.run(Api.bind("hi"), route_prefix="/api")
+    assert client.get("/api/hello/you").json() == "hi you /api"
+    assert client.post("/api/upload", files={"file": bytes(300_000)}).json() == 300_000
+    assert client.get("/api/fails").status_code == 409
+    assert client.get("/api/docs").status_code == 200
+    assert client.get("/api/nothing").json() == {"detail": "Not Found"}
+    assert handle.hello.remote("me", _Scoped()).result() == "hi me here"
+
+
+class _Scoped:
+    scope = {"root_path": "here"}  # noqa: RUF012 - as a request has it
+
+
+# -- streams ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["async", "sync", "response"])
+def test_items_come_as_they_are_made(client: Client, kind: str, flag: Any) -> None:
+    go_on: Flag = flag("go on")
+
+    @serve.deployment
+    class Streams:
+        async def items(self) -> Any:
+            yield "first"
+            while not go_on.is_set():
+                await asyncio.sleep(0.001)
+            yield "second"
+
+        def __call__(self, request: Request) -> Any:
+            if kind == "response":
+                return StreamingResponse(self.items(), media_type="text/event-stream")
+            return self.items() if kind == "async" else self.sync_items()
+
+        def sync_items(self) -> Any:
+            yield "first"
+            go_on.wait()
+            yield "second"
+
+    serve.run(Streams.bind())
+    with client.stream("GET", "/") as answer:
+        chunks = answer.iter_text()
+        assert next(chunks) == "first"
+        go_on.set()
+        assert next(chunks) == "second"
+        assert next(chunks, None) is None
+
+
+def test_a_stream_that_fails_is_cut_off(client: Client) -> None:
+    @serve.deployment
+    async def breaks(request: Request) -> Any:
+        async def items() -> Any:
+            yield "first"
+            raise ValueError("later")
+
+        return StreamingResponse(items())
+
+    serve.run(breaks.bind())
+    with client.stream("GET", "/") as answer:
+        chunks = answer.iter_text()
+        assert next(chunks) == "first"
+        with pytest.raises(httpx.RemoteProtocolError):
+            next(chunks)
+
+
+def test_a_client_that_leaves_cancels_what_it_asked_for(client: Client, tally: Tally) -> None:
+    @serve.deployment
+    class Inner:
+        async def __call__(self) -> None:
+            try:
+                tally.add("began")
+                await asyncio.sleep(PATIENCE)
+            except asyncio.CancelledError:
+                tally.add("inner")
+                raise
+
+    @serve.deployment
+    class Outer:
+        def __init__(self, inner: DeploymentHandle) -> None:
+            self.inner = inner
+
+        async def __call__(self) -> None:
+            try:
+                await self.inner.remote()
+            except asyncio.CancelledError:
+                tally.add("outer")
+                raise
+
+    serve.run(Outer.bind(Inner.bind()))
+    host, port = client.base_url.host, client.base_url.port
+    assert port is not None
+    with socket.create_connection((host, port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        eventually(tally.words)
+    eventually(lambda: set(tally.words()) == {"began", "inner", "outer"})
+
+
+# -- websockets ---------------------------------------------------------------------------------
+
+
+def test_websockets(client: Client) -> None:
+    from websockets.sync.client import connect
+
+    app = fastapi.FastAPI()
+
+    @serve.deployment
+    @serve.ingress(app)
+    class Echo:
+        def __init__(self) -> None:
+            self.count = 0
+
+        @app.websocket("/ws/{name}")
+        async def echo(self, socket: fastapi.WebSocket, name: str) -> None:
+            await socket.accept()
+            async for text in socket.iter_text():
+                self.count += 1
+                await socket.send_text(f"{name} {self.count} {text}")
+
+    serve.run(Echo.bind(), route_prefix="/echo")
+    url = str(client.base_url).rstrip("/").replace("http", "ws")
+    for count in (1, 2):
+        with connect(f"{url}/echo/ws/bob") as connection:
+            connection.send("hello")
+            assert connection.recv(PATIENCE) == f"bob {count} hello"
+
+
+# -- limits and errors --------------------------------------------------------------------------
+
+
+def test_errors_are_the_servers_business(client: Client) -> None:
+    @serve.deployment
+    def fails(request: Request) -> None:
+        if "teapot" in request.query_params:
+            raise fastapi.HTTPException(418, "short and stout")
+        raise ValueError("secret")
+
+    serve.run(fails.bind())
+    answer = client.get("/")
+    assert (answer.status_code, answer.text) == (500, "Internal Server Error")
+    assert client.get("/?teapot").json() == {"detail": "short and stout"}
+
+
+def test_more_requests_than_allowed(client: Client, flag: Any, tally: Tally) -> None:
+    answer_now: Flag = flag("answer")
+
+    @serve.deployment(max_ongoing_requests=1, max_queued_requests=1)
+    class Slow:
+        async def __call__(self, request: Request) -> str:
+            tally.add(request.url.path)
+            while not answer_now.is_set():
+                await asyncio.sleep(0.001)
+            return request.url.path
+
+    handle = serve.run(Slow.bind())
+
+    async def three() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=client.base_url, timeout=PATIENCE) as many:
+            first = asyncio.ensure_future(many.get("/1"))
+            while not tally.words():
+                await asyncio.sleep(0.001)
+            others = [asyncio.ensure_future(many.get(f"/{i}")) for i in (2, 3)]
+            done, _ = await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+            answer_now.set()
+            return [next(iter(done)).result(), await first, *await asyncio.gather(*others)]
+
+    refused, first, *others = asyncio.run(three())
+    assert refused.status_code == 503
+    assert "max_queued_requests=1" in refused.text
+    assert first.text == "/1"
+    assert sorted(answer.status_code for answer in others) == [200, 503]
+    assert handle is not None
+
+
+def test_a_model_id_in_a_header(client: Client) -> None:
+    @serve.deployment
+    class Models:
+        @serve.multiplexed(max_num_models_per_replica=2)
+        async def load(self, name: str) -> str:
+            return f"model {name}"
+
+        async def __call__(self) -> str:
+            return str(await self.load(serve.get_multiplexed_model_id()))
+
+    serve.run(Models.bind())
+    for name in ("serve_multiplexed_model_id", "serve-multiplexed-model-id"):
+        assert client.get("/", headers={name: "b"}).text == "model b"
+
+
+# -- lives --------------------------------------------------------------------------------------
+
+
+def test_a_killed_replica_loses_only_what_it_had(client: Client) -> None:
+    @serve.deployment(num_replicas=2)
+    async def pid() -> int:
+        return os.getpid()
+
+    class Asker:
+        """One client with one connection."""
+
+        def __init__(self) -> None:
+            self.seen: list[int] = []
+            self.lost = 0
+
+        async def ask(self, until: asyncio.Event) -> None:
+            async with httpx.AsyncClient(base_url=client.base_url, timeout=PATIENCE) as one:
+                while not until.is_set():
+                    try:
+                        self.seen.append((await one.get("/")).json())
+                    except httpx.TransportError:
+                        self.lost += 1
+
+    async def kill_one(askers: list[Asker]) -> None:
+        done = asyncio.Event()
+        asking = [asyncio.ensure_future(asker.ask(done)) for asker in askers]
+        while not all(asker.seen for asker in askers):
+            await asyncio.sleep(0.01)
+        victim = askers[0].seen[-1]
+        os.kill(victim, signal.SIGKILL)
+        while not all(asker.seen[-1] != victim for asker in askers):
+            await asyncio.sleep(0.01)
+        done.set()
+        await asyncio.gather(*asking)
+
+    serve.run(pid.bind())
+    askers = [Asker() for _ in range(6)]
+    asyncio.run(kill_one(askers))
+    assert all(asker.lost <= 1 for asker in askers)  # at most the request that was there
+
+    def is_whole() -> bool:
+        states = serve.status().applications["default"].deployments["pid"].replica_states
+        return states == {"RUNNING": 2}
+
+    eventually(is_whole)
+
+
+def test_the_controller_may_die(client: Client) -> None:
+    from skate.util.state import list_actors
+
+    @serve.deployment
+    def name() -> str:
+        return serve.get_replica_context().app_name
+
+    serve.run(name.bind(), name="one", route_prefix="/one")
+    assert client.get("/one").text == "one"
+    (controller,) = [
+        actor for actor in list_actors(detail=True) if actor["name"] == "SERVE_CONTROLLER_ACTOR"
+    ]
+    os.kill(controller["pid"], signal.SIGKILL)
+    assert client.get("/one").text == "one"
+    serve.run(name.bind(), name="two", route_prefix="/two")
+    with httpx.Client(base_url=client.base_url, timeout=PATIENCE) as other:
+        eventually(lambda: other.get("/two").text == "two")
+        assert other.get("/one").text == "one"
+
+
+def test_a_new_version_loses_no_request(client: Client) -> None:
+    @serve.deployment
+    class Versioned:
+        def __init__(self, version: int) -> None:
+            self.version = version
+
+        async def __call__(self) -> int:
+            return self.version
+
+    async def ask(until: asyncio.Event) -> list[int]:
+        async with httpx.AsyncClient(base_url=client.base_url, timeout=PATIENCE) as one:
+            answers: list[int] = []
+            while not until.is_set() or answers[-1] != 2:
+                answers.append((await one.get("/")).json())
+            return answers
+
+    async def update() -> list[list[int]]:
+        updated = asyncio.Event()
+        asking = [asyncio.ensure_future(ask(updated)) for _ in range(4)]
+        await asyncio.to_thread(serve.run, Versioned.bind(2))
+        updated.set()
+        return await asyncio.gather(*asking)
+
+    serve.run(Versioned.bind(1))
+    for answers in asyncio.run(update()):
+        assert set(answers) <= {1, 2}
+        assert answers == sorted(answers)
+
+
+def test_a_request_wakes_an_application_without_replicas(client: Client) -> None:
+    scaling = {"min_replicas": 0, "max_replicas": 1, "upscale_delay_s": 0}
+
+    @serve.deployment(autoscaling_config={**scaling, "metrics_interval_s": 0.05})
+    def awake() -> str:
+        return "awake"
+
+    serve.run(awake.bind())
+    assert not serve.status().applications["default"].deployments["awake"].replica_states
+    assert client.get("/").text == "awake"
+
+
+def test_a_connection_may_ask_for_several_applications(client: Client) -> None:
+    from skate.serve.context import request_context
+
+    @serve.deployment
+    async def shows(request: Request) -> Any:
+        context = request_context()
+        facts = [context.app_name, context.request_id, context.multiplexed_model_id]
+        return [*facts, (await request.body()).decode(), request.scope["root_path"]]
+
+    for app in ("one", "two"):
+        serve.run(shows.bind(), name=app, route_prefix=f"/{app}")
+    for app in ("one", "two", "one", "two"):
+        headers = {"x-request-id": f"id {app}", "serve_multiplexed_model_id": "m"}
+        answer = client.post(f"/{app}/x", content="body", headers=headers)
+        assert answer.json() == [app, f"id {app}", "m", "body", f"/{app}"]
+        assert answer.headers["x-request-id"] == f"id {app}"
+
+
+def test_applications_come_and_go(client: Client) -> None:
+    @serve.deployment
+    def name() -> str:
+        return serve.get_replica_context().app_name
+
+    for app in ("one", "two"):
+        serve.run(name.bind(), name=app, route_prefix=f"/{app}")
+    assert client.get("/-/routes").json() == {"/one": "one", "/two": "two"}
+    assert [client.get(f"/{app}").text for app in ("one", "two", "one")] == ["one", "two", "one"]
+    serve.delete("one")
+    eventually(lambda: client.get("/one").status_code == 404)
+    assert client.get("/two").text == "two"

@@ -1,0 +1,174 @@
+"""The number of replicas follows the load: by decisions alone, and with processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from skate import serve
+from skate.serve._controller.autoscaling import Autoscaler, by_ongoing_requests
+from skate.serve._identity import DeploymentID
+from skate.serve._load import Average
+from skate.serve.config import AutoscalingConfig, AutoscalingContext
+from tests.support import PATIENCE, Flag, eventually
+
+
+def config(**changes: Any) -> AutoscalingConfig:
+    settings = {
+        "min_replicas": 0,
+        "max_replicas": 10,
+        "target_ongoing_requests": 2,
+        "metrics_interval_s": 1,
+        "look_back_period_s": 5,
+        "upscale_delay_s": 0,
+        "downscale_delay_s": 0,
+    }
+    return AutoscalingConfig(**{**settings, **changes})
+
+
+@pytest.mark.parametrize(
+    ("current", "total", "changes", "expected"),
+    [
+        (1, 2, {}, 1),
+        (1, 2.1, {}, 2),
+        (1, 20, {}, 10),
+        (4, 2, {}, 1),
+        (4, 0, {}, 0),
+        (0, 0, {}, 0),
+        (0, 1, {}, 1),
+        (0, 9, {}, 5),
+        (0, 1, {"upscaling_factor": 3}, 3),
+        (2, 8, {"upscaling_factor": 0.5}, 3),
+        (4, 0, {"downscaling_factor": 0.5}, 2),
+        (2, 0, {"downscaling_factor": 0.1}, 1),
+    ],
+)
+def test_replicas_for_a_load(
+    current: int, total: float, changes: dict[str, Any], expected: int
+) -> None:
+    assert by_ongoing_requests(config(**changes), current, total) == expected
+
+
+class Case:
+    def __init__(self, **changes: Any) -> None:
+        self.config = config(**changes)
+        self.scaler = Autoscaler(DeploymentID("model"))
+
+    def load(self, now: float, value: float, reporter: str = "r", kind: str = "running") -> None:
+        self.scaler.report(self.config, now, reporter, kind, value)
+
+    def decide(self, now: float, current: int) -> int:
+        return self.scaler.decide(self.config, now, current, [])
+
+
+def test_reporters_are_added_up_and_their_reports_averaged() -> None:
+    case = Case()
+    case.load(0, 2)
+    case.load(1, 6)
+    case.load(1, 4, "router", "queued")
+    assert case.decide(1, 1) == 4
+    assert case.decide(5.5, 1) == 5  # the first report is too long ago
+
+
+def test_a_reporter_that_fell_silent_is_forgotten() -> None:
+    case = Case()
+    case.load(0, 20)
+    assert case.decide(0, 1) == 10
+    assert case.decide(100, 10) == 0
+
+
+def test_limits() -> None:
+    case = Case(min_replicas=2, max_replicas=3)
+    assert case.decide(0, 2) == 2
+    case.load(0, 100)
+    assert case.decide(0, 2) == 3
+
+
+def test_a_change_is_made_when_it_has_been_wanted_long_enough() -> None:
+    case = Case(upscale_delay_s=3, downscale_delay_s=5, look_back_period_s=0.5)
+    case.load(0, 4)
+    assert case.decide(0, 1) == 1
+    case.load(2, 2)
+    assert case.decide(2, 1) == 1  # no longer wanted: the wait begins anew
+    case.load(3, 4)
+    assert case.decide(3, 1) == 1
+    case.load(6, 4)
+    assert case.decide(6, 1) == 2
+    case.load(7, 0)
+    assert case.decide(7, 2) == 2
+    assert case.decide(12, 2) == 0
+
+
+def test_the_last_replica_may_wait_longer() -> None:
+    case = Case(downscale_delay_s=1, downscale_to_zero_delay_s=10)
+    assert case.decide(0, 3) == 3
+    assert case.decide(2, 3) == 1
+    assert case.decide(9, 1) == 1
+    assert case.decide(10, 1) == 0
+
+
+def test_nobody_waits_for_the_first_replica() -> None:
+    case = Case(upscale_delay_s=1000)
+    case.load(0, 1, kind="queued")
+    assert case.decide(0, 0) == 1
+
+
+def test_a_policy_of_ones_own() -> None:
+    def policy(context: AutoscalingContext, extra: int) -> tuple[int, dict[str, int]]:
+        seen = context.policy_state.get("seen", 0) + 1
+        return int(context.total_num_requests) + extra + seen, {"seen": seen}
+
+    case = Case(policy={"policy_function": policy, "policy_kwargs": {"extra": 1}})
+    case.load(0, 3)
+    assert case.decide(0, 1) == 5
+    assert case.decide(0, 1) == 6
+
+
+def test_averages_are_weighted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 3.0, 4.0, 6.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    average = Average()
+    average.change(3)  # after 1 s
+    average.change(1)  # after 3 s
+    assert average.take() == (0 + 6 + 1) / 4
+    assert average.take() == 1
+
+
+def test_from_zero_up_and_back(
+    run_locally: Callable[..., Any], flag: Callable[[str], Flag]
+) -> None:
+    go = flag("go")
+
+    @serve.deployment(
+        max_ongoing_requests=1,
+        autoscaling_config={
+            "min_replicas": 0,
+            "max_replicas": 2,
+            "target_ongoing_requests": 1,
+            "metrics_interval_s": 0.02,
+            "look_back_period_s": 0.1,
+            "upscale_delay_s": 0,
+            "downscale_delay_s": 0.2,
+        },
+    )
+    async def wait() -> str:
+        while not go.is_set():
+            await asyncio.sleep(0.001)
+        return "done"
+
+    def running() -> dict[str, int]:
+        states = serve.status().applications["default"].deployments["wait"].replica_states
+        return {state.value: count for state, count in states.items()}
+
+    handle = run_locally(wait.bind())
+    assert running() == {}
+    responses = [handle.remote() for _ in range(4)]
+    eventually(lambda: running() == {"RUNNING": 2})
+    assert serve.status().applications["default"].status == "RUNNING"
+    go.set()
+    assert [response.result(timeout_s=PATIENCE) for response in responses] == ["done"] * 4
+    eventually(lambda: running() == {})
+    assert handle.remote().result(timeout_s=PATIENCE) == "done"

@@ -1,0 +1,211 @@
+"""Processes that are killed: what is lost, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate
+from skate import serve
+from skate.exceptions import ActorDiedError
+from skate.serve._identity import CONTROLLER, MEMORY, NAMESPACE
+from skate.util.state import list_actors
+from tests.serve.test_redeploying import Load
+from tests.support import PATIENCE, Flag, Tally, eventually
+
+Run = Callable[..., Any]
+
+
+def processes(prefix: str) -> list[int]:
+    actors: list[Any] = list(list_actors(detail=True))
+    alive = [actor for actor in actors if actor["state"] == "ALIVE" and actor["name"]]
+    return [actor["pid"] for actor in alive if actor["name"].startswith(prefix)]
+
+
+def kill(prefix: str) -> int:
+    pid = processes(prefix)[0]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def remembers() -> bool:
+    """Whether what must outlive the controller is safe."""
+    try:
+        memory = skate.get_actor(MEMORY, namespace=NAMESPACE)
+        return skate.get(memory.load.remote()) is not None
+    except (ValueError, ActorDiedError):
+        return False
+
+
+@serve.deployment(num_replicas=2, max_ongoing_requests=2)
+class Model:
+    async def __call__(self) -> tuple[int, None, int]:
+        await asyncio.sleep(0.002)
+        return 1, None, os.getpid()
+
+
+def test_a_killed_replica_loses_only_what_it_had(run_locally: Run) -> None:
+    handle = run_locally(Model.bind())
+    with Load(handle) as load:
+        for _ in range(3):
+            _kill_and_wait(load)
+    assert len(load.errors) <= 3 * 2  # what was on its way to each
+    assert all(isinstance(error, ActorDiedError) for error in load.errors)
+    eventually(lambda: serve.status().applications["default"].status == "RUNNING")
+
+
+def _kill_and_wait(load: Load) -> None:
+    before = sum(load.answers.values())
+    pid = kill("SERVE_REPLICA")
+    eventually(lambda: pid not in processes("SERVE_REPLICA"))
+    eventually(lambda: len(processes("SERVE_REPLICA")) == 2)
+    eventually(lambda: sum(load.answers.values()) > before + 20)
+
+
+def test_handles_do_not_need_the_controller(run_locally: Run) -> None:
+    handle = run_locally(Model.bind())
+    replicas = set(processes("SERVE_REPLICA"))
+    with Load(handle) as load:
+        kill(CONTROLLER)
+        assert serve.status().applications["default"].status == "RUNNING"
+        assert set(processes("SERVE_REPLICA")) == replicas
+        before = sum(load.answers.values())
+        eventually(lambda: sum(load.answers.values()) > before + 20)
+    assert load.errors == []
+
+
+def test_a_new_controller_goes_on_where_the_former_was(run_locally: Run) -> None:
+    handle = run_locally(Model.bind())
+    kill(CONTROLLER)
+    gone = kill("SERVE_REPLICA")
+    eventually(lambda: gone not in processes("SERVE_REPLICA"))
+    eventually(lambda: len(processes("SERVE_REPLICA")) == 2)
+    assert handle.remote().result(timeout_s=PATIENCE)[0] == 1
+    kill(MEMORY)
+    kill(CONTROLLER)
+    assert list(serve.status().applications) == ["default"]
+    eventually(remembers)
+    serve.delete("default")
+    assert processes("SERVE_REPLICA") == []
+
+
+def test_requests_wait_while_the_only_replica_comes_back(run_locally: Run) -> None:
+    handle = run_locally(Model.options(num_replicas=1).bind())
+    pid = kill("SERVE_REPLICA")
+    eventually(lambda: pid not in processes("SERVE_REPLICA"))
+    answers = [handle.remote().result(timeout_s=PATIENCE) for _ in range(5)]
+    assert pid not in {answer[2] for answer in answers}
+
+
+def test_an_unhealthy_replica_is_replaced(run_locally: Run, flag: Callable[[str], Flag]) -> None:
+    sick = flag("sick")
+
+    @serve.deployment(health_check_period_s=0.01, health_check_timeout_s=PATIENCE)
+    class Patient:
+        def __init__(self) -> None:
+            self.pid = os.getpid()
+
+        def check_health(self) -> None:
+            if Path(sick.path).exists() and Path(sick.path).read_text() == str(self.pid):
+                raise RuntimeError("not well")
+
+        def __call__(self) -> int:
+            return self.pid
+
+    handle = run_locally(Patient.bind())
+    pid = handle.remote().result()
+    Path(sick.path).write_text(str(pid))
+    eventually(lambda: pid not in processes("SERVE_REPLICA"))
+    assert handle.remote().result(timeout_s=PATIENCE) != pid
+
+
+def test_a_replica_that_is_not_well_from_the_start(run_locally: Run) -> None:
+    @serve.deployment(max_constructor_retry_count=1)
+    class Patient:
+        async def check_health(self) -> None:
+            raise RuntimeError("born ill")
+
+    with pytest.raises(RuntimeError, match="born ill"):
+        run_locally(Patient.bind())
+
+
+def test_a_request_that_kills_its_replica(run_locally: Run, tally: Tally) -> None:
+    @serve.deployment
+    class Fragile:
+        def __init__(self) -> None:
+            tally.add("made")
+
+        def __call__(self, deadly: bool) -> str:
+            if deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return "fine"
+
+    handle = run_locally(Fragile.bind())
+    with pytest.raises(ActorDiedError):
+        handle.remote(True).result(timeout_s=PATIENCE)
+    assert handle.remote(False).result(timeout_s=PATIENCE) == "fine"
+    assert tally.words() == ["made", "made"]
+
+
+def test_a_replica_that_does_not_end_is_killed(
+    run_locally: Run, flag: Callable[[str], Flag]
+) -> None:
+    begun = flag("begun")
+
+    @serve.deployment(graceful_shutdown_timeout_s=0.01)
+    async def endless() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    response = run_locally(endless.bind()).remote()
+    begun.wait()
+    serve.delete("default")
+    with pytest.raises(ActorDiedError):
+        response.result(timeout_s=PATIENCE)
+
+
+PROGRAM = """
+    import os
+    from skate import serve
+
+    @serve.deployment
+    class Model:
+        def __init__(self):
+            print(os.getpid(), flush=True)
+
+    serve.start(proxy_location="Disabled")
+    try:
+        serve.run(Model.bind(), blocking=True)
+    except KeyboardInterrupt:
+        print("interrupted", serve.status().applications)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_outlives_its_driver(how: signal.Signals) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        replica = int(driver.stdout.readline().split()[-1])
+        driver.send_signal(how)
+        said = driver.stdout.read()
+    assert said == ("interrupted {}\n" if how == signal.SIGINT else "")
+    eventually(lambda: not _is_alive(replica))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"

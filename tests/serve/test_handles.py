@@ -1,0 +1,296 @@
+"""Calls on handles: results, errors, composition, streams, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+import skate
+from skate import serve
+from skate.serve.exceptions import BackPressureError, RequestCancelledError, SkateServeError
+from skate.serve.handle import DeploymentHandle
+from tests.support import PATIENCE, Flag, Tally, eventually
+
+Run = Callable[..., Any]
+
+
+@serve.deployment
+def double(x: int) -> int:
+    return 2 * x
+
+
+@serve.deployment
+class Adder:
+    def __init__(self, amount: int = 1) -> None:
+        self.amount = amount
+
+    async def __call__(self, x: int) -> int:
+        return x + self.amount
+
+    def plain(self, x: int, *, times: int = 1) -> int:
+        return x + times * self.amount
+
+    def fail(self, text: str) -> None:
+        raise ValueError(text)
+
+    def count(self, limit: int) -> Iterator[int]:
+        yield from range(limit)
+
+    async def count_async(self, limit: int) -> AsyncIterator[int]:
+        for number in range(limit):
+            yield number
+
+    def count_and_fail(self) -> Iterator[int]:
+        yield 1
+        raise ValueError("after one")
+
+
+@serve.deployment
+class Sum:
+    """Asks two others, in various ways."""
+
+    def __init__(self, parts: dict[str, Any]) -> None:
+        self.first, (self.second,) = parts["first"], parts["rest"]
+
+    async def __call__(self, x: int) -> int:
+        first, second = await asyncio.gather(self.first.remote(x), self.second.remote(x))
+        return int(first + second)
+
+    async def chained(self, x: int) -> int:
+        return int(await self.first.remote(self.second.remote(x)))
+
+    def blocking(self, x: int) -> int:
+        return int(self.first.remote(x).result(timeout_s=PATIENCE))
+
+    async def stream(self, limit: int) -> AsyncIterator[int]:
+        async for number in self.first.options(stream=True).count.remote(limit):
+            yield number * 10
+
+
+def test_functions_and_classes_answer(run: Run) -> None:
+    assert run(double.bind()).remote(4).result() == 8
+    handle = run(Adder.bind(5), name="adder", route_prefix="/adder")
+    assert handle.remote(1).result() == 6
+    assert handle.plain.remote(1, times=3).result() == 16
+    assert handle.options(method_name="plain").remote(1).result() == 6
+
+
+def test_bound_deployments_become_handles_however_nested(run: Run) -> None:
+    app = Sum.bind({"first": Adder.bind(1), "rest": [Adder.options(name="Other").bind(10)]})
+    handle = run(app)
+    assert handle.remote(0).result() == 11
+    assert handle.chained.remote(0).result() == 11
+    assert handle.blocking.remote(1).result() == 2
+    assert list(handle.options(stream=True).stream.remote(3)) == [0, 10, 20]
+
+
+def test_one_class_bound_twice_is_two_deployments_and_one_bound_object_is_one(run: Run) -> None:
+    shared = Adder.bind(1)
+    run(Sum.bind({"first": shared, "rest": [shared]}))
+    assert set(serve.status().applications["default"].deployments) == {"Sum", "Adder"}
+    run(Sum.bind({"first": Adder.bind(1), "rest": [Adder.bind(2)]}))
+    names = set(serve.status().applications["default"].deployments)
+    assert {"Sum", "Adder", "Adder_1"} <= names
+
+
+def test_responses_are_arguments_of_other_calls(run: Run) -> None:
+    handle = run(Adder.bind(1))
+    chain = handle.remote(0)
+    for _ in range(5):
+        chain = handle.remote(chain)
+    assert chain.result() == 6
+    assert handle.plain.remote(chain, times=handle.remote(1)).result() == 8
+    with pytest.raises(ValueError, match="upstream"):
+        handle.remote(handle.fail.remote("upstream")).result()
+    with pytest.raises(SkateServeError, match="an argument of its own"):
+        handle.remote([chain]).result()
+
+
+def test_references_are_resolved(run: Run) -> None:
+    assert run(Adder.bind(1)).remote(skate.put(41)).result() == 42
+
+
+def test_errors_are_the_users_with_the_users_lines(run: Run) -> None:
+    handle = run(Adder.bind())
+    with pytest.raises(ValueError, match="deliberate") as caught:
+        handle.fail.remote("deliberate").result()
+    assert isinstance(caught.value, skate.exceptions.TaskError)
+    assert "raise ValueError(text)" in str(caught.value)
+    with pytest.raises(SkateServeError, match="did you mean 'plain'"):
+        handle.plane.remote(1).result()
+    with pytest.raises(TypeError, match="stream=True"):
+        handle.count.remote(3).result()
+    with pytest.raises(TypeError, match="without stream=True"):
+        list(handle.options(stream=True).plain.remote(3))
+
+
+@pytest.mark.parametrize("method", ["count", "count_async"])
+def test_generators_stream(run: Run, method: str) -> None:
+    handle = run(Adder.bind()).options(stream=True)
+    assert list(getattr(handle, method).remote(5)) == [0, 1, 2, 3, 4]
+
+    async def collect() -> list[int]:
+        return [number async for number in getattr(handle, method).remote(3)]
+
+    assert asyncio.run(collect()) == [0, 1, 2]
+    items = handle.count_and_fail.remote()
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="after one"):
+        next(items)
+    with pytest.raises(TypeError, match="for item in response"):
+        handle.count.remote(1).result()
+
+
+def test_async_callers(run: Run) -> None:
+    handle = run(Adder.bind(1))
+
+    async def main() -> list[int]:
+        with pytest.raises(RuntimeError, match="await response"):
+            handle.remote(1).result()
+        return list(await asyncio.gather(*(handle.remote(x) for x in range(20))))
+
+    assert asyncio.run(main()) == list(range(1, 21))
+
+
+def test_a_handle_travels(run: Run) -> None:
+    handle = run(Adder.bind(1))
+
+    @skate.remote
+    def call(handle: DeploymentHandle) -> Any:
+        return handle.remote(1).result()
+
+    assert skate.get(call.remote(handle)) == 2
+
+
+# -- waiting ------------------------------------------------------------------------------------
+
+
+@serve.deployment(max_ongoing_requests=2)
+class Gate:
+    """Answers once its flag is set."""
+
+    def __init__(self, flag: Flag, tally: Tally) -> None:
+        self.flag = flag
+        self.tally = tally
+
+    async def __call__(self) -> str:
+        self.tally.add("in")
+        try:
+            while not self.flag.is_set():
+                await asyncio.sleep(0.001)
+        except asyncio.CancelledError:
+            self.tally.add("cancelled")
+            raise
+        return "through"
+
+
+@serve.deployment
+class Passage:
+    def __init__(self, gate: DeploymentHandle) -> None:
+        self.gate = gate
+
+    async def __call__(self) -> Any:
+        return await self.gate.remote()
+
+
+def test_no_more_than_max_ongoing_requests_at_a_time(
+    run: Run, flag: Callable[[str], Flag], tally: Tally
+) -> None:
+    handle = run(Gate.bind(flag("go"), tally))
+    responses = [handle.remote() for _ in range(5)]
+    eventually(lambda: len(tally.words()) == 2)
+    with pytest.raises(TimeoutError, match="had no result within"):
+        responses[0].result(timeout_s=0.05)
+    with pytest.raises(TimeoutError):
+        responses[4].result(timeout_s=0.05)
+    assert len(tally.words()) == 2
+    flag("go").set()
+    assert [response.result() for response in responses] == ["through"] * 5
+
+
+def test_the_limit_holds_for_many_callers(
+    run: Run, flag: Callable[[str], Flag], tally: Tally
+) -> None:
+    """Two routers: each could use all places by itself."""
+    run(Passage.bind(Gate.bind(flag("go"), tally)))
+    gate = serve.get_deployment_handle("Gate", "default")
+    passage = serve.get_app_handle("default")
+    responses = [passage.remote() for _ in range(3)]
+    eventually(lambda: len(tally.words()) == 2)
+    responses += [gate.remote() for _ in range(3)]
+    with pytest.raises(TimeoutError):
+        responses[-1].result(timeout_s=0.1)
+    assert len(tally.words()) == 2
+    flag("go").set()
+    assert [response.result() for response in responses] == ["through"] * 6
+
+
+def test_too_many_waiting_requests_are_refused(
+    run: Run, flag: Callable[[str], Flag], tally: Tally
+) -> None:
+    handle = run(Gate.options(max_queued_requests=1).bind(flag("go"), tally))
+    responses = [handle.remote() for _ in range(2)]
+    eventually(lambda: len(tally.words()) == 2)
+    responses.append(handle.remote())
+    with pytest.raises(BackPressureError, match="max_queued_requests=1") as caught:
+        handle.remote().result()
+    assert caught.value.status_code == 503
+    flag("go").set()
+    assert [response.result() for response in responses] == ["through"] * 3
+
+
+def test_requests_are_cancelled_with_what_they_called(
+    run: Run, flag: Callable[[str], Flag], tally: Tally
+) -> None:
+    handle = run(Passage.bind(Gate.bind(flag("go"), tally)))
+    response = handle.remote()
+    eventually(lambda: tally.words() == ["in"])
+    assert not response.cancelled()
+    response.cancel()
+    with pytest.raises(RequestCancelledError) as caught:
+        response.result()
+    assert isinstance(caught.value, skate.exceptions.TaskCancelledError)
+    eventually(lambda: tally.words() == ["in", "cancelled"])
+
+
+def test_waiting_requests_are_cancelled(
+    run: Run, flag: Callable[[str], Flag], tally: Tally
+) -> None:
+    handle = run(Gate.bind(flag("go"), tally))
+    running = [handle.remote() for _ in range(2)]
+    waiting = handle.remote()
+    eventually(lambda: len(tally.words()) == 2)
+    waiting.cancel()
+    with pytest.raises(RequestCancelledError):
+        waiting.result()
+    flag("go").set()
+    assert [response.result() for response in running] == ["through"] * 2
+    assert len(tally.words()) == 2
+
+
+def test_nobody_has_to_ask_for_the_result(run: Run, flag: Callable[[str], Flag]) -> None:
+    @serve.deployment
+    def note() -> None:
+        flag("noted").set()
+
+    run(note.bind()).remote()
+    flag("noted").wait()
+
+
+def test_threads_share_a_handle(run: Run) -> None:
+    handle = run(Adder.bind(1))
+    results: list[int] = []
+
+    def ask() -> None:
+        results.extend(handle.remote(x).result() for x in range(25))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(results) == sorted([*range(1, 26)] * 4)

@@ -1,0 +1,225 @@
+"""Deployments as they are written: options, their errors, and spellings of former times."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import skate
+from skate import serve
+from skate.serve._application import build
+from skate.serve.config import AutoscalingConfig, HTTPOptions, RequestRouterConfig, gRPCOptions
+from skate.serve.exceptions import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    RequestCancelledError,
+    SkateServeError,
+)
+from skate.serve.handle import DeploymentHandle
+
+
+@serve.deployment(num_replicas=2, user_config={"a": 1})
+class Model:
+    """A model."""
+
+    def __init__(self, label: str = "") -> None:
+        self.label = label
+
+
+def test_what_was_given_can_be_read() -> None:
+    assert Model.name == "Model"
+    assert Model.num_replicas == 2
+    assert Model.user_config == {"a": 1}
+    assert Model.max_ongoing_requests == 5
+    assert Model.max_queued_requests == -1
+    assert Model.ray_actor_options == {}
+    assert Model.__doc__ == "A model."
+    assert Model.func_or_class("x").label == "x"
+
+
+def test_options_make_a_changed_copy() -> None:
+    changed = Model.options(name="Other", num_replicas=3, max_ongoing_requests=7)
+    assert (changed.name, changed.num_replicas, changed.max_ongoing_requests) == ("Other", 3, 7)
+    assert (Model.name, Model.num_replicas) == ("Model", 2)
+    assert changed.user_config == {"a": 1}
+    assert Model.options() == Model
+    assert changed != Model
+
+
+def test_either_a_number_or_the_load_decides() -> None:
+    by_load = Model.options(autoscaling_config={"max_replicas": 4})
+    assert by_load.num_replicas is None
+    assert by_load.options(num_replicas=1).autoscaling_config is None
+    auto = Model.options(num_replicas="auto")
+    assert (auto.autoscaling_config.min_replicas, auto.autoscaling_config.max_replicas) == (1, 100)
+    mixed = Model.options(num_replicas="auto", autoscaling_config={"upscale_delay_s": 1})
+    assert (mixed.autoscaling_config.max_replicas, mixed.autoscaling_config.upscale_delay_s) == (
+        100,
+        1,
+    )
+    with pytest.raises(ValueError, match="num_replicas is not allowed beside"):
+        serve.deployment(num_replicas=2, autoscaling_config={})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_replicas", 0),
+        ("num_replicas", "many"),
+        ("max_ongoing_requests", 0),
+        ("max_ongoing_requests", None),
+        ("max_queued_requests", -2),
+        ("graceful_shutdown_timeout_s", -1),
+        ("health_check_period_s", 0),
+        ("health_check_timeout_s", "soon"),
+        ("rolling_update_percentage", 2),
+        ("ray_actor_options", [1]),
+        ("autoscaling_config", 3),
+        ("placement_group_bundles", {"CPU": 1}),
+        ("gang_scheduling_config", {"gang_size": 2}),
+        ("request_router_config", {"request_router_class": "mine:Router"}),
+    ],
+)
+def test_values_that_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=r"takes .*; got"):
+        serve.deployment(**{name: value})(Model.func_or_class)
+
+
+def test_a_replica_must_fit_into_its_first_bundle() -> None:
+    own = {"num_cpus": 2}
+    with pytest.raises(ValueError, match="asks for 2 CPU"):
+        Model.options(ray_actor_options=own, placement_group_bundles=[{"CPU": 1}, {"CPU": 4}])
+    Model.options(ray_actor_options=own, placement_group_bundles=[{"CPU": 2}])
+
+
+def test_names_that_are_refused() -> None:
+    with pytest.raises(TypeError, match="did you mean 'num_replicas'"):
+        serve.deployment(num_replica=2)
+    with pytest.raises(ValueError, match=r"serve\.run\(app, route_prefix"):
+        serve.deployment(route_prefix="/x")
+    with pytest.raises(ValueError, match="sees by itself what changed"):
+        serve.deployment(version="1")
+    with pytest.raises(TypeError, match="class or a function"):
+        serve.deployment()(3)
+    with pytest.raises(TypeError, match="function and has no constructor"):
+        serve.deployment(lambda: None, name="f").bind(1)
+
+
+def test_spellings_of_former_times() -> None:
+    assert (
+        serve.deployment(max_concurrent_queries=3)(Model.func_or_class).max_ongoing_requests == 3
+    )
+    assert (
+        AutoscalingConfig(
+            target_num_ongoing_requests_per_replica=3, max_replicas=2
+        ).target_ongoing_requests
+        == 3
+    )
+    with pytest.raises(AttributeError, match=r"Model\.options"):
+        _ = Model.set_options
+    with pytest.raises(AttributeError, match="get_deployment_handle"):
+        _ = serve.get_handle
+    with pytest.raises(AttributeError, match=r"@serve\.deployment"):
+        _ = serve.create_backend
+    with pytest.raises(RuntimeError, match="func_or_class"):
+        Model("x")
+    with pytest.raises(AttributeError, match="handles"):
+        _ = Model.bind().predict
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"min_replicas": 3, "max_replicas": 2},
+        {"min_replicas": 1, "max_replicas": 2, "initial_replicas": 3},
+        {"max_replicas": 0},
+        {"target_ongoing_requests": 0},
+        {"upscale_delay_s": -1},
+        {"aggregation_function": "median"},
+    ],
+)
+def test_autoscaling_that_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"takes .*; got"):
+        AutoscalingConfig(**settings)
+
+
+def test_settings_of_the_server() -> None:
+    with pytest.raises(ValueError, match="both or neither"):
+        HTTPOptions(ssl_keyfile="key")
+    with pytest.raises(TypeError, match="did you mean 'port'"):
+        HTTPOptions.of("http_options", {"ports": 1})
+    with pytest.warns(UserWarning, match="not gRPC"):
+        gRPCOptions(grpc_servicer_functions=["a:b"])
+    with pytest.raises(ValueError, match="one router"):
+        RequestRouterConfig(request_router_class="mine:Router")
+    assert HTTPOptions(port=1).copy(update={"host": "h"}).dict()["port"] == 1
+
+
+def test_the_version_follows_the_code() -> None:
+    def version(app: Any) -> str:
+        return build(app, "app", None).deployments[0].version
+
+    assert version(Model.bind("a")) == version(Model.bind("a"))
+    assert version(Model.bind("a")) != version(Model.bind("b"))
+    assert version(Model.bind("a")) == version(Model.options(num_replicas=5).bind("a"))
+    costly = Model.options(ray_actor_options={"num_cpus": 1})
+    assert version(Model.bind("a")) != version(costly.bind("a"))
+
+
+def test_what_cannot_be_sent_is_named() -> None:
+    import threading
+
+    with pytest.raises(TypeError, match=r"deployment Model.*pickle"):
+        build(Model.bind(threading.Lock()), "app", None)
+
+
+def test_applications_and_handles_travel() -> None:
+    app = cloudpickle.loads(cloudpickle.dumps(Model.bind("x")))
+    assert app._bound_deployment.init_args == ("x",)
+    handle = DeploymentHandle("Model", "app").options(stream=True).predict
+    assert pickle.loads(pickle.dumps(handle)) == handle
+    assert handle != DeploymentHandle("Model", "app")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BackPressureError(3, 2, 429, 1.5),
+        RequestCancelledError("id"),
+        DeploymentUnavailableError(DeploymentHandle("Model").deployment_id, "it was tired"),
+    ],
+)
+def test_errors_survive_pickling(error: SkateServeError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)
+
+
+def test_nothing_runs() -> None:
+    assert not skate.is_initialized()
+    assert serve.status().applications == {}
+    serve.shutdown()
+    with pytest.raises(SkateServeError, match=r"serve\.start"):
+        serve.get_app_handle("default")
+    with pytest.raises(SkateServeError, match="inside a replica"):
+        serve.get_replica_context()
+    assert not skate.is_initialized()
+
+
+def test_unit_tests_need_no_session() -> None:
+    @serve.deployment
+    class Greeter:
+        async def __call__(self, name: str) -> str:
+            return f"hello {name} from {serve.get_replica_context().deployment}"
+
+    try:
+        handle = serve.run(Greeter.bind(), route_prefix=None, _local_testing_mode=True)
+        assert handle.remote("you").result() == "hello you from Greeter"
+        with pytest.raises(SkateServeError, match="inside a replica"):
+            serve.get_replica_context()
+    finally:
+        serve.shutdown()
+        skate.shutdown()

@@ -1,0 +1,59 @@
+"""The port outlives whoever opened it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import urllib.error
+import urllib.request
+
+import skate
+from skate import serve
+from skate.serve._identity import CONTROLLER
+from tests.serve.test_failures import processes
+from tests.support import eventually
+
+
+@serve.deployment
+async def hello() -> str:
+    return "hello"
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=10) as response:
+            return bool(response.read() == b"hello")
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+def test_it_is_the_same_when_all_who_had_it_are_gone() -> None:
+    skate.init(num_cpus=2)
+    try:
+        serve.start(http_options={"port": 0})
+        serve.run(hello.bind())
+        address = serve.http_address()
+        assert answers(address)
+        for pid in processes(CONTROLLER) + processes("SERVE_REPLICA"):
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: answers(address))
+        for pid in processes("SERVE_"):  # and its memory
+            os.kill(pid, signal.SIGKILL)
+        serve.run(hello.bind())  # nobody remembers it
+        eventually(lambda: answers(serve.http_address()))
+    finally:
+        skate.shutdown()
+
+
+def test_a_route_may_come_later() -> None:
+    skate.init(num_cpus=2)
+    try:
+        serve.start(http_options={"port": 0})
+        serve.run(hello.bind(), route_prefix=None)
+        (before,) = processes("SERVE_REPLICA")
+        assert not answers(serve.http_address())
+        serve.run(hello.bind(), route_prefix="/")
+        eventually(lambda: answers(serve.http_address()))
+        assert processes("SERVE_REPLICA") == [before]
+    finally:
+        skate.shutdown()

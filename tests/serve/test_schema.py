@@ -1,0 +1,107 @@
+"""Config files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+from skate import serve
+from skate.serve._files import application, read, specs_of
+from skate.serve.schema import DeploymentSchema, ServeApplicationSchema, ServeDeploySchema
+
+
+@serve.deployment(ray_actor_options={"num_cpus": 1})
+class Model:
+    def reconfigure(self, config: Any) -> None: ...
+
+
+app = Model.bind()
+
+
+class Arguments(pydantic.BaseModel):
+    size: int
+
+
+def typed(arguments: Arguments) -> Any:
+    return Model.options(num_replicas=arguments.size).bind()
+
+
+def no_application(arguments: dict[str, Any]) -> int:
+    return 3
+
+
+HERE = __name__
+
+
+def config(**fields: Any) -> ServeDeploySchema:
+    return ServeDeploySchema.model_validate({"applications": [fields]})
+
+
+def test_overrides_reach_the_deployments() -> None:
+    fields = {"num_replicas": 3, "user_config": {"a": 1}, "ray_actor_options": {"num_gpus": 0}}
+    (spec,) = specs_of(
+        config(
+            name="a",
+            route_prefix="/a",
+            import_path=f"{HERE}:app",
+            runtime_env={"env_vars": {"A": "1"}},
+            deployments=[{"name": "Model", **fields}],
+        )
+    )
+    (deployment,) = spec.deployments
+    assert (spec.name, spec.route_prefix, spec.ingress) == ("a", "/a", "Model")
+    assert deployment.options.num_replicas == 3
+    assert deployment.options.user_config == {"a": 1}
+    assert deployment.options.actor_options == {
+        "num_cpus": 1,
+        "num_gpus": 0,
+        "runtime_env": {"env_vars": {"A": "1"}},
+    }
+
+
+def test_a_builder_gets_what_it_is_annotated_with() -> None:
+    assert application(f"{HERE}:typed", {"size": "4"})._bound_deployment.num_replicas == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "text"),
+    [
+        (f"{HERE}:app", {"a": 1}, "takes no arguments"),
+        (f"{HERE}:no_application", {}, "it returned 3"),
+        (f"{HERE}:HERE", {}, "neither an application"),
+    ],
+)
+def test_what_is_no_application(path: str, arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        application(path, arguments)
+
+
+def test_a_deployment_that_does_not_exist() -> None:
+    with pytest.raises((TypeError, ValueError), match="Modle"):
+        specs_of(config(import_path=f"{HERE}:app", deployments=[{"name": "Modle"}]))
+
+
+@pytest.mark.parametrize(
+    ("schema", "fields", "text"),
+    [
+        (DeploymentSchema, {"name": "a", "num_replica": 1}, "num_replica"),
+        (DeploymentSchema, {"name": "a", "num_replicas": 0}, "at least 1"),
+        (DeploymentSchema, {"name": "a", "max_ongoing_requests": 0}, "max_ongoing_requests"),
+        (ServeApplicationSchema, {"import_path": "nothing"}, "module:app"),
+        (ServeApplicationSchema, {"import_path": "a:b:c"}, "module:app"),
+        (ServeApplicationSchema, {"import_path": "a:b", "route_prefix": "x"}, "route_prefix"),
+        (ServeDeploySchema, {"applications": [{"import_path": "a:b"}] * 2}, "different"),
+    ],
+)
+def test_mistakes_in_a_config(schema: Any, fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(pydantic.ValidationError, match=text):
+        schema.model_validate(fields)
+
+
+def test_a_file_without_applications(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("import_path: a:b\n")
+    with pytest.raises(ValueError, match="has no list `applications`"):
+        read(str(tmp_path / "config.yaml"))
