@@ -11,9 +11,14 @@ import pytest
 
 import skate
 from skate import train, tune
-from skate.train import CheckpointStrategy, Trainer, TrainingCallback
+from skate.train import CheckpointStrategy, Trainer
 from skate.train.backend import BackendConfig
-from skate.train.callbacks import JsonLoggerCallback, PrintCallback, TBXLoggerCallback
+from skate.train.callbacks import (
+    JsonLoggerCallback,
+    PrintCallback,
+    TBXLoggerCallback,
+    TrainingCallback,
+)
 
 pytestmark = pytest.mark.usefixtures("_session")
 

@@ -227,7 +227,7 @@ def populations() -> PopulationBasedTraining:
 
 @pytest.mark.parametrize("scheduler", [lambda: HyperBandScheduler(max_t=4), populations])
 def test_searches_whose_books_were_cut_anywhere_come_to_their_end(run, tmp_path, scheduler):
-    def search(**options: Any) -> tune.ExperimentAnalysis:
+    def search(**options: Any) -> Any:
         return run(
             climbing(), config={"x": tune.grid_search([n / 10 for n in range(8)])}, metric="score",
             mode="max", stop={"training_iteration": 4}, scheduler=scheduler(), **options,
