@@ -14,6 +14,15 @@ _LIGHTNING = "use train.torch.TorchTrainer with train.lightning.prepare_trainer"
 _PIPELINES = "give dataset.map_batches() a class that makes a transformers.pipeline()"
 _OWN_SOURCE = "give skate.data.read_datasource a Datasource of your own, or from_arrow a table"
 _OWN_SINK = "give write_datasink a Datasink of your own, or write_parquet, and load the files"
+_NO_TRACES = "it exports no traces; instrument your classes, as by OpenTelemetry"
+_OWN_ACTOR = "it does not start actors beside replicas; start one of your own, with a name"
+_NO_GRPC = "it answers HTTP and handles, not gRPC"
+_ONE_ROUTER = "it has one router, which sends to the less busy of two replicas"
+_NO_QUEUES = "it reads no queues of tasks; have a thread of a deployment do that"
+_GRAPH = (
+    "write a deployment in front that takes the others by bind(...) and calls their handles; "
+    "serve.http_adapters still has the functions that read requests"
+)
 SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
 
 FORMER: dict[str, str] = {
@@ -48,6 +57,36 @@ FORMER: dict[str, str] = {
     "data.read_videos": "write read_binary_files(...).flat_map(), with PyAV to decode",
     "data.read_zarr": "write from_numpy() of its arrays, or " + _OWN_SOURCE,
     "data.range_arrow": "write data.range_table()",
+    "serve.DAGDriver": _GRAPH,
+    "serve.RayServeHandle": "it is serve.handle.DeploymentHandle",
+    "serve.RayServeSyncHandle": "it is serve.handle.DeploymentHandle; .result() waits",
+    "serve.TracingConfig": _NO_TRACES,
+    "serve.build": "write serve.run(app)",
+    "serve.connect": "serve finds a running instance by itself; leave it out",
+    "serve.create_backend": "write @serve.deployment and serve.run(app)",
+    "serve.create_endpoint": "write @serve.deployment and serve.run(app, route_prefix=...)",
+    "serve.delete_backend": "write serve.delete(name)",
+    "serve.delete_endpoint": "write serve.delete(name)",
+    "serve.deployment_graph": _GRAPH,
+    "serve.drivers": _GRAPH,
+    "serve.experimental": _ONE_ROUTER,
+    "serve.generated": _NO_GRPC,
+    "serve.get_deployment": "write serve.get_deployment_handle(name, app_name=...)",
+    "serve.get_deployment_actor": _OWN_ACTOR,
+    "serve.get_deployment_actor_context": _OWN_ACTOR,
+    "serve.get_handle": "write serve.get_deployment_handle(name, app_name=...)",
+    "serve.get_trace_context": _NO_TRACES,
+    "serve.gradio_integrations": "serve.ingress(build) takes the application of gradio, too",
+    "serve.grpc_util": _NO_GRPC,
+    "serve.handle.DeploymentHandle.choose_replica": _ONE_ROUTER,
+    "serve.init": "write serve.start()",
+    "serve.list_deployments": "write serve.status().applications[name].deployments",
+    "serve.llm": "it is not offered; write a deployment around the engine of your models",
+    "serve.request_router": _ONE_ROUTER,
+    "serve.set_traffic": "run the parts as deployments, with one in front that chooses",
+    "serve.task_consumer": _NO_QUEUES,
+    "serve.task_processor": _NO_QUEUES,
+    "serve.update_backend_config": "write deployment.options(...) and serve.run(app)",
     "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
     "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
     "train.huggingface.AccelerateTrainer": _ACCELERATE,

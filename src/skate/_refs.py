@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 _ID_BYTES = 28
 _INDEX = 0xFFFF  # the last bits of an id number the values of one task
+_NIL = (1 << 8 * _ID_BYTES) - 1
 
 
 class Home(Protocol):
@@ -31,7 +32,8 @@ class Home(Protocol):
     run before the weak references die, and could let another thread find the dying reference.)
     """
 
-    engine: Engine
+    @property
+    def engine(self) -> Engine: ...
 
 
 class ObjectRef(Generic[T]):
@@ -94,7 +96,8 @@ class ObjectRef(Generic[T]):
         return self.binary().hex()
 
     def is_nil(self) -> bool:
-        return False
+        """Whether it stands for no object at all."""
+        return self._id == _NIL
 
     def size(self) -> int:
         return _ID_BYTES
@@ -122,6 +125,11 @@ class ObjectRef(Generic[T]):
         return "object_store"
 
     @classmethod
+    def nil(cls) -> ObjectRef[Any]:
+        """The reference that stands for no object."""
+        return _NO_OBJECT
+
+    @classmethod
     def from_binary(cls, id_bytes: bytes) -> ObjectRef[Any]:
         if len(id_bytes) != _ID_BYTES:
             raise ValueError(f"an object id has {_ID_BYTES} bytes; got {len(id_bytes)}")
@@ -130,6 +138,17 @@ class ObjectRef(Generic[T]):
     @classmethod
     def from_hex(cls, hex_id: str) -> ObjectRef[Any]:
         return cls.from_binary(bytes.fromhex(hex_id))
+
+
+class _Nowhere:
+    """The home of the reference that stands for no object."""
+
+    @property
+    def engine(self) -> Engine:
+        raise ValueError("a nil reference stands for no object: there is nothing to get")
+
+
+_NO_OBJECT: ObjectRef[Any] = ObjectRef(_NIL, _Nowhere())
 
 
 def _adopt(id: int) -> ObjectRef[Any]:
@@ -158,10 +177,15 @@ class ObjectRefGenerator:
         return self._next_sync(None)
 
     def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[Any]:
-        """The next reference; after `timeout_s` without one, raise GetTimeoutError."""
+        """The next reference; after `timeout_s` without one, a reference that `is_nil()`."""
+        from skate.exceptions import GetTimeoutError
+
         if self._closed:
             raise StopIteration
-        ref = self._engine.stream_next(self._generator_ref, self._index, timeout_s)
+        try:
+            ref = self._engine.stream_next(self._generator_ref, self._index, timeout_s)
+        except GetTimeoutError:
+            return ObjectRef.nil()
         if ref is None:
             raise StopIteration
         self._index += 1

@@ -42,6 +42,10 @@ def build(arguments):
 """
 
 
+def get(url: str) -> httpx.Response:
+    return httpx.get(url, timeout=PATIENCE)
+
+
 def skate(folder: Path, *arguments: str) -> str:
     """What a command prints, whether it goes well or not."""
     done = subprocess.run(
@@ -77,10 +81,10 @@ def instance(folder: Path) -> Iterator[str]:
 
 def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:
     port = instance.rpartition(":")[2]
-    assert httpx.get(instance).json() == {"price": 1}
+    assert get(instance).json() == {"price": 1}
     arguments = ("--name", "other", "--route-prefix", "/other", "shop:build", "price=5")
     assert skate(folder, "deploy", "--port", port, *arguments) == "Deployed other\n"
-    assert httpx.get(f"{instance}/other").json() == {"price": "5"}
+    assert get(f"{instance}/other").json() == {"price": "5"}
     status = yaml.safe_load(skate(folder, "status", "--port", port))
     assert {name: app["status"] for name, app in status["applications"].items()} == {
         "default": "RUNNING",
@@ -96,8 +100,8 @@ def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(file))
     assert skate(folder, "deploy", "--port", port, "config.yaml") == "Deployed default\n"
-    assert httpx.get(instance).json() == {"price": 9}
-    assert httpx.get(f"{instance}/-/routes").json() == {"/": "default"}  # the other is gone
+    assert get(instance).json() == {"price": 9}
+    assert get(f"{instance}/-/routes").json() == {"/": "default"}  # the other is gone
     config = yaml.safe_load(skate(folder, "config", "--port", port))
     assert config["applications"][0]["deployments"] == file["applications"][0]["deployments"]
     assert skate(folder, "shutdown", "--port", port) == ""

@@ -185,8 +185,11 @@ def test_items_come_while_the_task_is_still_running(flag):
     stream = slow.remote()
     assert skate.get(next(stream)) == 1
     assert not stream.next_ready()
+    assert stream._next_sync(timeout_s=0.01).is_nil()
     go.set()
-    assert skate.get(next(stream)) == 2
+    second = stream._next_sync(timeout_s=60)
+    assert not second.is_nil()
+    assert skate.get(second) == 2
 
 
 @parallel

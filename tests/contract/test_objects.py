@@ -234,3 +234,11 @@ def test_a_reference_survives_plain_pickle():
 
 def test_type_hints_accept_a_parameter():
     assert skate.ObjectRef[int] is not None
+
+
+def test_a_reference_to_no_object():
+    nil = skate.ObjectRef.nil()
+    assert nil.is_nil()
+    assert not skate.put(1).is_nil()
+    with pytest.raises(skate.exceptions.ObjectLostError):
+        skate.get(nil)

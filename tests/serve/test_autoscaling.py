@@ -149,7 +149,7 @@ def test_from_zero_up_and_back(
             "max_replicas": 2,
             "target_ongoing_requests": 1,
             "metrics_interval_s": 0.02,
-            "look_back_period_s": 0.1,
+            "look_back_period_s": 1,  # a reporter that gets no processor is not forgotten
             "upscale_delay_s": 0,
             "downscale_delay_s": 0.2,
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -32,9 +33,16 @@ def processes(prefix: str) -> list[int]:
 
 
 def kill(prefix: str) -> int:
+    eventually(lambda: processes(prefix))  # it may be about to be started again
     pid = processes(prefix)[0]
     os.kill(pid, signal.SIGKILL)
     return pid
+
+
+def kill_all(prefix: str) -> None:
+    for pid in processes(prefix):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def remembers() -> bool:
@@ -95,7 +103,7 @@ def test_a_new_controller_goes_on_where_the_former_was(run_locally: Run) -> None
     assert list(serve.status().applications) == ["default"]
     eventually(remembers)
     serve.delete("default")
-    assert processes("SERVE_REPLICA") == []
+    eventually(lambda: processes("SERVE_REPLICA") == [])
 
 
 def test_requests_wait_while_the_only_replica_comes_back(run_locally: Run) -> None:
@@ -207,5 +215,8 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # it ended in between
+        return False

@@ -45,7 +45,7 @@ class Load:
         self.errors: list[BaseException] = []
         self._handle = handle
         self._end = threading.Event()
-        self._threads = [threading.Thread(target=self._ask) for _ in range(threads)]
+        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(threads)]
 
     def _ask(self) -> None:
         while not self._end.is_set():

@@ -92,9 +92,9 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"skate.serve.{_HOMES[name]}"), name)
     if name in _MODULES:
         return import_module(f"skate.serve.{name}")
-    from skate.serve._former import of_serve
+    from skate._former import no_such_name
 
-    raise AttributeError(of_serve(name))
+    raise AttributeError(no_such_name("serve", name, [*__all__, *_MODULES]))
 
 
 def __dir__() -> list[str]:

@@ -10,13 +10,19 @@ import skate
 from skate._imports import is_installed
 from skate.serve import _client
 from skate.serve._application import build
-from skate.serve._checks import unknown
 from skate.serve._client import Client
 from skate.serve._deployment import Application
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import CONTROLLER, DEFAULT_APP, MEMORY, NAMESPACE, DeploymentID
+from skate.serve._start_options import http_options as as_http_options
+from skate.serve._start_options import (
+    refuse_external_scaler,
+    refuse_tracing,
+    warn_of_options,
+    warn_of_others,
+)
 from skate.serve._status import ApplicationStatus, ServeStatus
-from skate.serve.config import HTTPOptions, gRPCOptions
+from skate.serve.config import ControllerOptions, HTTPOptions, gRPCOptions
 from skate.serve.context import current_replica
 from skate.serve.exceptions import SkateServeError
 from skate.serve.handle import DeploymentHandle
@@ -38,34 +44,24 @@ def start(
     http_options: Any = None,
     grpc_options: Any = None,
     logging_config: Any = None,
+    tracing_config: Any = None,
     controller_options: Any = None,
     **former: Any,
 ) -> None:
-    """Start serving; does nothing if it has been started.
+    """Start serving; an instance that runs is left as it is.
 
     `http_options` are HTTPOptions or a dictionary of its fields; `proxy_location="Disabled"`
-    serves handles only.
+    serves handles only; `controller_options={"runtime_env": ...}` is for the controller's
+    process. `logging_config`, and `detached` and `dedicated_cpu` of earlier times, have no effect:
+    logging is the program's, and an instance ends with its session.
     """
+    refuse_tracing(tracing_config)
     gRPCOptions.of("grpc_options", grpc_options or {})
-    _start(_http_options(proxy_location, http_options, former))
-
-
-def _http_options(location: Any, given: Any, former: dict[str, Any]) -> HTTPOptions | None:
-    """The options as they are meant; None for no HTTP."""
-    known = {name: former.pop(name) for name in ("detached", "dedicated_cpu") if name in former}
-    del known  # of an earlier time: an instance ends with its session
-    fields = {
-        name.removeprefix("http_"): former.pop(name)
-        for name in ("http_host", "http_port", "http_middlewares")
-        if name in former
-    }
-    if former:
-        raise unknown("serve.start", former, ["proxy_location", "http_options"])
-    options = HTTPOptions.of("http_options", {} if given is None else given)
-    options = options.copy(update=fields) if fields else options
-    where = options.location if location is None else location
-    disabled = where is None or getattr(where, "value", where) in ("Disabled", "NoServer")
-    return None if disabled or options.host is None else options
+    wanted, asked = as_http_options(proxy_location, http_options, former)
+    running = _client.find()
+    _start(wanted, controller_options)
+    if running is not None and asked:
+        warn_of_others(skate.get(running.controller.http_options.remote()), wanted, asked)
 
 
 def _default_http() -> HTTPOptions | None:
@@ -73,13 +69,15 @@ def _default_http() -> HTTPOptions | None:
     return HTTPOptions() if is_installed("uvicorn") and is_installed("starlette") else None
 
 
-def _start(http: HTTPOptions | None) -> Client:
+def _start(http: HTTPOptions | None, controller_options: Any = None) -> Client:
+    options = ControllerOptions.of("controller_options", controller_options or {})
     if not skate.is_initialized():
         skate.init()
     found = _client.find()
     if found is not None:
+        warn_of_options(options)
         return found
-    client = _start_controller(http)
+    client = _start_controller(http, options)
     try:
         skate.get(client.controller.open.remote(http))
     except BaseException:  # the port is taken, above all
@@ -88,7 +86,7 @@ def _start(http: HTTPOptions | None) -> Client:
     return client
 
 
-def _start_controller(http: HTTPOptions | None) -> Client:
+def _start_controller(http: HTTPOptions | None, options: ControllerOptions) -> Client:
     from skate.serve._controller.actor import Controller
 
     controller = skate.remote(Controller).options(
@@ -99,6 +97,7 @@ def _start_controller(http: HTTPOptions | None) -> Client:
         max_restarts=-1,
         max_task_retries=-1,
         max_concurrency=100_000,
+        runtime_env=options.runtime_env or None,
     )
     client = _client.use(controller.remote(http))
     # A call that waits is sent again to a controller that was restarted: it wakes up by that, also
@@ -121,14 +120,16 @@ def run(
     """Run an application and return the handle to it, once it answers.
 
     An application of the same name is changed into this one: replicas are replaced where the
-    code or the arguments changed, and only there.
+    code or the arguments changed, and only there. `logging_config` has no effect: logging is the
+    program's.
     """
-    one = RunTarget(target, name, route_prefix)
+    one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
     return run_many(
         [one],
         blocking,
         wait_for_applications_running=_blocking,
         _local_testing_mode=_local_testing_mode,
+        controller_options=controller_options,
     )[0]
 
 
@@ -142,6 +143,7 @@ def run_many(
 ) -> list[DeploymentHandle]:
     """Run several applications at once.
 
+    The ingress deployments exist when it returns, whether it was to wait for them or not.
     `_local_testing_mode` is for unit tests: without a running session, the applications run in
     this process.
     """
@@ -151,10 +153,10 @@ def run_many(
         raise ValueError("run_many takes at least one RunTarget; got none")
     for target in targets:
         _check(target)
-    client = _start(_default_http())
+    client = _start(_default_http(), controller_options)
     specs = [build(each.target, each.name, each.route_prefix) for each in targets]
-    skate.get(client.controller.deploy.remote(specs))
     try:
+        skate.get(client.controller.deploy.remote(specs))
         if wait_for_applications_running:
             _wait(client, [spec.name for spec in specs])
         if blocking:
@@ -179,6 +181,7 @@ def _check(target: RunTarget) -> None:
     if not target.name:
         raise SkateServeError(f"the name of an application is a string; got {target.name!r}")
     check_prefix(target.route_prefix)
+    refuse_external_scaler(target.external_scaler_enabled)
 
 
 def _wait(client: Client, names: list[str]) -> None:
@@ -247,9 +250,15 @@ def get_app_handle(name: str) -> DeploymentHandle:
 
 
 def get_deployment_handle(
-    deployment_name: str, app_name: str | None = None, _check_exists: bool = True
+    deployment_name: str,
+    app_name: str | None = None,
+    _check_exists: bool = True,
+    _record_telemetry: bool = False,
 ) -> DeploymentHandle:
-    """The handle to a deployment; inside a deployment, of the same application by default."""
+    """The handle to a deployment; inside a deployment, of the same application by default.
+
+    `_record_telemetry` has no effect: nothing is recorded.
+    """
     if app_name is None:
         replica = current_replica()
         app_name = DEFAULT_APP if replica is None else replica.app_name

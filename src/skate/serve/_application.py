@@ -130,14 +130,21 @@ def _overridden(builder: _Builder, name: str, deployment: Deployment) -> Deploym
 
 def _fingerprint(code: Packed, deployment: Deployment, options: DeploymentOptions) -> str:
     digest = hashlib.sha1(usedforsecurity=False)
+    if deployment.version is not None:  # the user says when the code is another one
+        digest.update(deployment.version.encode())
+    else:
+        _digest_code(digest, code, deployment)
+    restarting = (dict(options.actor_options), options.bundles, options.bundle_strategy)
+    digest.update(repr(restarting).encode())
+    return digest.hexdigest()
+
+
+def _digest_code(digest: hashlib._Hash, code: Packed, deployment: Deployment) -> None:
     payload, *buffers = (code,) if isinstance(code, bytes) else code
     digest.update(_without_random_names(payload))
     for buffer in buffers:
         digest.update(buffer)
     digest.update(_source(deployment).encode())
-    restarting = (dict(options.actor_options), options.bundles, options.bundle_strategy)
-    digest.update(repr(restarting).encode())
-    return digest.hexdigest()
 
 
 def _without_random_names(payload: bytes) -> bytes:

@@ -107,6 +107,20 @@ class Deployment:
         return dict(self._options.actor_options)
 
     @property
+    def backpressure_config(self) -> Any:
+        return self._options.backpressure
+
+    @property
+    def logging_config(self) -> Any:
+        """As it was given; logging is the program's."""
+        return self._given.get("logging_config")
+
+    @property
+    def version(self) -> str | None:
+        """What stands for the code, where it was given."""
+        return self._given.get("version")
+
+    @property
     def deployment_options(self) -> DeploymentOptions:
         """All options, with their defaults."""
         return self._options
@@ -191,6 +205,9 @@ def deployment(
     `reconfigure`), `autoscaling_config`, `health_check_period_s`, `health_check_timeout_s`,
     `graceful_shutdown_wait_loop_s`, `graceful_shutdown_timeout_s`, `ray_actor_options`
     (`num_cpus`, `num_gpus`, `resources`, `runtime_env` … of each replica) and others of Ray's.
+    With a `version`, replicas are replaced when that changes, and not when the code does.
+    `logging_config` has no effect: logging is the program's. Neither have
+    `max_replicas_per_node` and `placement_group_bundle_label_selector`: there is one machine.
     """
     if isinstance(_func_or_class, str):
         _func_or_class, name = None, name or _func_or_class

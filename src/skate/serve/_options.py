@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from skate.serve import _checks as c
 from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
+from skate.util.placement_group import STRATEGIES
 
 
 class DeploymentOptions(NamedTuple):
@@ -49,6 +50,18 @@ def _bundles(name: str, value: Any) -> tuple[Mapping[str, float], ...]:
     return tuple(dict(bundle) for bundle in value)
 
 
+def _strategy(name: str, value: Any) -> str:
+    if value not in STRATEGIES:
+        raise c.refuse(name, f"one of {', '.join(STRATEGIES)}", value)
+    return str(value)
+
+
+def _version(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise c.refuse(name, "a string", value)
+    return value
+
+
 def _one_machine(name: str, value: Any) -> None:
     """Says on which of many machines something may run; here there is one."""
 
@@ -77,7 +90,8 @@ _CHECKS: dict[str, c.Check] = {
     "max_surge_percent": c.integer(0, "a percentage of at least 0"),
     "ray_actor_options": c.optional(c.mapping),
     "placement_group_bundles": c.optional(_bundles),
-    "placement_group_strategy": c.anything,
+    "placement_group_strategy": c.optional(_strategy),
+    "version": c.optional(_version),
     "placement_group_bundle_label_selector": _one_machine,
     "max_replicas_per_node": _one_machine,
     "logging_config": c.anything,
@@ -88,7 +102,6 @@ _CHECKS: dict[str, c.Check] = {
 
 _FORMER = {"max_concurrent_queries": "max_ongoing_requests"}
 _GONE = {
-    "version": "skate.serve sees by itself what changed; leave it out",
     "prev_version": "skate.serve sees by itself what changed; leave it out",
     "route_prefix": "give it to serve.run(app, route_prefix=...)",
     "is_driver_deployment": "Ray dropped it in 2.11; use num_replicas",

@@ -174,14 +174,24 @@ class BackpressureConfig(Settings):
 
 @dataclass
 class RequestRouterConfig(Settings):
-    """How a handle chooses among replicas. There is one router here: the less busy of two."""
+    """How a handle chooses among replicas. There is one router here: the less busy of two.
+
+    It needs no statistics and never asks again and again, so that the times have no effect.
+    """
 
     request_router_class: Any = None
     request_router_kwargs: dict[str, Any] = field(default_factory=dict)
     request_routing_stats_period_s: float = 10.0
     request_routing_stats_timeout_s: float = 30.0
+    initial_backoff_s: float = 0.025
+    backoff_multiplier: float = 2.0
+    max_backoff_s: float = 0.5
 
     def __post_init__(self) -> None:
+        if self.request_router_kwargs:
+            raise c.refuse(
+                "request_router_kwargs", "nothing for this router", self.request_router_kwargs
+            )
         given = self.request_router_class
         name = given if isinstance(given, str) else getattr(given, "__name__", "")
         if given is not None and "PowerOfTwoChoices" not in name:
@@ -216,7 +226,11 @@ def _request_timeout() -> float | None:
 
 @dataclass
 class HTTPOptions(Settings):
-    """The address, and what applies to all requests over HTTP."""
+    """The address, and what applies to all requests over HTTP.
+
+    `middlewares` are Starlette's. `num_cpus` and `root_url` have no effect: no process is there
+    for HTTP alone, and `serve.http_address()` says the URL.
+    """
 
     host: str | None = "127.0.0.1"
     port: int = 8000
@@ -253,6 +267,7 @@ class gRPCOptions(Settings):  # noqa: N801 - the name is Ray's
     port: int = 9000
     grpc_servicer_functions: list[Any] = field(default_factory=list)
     request_timeout_s: float | None = None
+    enable_reflection: bool = False
 
     def __post_init__(self) -> None:
         if self.grpc_servicer_functions:

@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 import skate
+from skate._former import no_such_name
 from skate.exceptions import GetTimeoutError
 from skate.serve import _client
 from skate.serve._broadcast import Broadcast
+from skate.serve._checks import refuse
 from skate.serve._identity import DEFAULT_APP, DeploymentID
 from skate.serve._requests import NOT_YET, Failure, Request
 from skate.serve._router import Router
@@ -20,6 +22,7 @@ from skate.serve.exceptions import RequestCancelledError, SkateServeError
 
 __all__ = ["DeploymentHandle", "DeploymentResponse", "DeploymentResponseGenerator"]
 
+_SERIALIZATIONS = ("cloudpickle", "pickle", "msgpack", "orjson")
 _INIT_SETTINGS = frozenset(("_prefer_local_routing", "_run_router_in_separate_loop", "_source"))
 
 
@@ -43,6 +46,11 @@ class _Response:
     @property
     def request_id(self) -> str:
         return self._request.id
+
+    @property
+    def by_reference(self) -> bool:
+        """Whether large results stay in shared memory until they are needed: always."""
+        return True
 
     @property
     def is_settled(self) -> bool:
@@ -267,7 +275,7 @@ class DeploymentResponseGenerator(_Response):
     def __await__(self) -> Any:
         raise TypeError("a streaming response cannot be awaited: use `async for item in response`")
 
-    def result(self, timeout_s: float | None = None) -> Any:
+    def result(self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False) -> Any:
         raise TypeError(
             "a streaming response has many results: use `for item in response`, or a handle "
             "without stream=True"
@@ -322,13 +330,19 @@ class DeploymentHandle:
         use_new_handle_api: bool = True,
         _prefer_local_routing: bool = False,
         _by_reference: bool = True,
+        request_serialization: str | None = None,
+        response_serialization: str | None = None,
     ) -> DeploymentHandle:
         """The same handle with some options changed.
 
-        `_prefer_local_routing` and `_by_reference` have no effect on one machine, where all
-        replicas are near and large values are in shared memory; `use_new_handle_api` is of an
-        earlier time: all handles are new ones.
+        `_prefer_local_routing`, `_by_reference` and the serializations have no effect on one
+        machine, where all replicas are near and large values are in shared memory; neither has
+        `session_id`, as any replica may answer any session; `use_new_handle_api` is of an earlier
+        time: all handles are new ones.
         """
+        for serialization in (request_serialization, response_serialization):
+            if serialization not in (None, *_SERIALIZATIONS):
+                raise refuse("a serialization", f"one of {_SERIALIZATIONS}", serialization)
         copy = object.__new__(DeploymentHandle)
         copy.__dict__.update(self.__dict__)
         if method_name is not None:
@@ -370,6 +384,8 @@ class DeploymentHandle:
             raise AttributeError(name)
         if "deployment_id" not in self.__dict__:
             raise AttributeError(name)
+        if name == "choose_replica":
+            raise AttributeError(no_such_name("serve.handle.DeploymentHandle", name))
         return self.options(method_name=name)
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from skate._imports import try_import
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import DEFAULT_APP
+from skate.serve._start_options import refuse_external_scaler
 from skate.serve._status import (
     ApplicationStatus,
     ApplicationStatusOverview,
@@ -99,7 +100,10 @@ class DeploymentSchema(_Strict):
     ray_actor_options: RayActorOptionsSchema | None = None
     placement_group_bundles: list[dict[str, float]] | None = None
     placement_group_strategy: str | None = None
+    placement_group_bundle_label_selector: list[dict[str, str]] | None = None
     max_replicas_per_node: int | None = None
+    rolling_update_percentage: float = Field(default=0.2, gt=0, le=1)
+    max_surge_percent: int = Field(default=0, ge=0)
     logging_config: LoggingConfig | None = None
     request_router_config: Any = None
 
@@ -134,6 +138,12 @@ class ServeApplicationSchema(_Strict):
     @classmethod
     def _a_prefix(cls, value: str | None) -> str | None:
         check_prefix(value)
+        return value
+
+    @field_validator("external_scaler_enabled")
+    @classmethod
+    def _no_external_scaler(cls, value: bool) -> bool:
+        refuse_external_scaler(value)
         return value
 
     @field_validator("import_path")
@@ -173,6 +183,7 @@ class gRPCOptionsSchema(_Strict):  # noqa: N801 - the name is Ray's
     port: int = 9000
     grpc_servicer_functions: list[str] = Field(default_factory=list, max_length=0)
     request_timeout_s: float | None = None
+    enable_reflection: bool = False
 
 
 class ServeDeploySchema(_Strict):
@@ -184,6 +195,16 @@ class ServeDeploySchema(_Strict):
     logging_config: LoggingConfig | None = None
     applications: list[ServeApplicationSchema]
     target_capacity: float | None = None
+
+    @field_validator("target_capacity")
+    @classmethod
+    def _all_of_it(cls, value: float | None) -> float | None:
+        if value not in (None, 100):
+            raise ValueError(
+                "target_capacity takes nothing but 100: deployments have the replicas that their "
+                f"own options say; got {value!r}"
+            )
+        return value
 
     @model_validator(mode="after")
     def _no_two_alike(self) -> ServeDeploySchema:

@@ -7,18 +7,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.serve.http.ports import free_port
 from tests.support import PATIENCE
 
 GUIDE = Path(__file__).parents[3] / "docs" / "serving.md"
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
 
+START = f"""
+import functools
+import httpx
+from skate import serve
+
+httpx.get = functools.partial(httpx.get, timeout={PATIENCE})
+serve.start(http_options={{"port": 0}})
+ADDRESS = serve.http_address()
+"""
+
 
 def test_the_guide(tmp_path: Path) -> None:
-    """On another port: 8000 may be in use where the tests run."""
-    port = free_port()
-    start = f'from skate import serve\n\nserve.start(http_options={{"port": {port}}})\n'
-    text = start + "\n".join(SNIPPETS).replace("127.0.0.1:8000", f"127.0.0.1:{port}")
+    """On another port: 8000 may be in use where the tests run; and with more patience."""
+    text = START + "\n".join(SNIPPETS).replace('"http://127.0.0.1:8000', 'ADDRESS + "')
     program = tmp_path / "guide.py"
     program.write_text(text)
     done = subprocess.run(

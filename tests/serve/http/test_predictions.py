@@ -18,6 +18,7 @@ from skate import serve
 from skate.predict import Predictor
 from skate.serve import http_adapters
 from skate.train import Checkpoint
+from tests.support import PATIENCE
 
 
 class Doubles(Predictor):
@@ -60,7 +61,7 @@ def test_adapters() -> None:
 
 def test_predictions_alone_and_together() -> None:
     async def ask(url: str, samples: list[Any]) -> list[Any]:
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
             asked = [client.post("/", json={"array": sample}) for sample in samples]
             return [answer.json() for answer in await asyncio.gather(*asked)]
 
@@ -71,7 +72,7 @@ def test_predictions_alone_and_together() -> None:
         serve.run(serve.PredictorDeployment.bind(Doubles, checkpoint))
         (alone,) = asyncio.run(ask(serve.http_address(), [[1, 2]]))
         assert alone == {"predictions": [2, 4], "together": [2, 2]}
-        together = {"max_batch_size": 2, "batch_wait_timeout_s": 30}
+        together = {"max_batch_size": 2, "batch_wait_timeout_s": PATIENCE}
         serve.run(serve.PredictorDeployment.bind(Doubles, checkpoint, batching_params=together))
         both = asyncio.run(ask(serve.http_address(), [[1, 1], [2, 2]]))
         assert both == [

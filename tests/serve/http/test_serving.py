@@ -397,7 +397,7 @@ def test_a_new_version_loses_no_request(client: Client) -> None:
     async def ask(until: asyncio.Event) -> list[int]:
         async with httpx.AsyncClient(base_url=client.base_url, timeout=PATIENCE) as one:
             answers: list[int] = []
-            while not until.is_set() or answers[-1] != 2:
+            while not until.is_set() or answers[-1:] != [2]:
                 answers.append((await one.get("/")).json())
             return answers
 

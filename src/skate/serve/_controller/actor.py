@@ -66,6 +66,11 @@ class Controller:
                 self._save()
         return None if self._door is None else self._door.address
 
+    async def http_options(self) -> HTTPOptions | None:
+        """What it answers HTTP with; None if it does not."""
+        await self._is_up()
+        return self._http
+
     async def close(self) -> None:
         """Give the port back, and do nothing more by itself."""
         self._crew.end()

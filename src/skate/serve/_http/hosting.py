@@ -103,9 +103,11 @@ class Callee:
         replica = self._replica
         if replica.stopping:
             return False
-        router = router_of(self.deployment_id)
-        if kind == "http" and router.has_room_besides(replica.id.unique_id):
-            router.note_full(replica.id.unique_id)
+        tag, router = replica.id.unique_id, router_of(self.deployment_id)
+        if kind == "http" and router.has_room_besides(tag):
+            if await self._line.wait(self._line.patience):
+                return True
+            router.note_full(tag)
             return False
         most, waiting = replica.options.max_queued_requests, len(self._line) + router.waiting()
         if 0 <= most <= waiting:

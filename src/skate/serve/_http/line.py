@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skate.serve._replica import Replica
 
+_DETOUR = 0.01  # seconds: what takes no longer to wait for is not worth a detour
+_LONGEST = 0.1  # and from then on it is
+
 
 class Line:
     """Where a request waits that was accepted here, while all replicas are busy."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[bool]] = deque()
         self._called = 0  # that may begin, and have not yet
         self._mover: asyncio.Task[None] | None = None
+        self._usual = 0.0  # seconds until it is someone's turn, of late
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -28,21 +32,31 @@ class Line:
         replica = self._replica
         return replica.max_ongoing_requests - replica.ongoing - self._called
 
-    async def wait(self) -> bool:
-        """Whether there is room now; False if there will be none, as the replica stops."""
+    @property
+    def patience(self) -> float:
+        """How long waiting here beats the way to another process, which may be as busy."""
+        return min(_LONGEST, max(_DETOUR, 3 * self._usual))
+
+    async def wait(self, patience: float | None = None) -> bool:
+        """Whether there is room now; False after `patience` seconds, or if the replica stops."""
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
+        turn: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(turn)
         self._replica.waiting += 1
         if self._mover is None:
             self._mover = loop.create_task(self._move())
+        timer = None if patience is None else loop.call_later(patience, _give_up, turn)
+        called, start = False, loop.time()
         try:
-            await turn
+            called = await turn
+            self._usual += 0.1 * (loop.time() - start - self._usual)
         finally:
             self._replica.waiting -= 1
-            if turn.done() and not turn.cancelled():
+            if timer is not None:
+                timer.cancel()
+            if turn.done() and not turn.cancelled() and turn.result():
                 self._called -= 1
-        return not self._replica.stopping
+        return called and not self._replica.stopping
 
     async def _move(self) -> None:
         """Call those in front, whenever there is room."""
@@ -52,6 +66,11 @@ class Line:
                 turn = self._waiting.popleft()
                 if not turn.done():  # its client may have left
                     self._called += 1
-                    turn.set_result(None)
+                    turn.set_result(True)
             await asyncio.sleep(0)  # those who were called begin now
         self._mover = None
+
+
+def _give_up(turn: asyncio.Future[bool]) -> None:
+    if not turn.done():
+        turn.set_result(False)

@@ -193,6 +193,8 @@ def _config(uvicorn: Any, app: Any, options: HTTPOptions) -> Any:
             "ssl_keyfile_password": options.ssl_keyfile_password,
             "ssl_ca_certs": options.ssl_ca_certs,
         }
+    for middleware in options.middlewares:
+        app = middleware.cls(app, *middleware.args, **middleware.kwargs)
     config = uvicorn.Config(
         app,
         lifespan="off",
