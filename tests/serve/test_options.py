@@ -11,6 +11,7 @@ import pytest
 import skate
 from skate import serve
 from skate.serve._application import build
+from skate.serve._start_options import http_options, warn_of_others
 from skate.serve.config import AutoscalingConfig, HTTPOptions, RequestRouterConfig, gRPCOptions
 from skate.serve.exceptions import (
     BackPressureError,
@@ -79,8 +80,11 @@ def test_either_a_number_or_the_load_decides() -> None:
         ("ray_actor_options", [1]),
         ("autoscaling_config", 3),
         ("placement_group_bundles", {"CPU": 1}),
+        ("placement_group_strategy", "TIGHT"),
+        ("version", 1),
         ("gang_scheduling_config", {"gang_size": 2}),
         ("request_router_config", {"request_router_class": "mine:Router"}),
+        ("request_router_config", {"request_router_kwargs": {"a": 1}}),
     ],
 )
 def test_values_that_are_refused(name: str, value: Any) -> None:
@@ -101,7 +105,7 @@ def test_names_that_are_refused() -> None:
     with pytest.raises(ValueError, match=r"serve\.run\(app, route_prefix"):
         serve.deployment(route_prefix="/x")
     with pytest.raises(ValueError, match="sees by itself what changed"):
-        serve.deployment(version="1")
+        serve.deployment(prev_version="1")
     with pytest.raises(TypeError, match="class or a function"):
         serve.deployment()(3)
     with pytest.raises(TypeError, match="function and has no constructor"):
@@ -169,6 +173,16 @@ def test_the_version_follows_the_code() -> None:
     assert version(Model.bind("a")) != version(costly.bind("a"))
 
 
+def test_a_version_stands_for_the_code() -> None:
+    def version(name: str, label: str) -> str:
+        app = Model.options(version=name).bind(label)
+        return build(app, "app", None).deployments[0].version
+
+    assert Model.options(version="1").version == "1"
+    assert version("1", "a") == version("1", "b")
+    assert version("1", "a") != version("2", "a")
+
+
 def test_what_cannot_be_sent_is_named() -> None:
     import threading
 
@@ -196,6 +210,58 @@ def test_errors_survive_pickling(error: SkateServeError) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("tracing_config", {"sampling_ratio": 1}), ("grpc_options", 3)]
+)
+def test_starts_that_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} takes .*; got"):
+        serve.start(**{name: value})
+    assert not skate.is_initialized()
+
+
+def test_nobody_scales_from_outside() -> None:
+    with pytest.raises(ValueError, match="external_scaler_enabled takes False"):
+        serve.run(Model.bind(), external_scaler_enabled=True)
+    assert not skate.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("running", "location", "given", "former", "text"),
+    [
+        ({"port": 1}, None, {"port": 8000}, {}, r"port=1, .*asked for was port=8000"),
+        ({"port": 1}, None, None, {"http_host": "h"}, r"host='127.0.0.1', .*host='h'"),
+        ({}, None, HTTPOptions(root_path="/r"), {}, r"root_path='', .*root_path='/r'"),
+        ({}, "Disabled", None, {}, "with HTTP, .*one without it"),
+        (None, None, {"port": 8000}, {}, "without HTTP, .*one with it"),
+    ],
+)
+def test_a_second_start_changes_nothing_and_says_so(
+    running: dict[str, Any] | None, location: Any, given: Any, former: dict[str, Any], text: str
+) -> None:
+    has = None if running is None else HTTPOptions(**running)
+    with pytest.warns(UserWarning, match=text):
+        warn_of_others(has, *http_options(location, given, former))
+
+
+@pytest.mark.parametrize("given", [None, {"port": 0}, {"port": 1}])
+def test_a_second_start_with_the_same_is_quiet(given: Any, recwarn: Any) -> None:
+    running = HTTPOptions(port=1)
+    warn_of_others(running, *http_options(None, given, {"detached": True}))
+    warn_of_others(running, *http_options("EveryNode", given, {}))
+    assert not recwarn.list
+
+
+def test_names_that_only_ray_has() -> None:
+    with pytest.raises(AttributeError, match="exports no traces"):
+        _ = serve.get_trace_context
+    with pytest.raises(AttributeError, match="one router"):
+        _ = DeploymentHandle("Model").choose_replica
+    with pytest.raises(AttributeError, match="did you mean 'ingress'"):
+        _ = serve.ingres
+    with pytest.raises(ValueError, match="a serialization takes"):
+        DeploymentHandle("Model").options(request_serialization="xml")
 
 
 def test_nothing_runs() -> None:

@@ -1,15 +1,21 @@
-"""The port outlives whoever opened it."""
+"""The port outlives whoever opened it, and has what it was opened with."""
 
 from __future__ import annotations
 
+import os
 import urllib.request
 from http.client import HTTPException
+from typing import Any
+
+import pytest
+from starlette.middleware import Middleware
 
 import skate
 from skate import serve
 from skate.serve._identity import CONTROLLER
+from skate.serve.config import AutoscalingContext
 from tests.serve.test_failures import kill_all, processes
-from tests.support import eventually
+from tests.support import PATIENCE, eventually
 
 
 @serve.deployment
@@ -52,5 +58,47 @@ def test_a_route_may_come_later() -> None:
         serve.run(hello.bind(), route_prefix="/")
         eventually(lambda: answers(serve.http_address()))
         assert processes("SERVE_REPLICA") == [before]
+    finally:
+        skate.shutdown()
+
+
+class Marks:
+    """A middleware: an ASGI application around another."""
+
+    def __init__(self, app: Any, mark: str) -> None:
+        self.app = app
+        self.mark = mark
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def marked(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-mark", self.mark.encode())]
+            await send(message)
+
+        await self.app(scope, receive, marked)
+
+
+ENVIRONMENT = {"runtime_env": {"env_vars": {"SKATE_TEST_REPLICAS": "2"}}}
+
+
+def as_many_as_the_controller_was_told(context: AutoscalingContext) -> int:
+    return int(os.environ["SKATE_TEST_REPLICAS"])
+
+
+def test_what_an_instance_is_started_with() -> None:
+    scaling = {"max_replicas": 2, "upscale_delay_s": 0, "metrics_interval_s": 0.02}
+    policy = {"policy": as_many_as_the_controller_was_told}
+    skate.init(num_cpus=2)
+    try:
+        options = {"port": 0, "middlewares": [Middleware(Marks, mark="seen")]}
+        serve.start(http_options=options, controller_options=ENVIRONMENT)
+        serve.run(hello.options(autoscaling_config={**scaling, **policy}).bind())
+        with urllib.request.urlopen(serve.http_address(), timeout=PATIENCE) as response:
+            assert response.headers["x-mark"] == "seen"
+        eventually(lambda: answers(serve.http_address()) and len(processes("SERVE_REPLICA")) == 2)
+        with pytest.warns(UserWarning, match="asked for was root_path='/other'"):
+            serve.start(http_options={"root_path": "/other"})
+        with pytest.warns(UserWarning, match="the controller that there is"):
+            serve.start(controller_options=ENVIRONMENT)
     finally:
         skate.shutdown()

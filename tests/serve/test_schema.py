@@ -93,7 +93,13 @@ def test_a_deployment_that_does_not_exist() -> None:
         (ServeApplicationSchema, {"import_path": "nothing"}, "module:app"),
         (ServeApplicationSchema, {"import_path": "a:b:c"}, "module:app"),
         (ServeApplicationSchema, {"import_path": "a:b", "route_prefix": "x"}, "route_prefix"),
+        (
+            ServeApplicationSchema,
+            {"import_path": "a:b", "external_scaler_enabled": True},
+            "external_scaler_enabled takes False",
+        ),
         (ServeDeploySchema, {"applications": [{"import_path": "a:b"}] * 2}, "different"),
+        (ServeDeploySchema, {"applications": [], "target_capacity": 50}, "nothing but 100"),
     ],
 )
 def test_mistakes_in_a_config(schema: Any, fields: dict[str, Any], text: str) -> None:
