@@ -28,6 +28,8 @@ def place(tmp_path: Path) -> Path:
         "import sys, beside, __main__\n"
         "print(__name__, __file__, __package__, __spec__, sys.argv, beside.value)\n"
         "print(__main__.__dict__ is globals())\n"
+        "def annotated(x: int): ...\n"
+        "print(annotated.__annotations__)\n"
     )
     (tmp_path / "as_ray.py").write_text(
         "import ray, skate\n"

@@ -47,7 +47,7 @@ def _run_script(program: Program) -> None:
         sys.exit(f"skate run: cannot open {program.name!r}: {error.strerror}")
     sys.path.insert(0, os.path.dirname(os.path.realpath(program.name)))
     main = _new_main(path, None)
-    exec(compile(source, path, "exec"), main.__dict__)
+    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
 
 
 def _run_module(program: Program) -> None:
