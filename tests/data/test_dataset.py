@@ -278,7 +278,7 @@ class TestConsumption:
         assert len(tally.words()) == 5
 
     def test_take_all_with_a_limit(self):
-        with pytest.raises(ValueError, match="more than the given limit of 2"):
+        with pytest.raises(ValueError, match="more rows than the limit, 2"):
             skate.data.range(3).take_all(limit=2)
 
     def test_show(self, capsys):
@@ -311,7 +311,7 @@ class TestConsumption:
     def test_to_pandas(self):
         frame = skate.data.range(3).to_pandas()
         assert frame["id"].tolist() == [0, 1, 2]
-        with pytest.raises(ValueError, match="limit of 2"):
+        with pytest.raises(ValueError, match="limit, 2"):
             skate.data.range(3).to_pandas(limit=2)
 
     def test_references_out(self):

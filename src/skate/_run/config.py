@@ -147,8 +147,7 @@ class ScalingConfig(_Config):
         labels = self.label_selector
         if isinstance(labels, list) and len(labels) != pair[1]:
             raise ValueError(
-                "If `label_selector` is a list, it must be the same length as `num_workers`, "
-                f"{pair[1]}; got {labels!r}"
+                f"a list of label selectors has one per worker, here {pair[1]}; got {labels!r}"
             )
         if pair[0] < 0 or pair[0] > pair[1]:
             raise ValueError(f"num_workers cannot be negative, nor least > most; got {number!r}")

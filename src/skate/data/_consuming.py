@@ -58,7 +58,9 @@ class Consuming(Core):
             return list(self._rows())
         rows = self.take(limit + 1)
         if len(rows) > limit:
-            raise ValueError(f"the dataset has more than the given limit of {limit} rows")
+            raise ValueError(
+                f"there are more rows than the limit, {limit}; raise it, or leave it out"
+            )
         return rows
 
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Batch:
@@ -81,7 +83,9 @@ class Consuming(Core):
             return self._frame_of(table_of(self._bundles()))
         table = table_of(self._with(plan.Limit(self._plan, limit + 1))._bundles())
         if table.num_rows > limit:
-            raise ValueError(f"the dataset has more than the given limit of {limit} rows")
+            raise ValueError(
+                f"there are more rows than the limit, {limit}; raise it, or leave it out"
+            )
         return self._frame_of(table)
 
     def _frame_of(self, table: pa.Table) -> pandas.DataFrame:

@@ -73,7 +73,7 @@ class Repeated(Iterating):
         """All rows; an error if there are more than `limit`."""
         rows = self.take(limit + 1)
         if len(rows) > limit:
-            raise ValueError(f"the pipeline has more than the given limit of {limit} rows")
+            raise ValueError(f"there are more rows than the limit, {limit}: raise it")
         return rows
 
     def show(self, limit: int = 20) -> None:
