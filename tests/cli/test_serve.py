@@ -123,6 +123,11 @@ def test_build_writes_a_config(folder: Path) -> None:
         (("status", "--port", "1"), "no instance of skate.serve of yours answers at port 1"),
         (("run", "shop:app", "price=1"), "takes no arguments"),
         (("run", "shop:build", "price"), "KEY=VALUE"),
+        (("run", "shop:nope"), "there is no 'nope' in "),
+        (("run", "shop:nope"), "shop.py; it has serve, Price, Shop, app, build"),
+        (("run", "shpo:app"), "there is no module 'shpo', neither installed nor in "),
+        (("run", "shpo:app"), "which has shop"),
+        (("build", "shop:nope"), "there is no 'nope' in "),
         (("run", "shop:Shop"), "neither an application"),
         (("run", "missing.yaml"), "No such file"),
     ],
@@ -130,5 +135,6 @@ def test_build_writes_a_config(folder: Path) -> None:
 def test_mistakes_are_one_line(folder: Path, arguments: tuple[str, ...], text: str) -> None:
     printed = skate(folder, *arguments)
     assert printed.startswith("Error: ")
+    assert printed.count("\n") == 1
     assert text in printed
     assert "Traceback" not in printed

@@ -210,6 +210,20 @@ def test_nothing_outlives_its_driver(how: signal.Signals) -> None:
     eventually(lambda: not _is_alive(replica))
 
 
+def test_ctrl_c_is_the_quiet_way_out() -> None:
+    before, after = PROGRAM.split("    try:\n")
+    program = textwrap.dedent(before) + textwrap.dedent(after.split("    except")[0])
+    command = [sys.executable, "-c", program]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stderr is not None
+        driver.stdout.readline()
+        driver.send_signal(signal.SIGINT)
+        assert (driver.stdout.read(), driver.stderr.read()) == ("", "")
+    assert driver.returncode == 130
+
+
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -11,6 +11,9 @@ import pytest
 
 import skate
 from skate import serve
+from skate.serve._identity import DeploymentID
+from skate.serve._requests import NOT_YET, Request
+from skate.serve._router import Router, RoutingTable
 from skate.serve.exceptions import BackPressureError, RequestCancelledError, SkateServeError
 from skate.serve.handle import DeploymentHandle
 from tests.support import PATIENCE, Flag, Tally, eventually
@@ -241,6 +244,30 @@ def test_too_many_waiting_requests_are_refused(
     assert caught.value.status_code == 503
     flag("go").set()
     assert [response.result() for response in responses] == ["through"] * 3
+
+
+def test_the_limit_holds_before_anything_is_known_of_the_replicas() -> None:
+    router = Router(DeploymentID("d", "app"))
+    requests = [Request(router, str(number), "__call__", (), {}) for number in range(5)]
+    for request in requests:
+        router.assign(request)
+    router.update(RoutingTable(max_queued_requests=2))
+    assert [request.outcome for request in requests[:2]] == [NOT_YET] * 2
+    for request in requests[2:]:
+        assert isinstance(request.outcome.error, BackPressureError)
+
+
+def test_too_many_of_a_burst_are_refused(
+    run: Run, flag: Callable[[str], Flag], tally: Tally
+) -> None:
+    handle = run(Gate.options(max_queued_requests=1).bind(flag("go"), tally))
+    responses = [handle.remote() for _ in range(10)]
+    eventually(lambda: len(tally.words()) == 2)
+    for response in responses[3:]:
+        with pytest.raises(BackPressureError):
+            response.result()
+    flag("go").set()
+    assert [response.result() for response in responses[:3]] == ["through"] * 3
 
 
 def test_requests_are_cancelled_with_what_they_called(

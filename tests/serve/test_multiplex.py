@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from skate import serve
+from skate.serve._identity import DeploymentID
+from skate.serve._router import Router, RoutingTable
 from skate.serve.exceptions import SkateServeError
 from tests.support import Tally, eventually
 
@@ -66,6 +69,26 @@ def test_requests_go_where_the_model_is(run_locally: Run, tally: Tally) -> None:
     eventually(is_known)
     assert {model.remote().result() for _ in range(20)} == {home}
     assert tally.words() == ["+m"]
+
+
+def test_requests_at_once_load_a_model_once(run_locally: Run, tally: Tally) -> None:
+    handle = run_locally(Models.options(num_replicas=3).bind(tally))
+    model = handle.options(multiplexed_model_id="m")
+    responses = [model.remote() for _ in range(20)]
+    assert len({response.result() for response in responses}) == 1
+    assert tally.words() == ["+m"]
+
+
+def test_new_models_go_where_the_fewest_are() -> None:
+    router = Router(DeploymentID("d", "app"))
+    actor = SimpleNamespace(handle_request=None, handle_stream=None)
+    models = {"a": ("x", "y"), "b": ("z",), "c": ()}
+    router.update(RoutingTable(tuple((tag, actor, models[tag]) for tag in models)))
+
+    def goes_to(model: str) -> list[str]:
+        return [tag for tag in models if not router.prefers_another(tag, model)]
+
+    assert [goes_to("new"), goes_to("x"), goes_to("z")] == [["c"], ["a"], ["b"]]
 
 
 def test_batches_are_of_one_model(run: Run, tally: Tally) -> None:

@@ -27,6 +27,15 @@ from skate.serve.context import current_replica
 from skate.serve.exceptions import SkateServeError
 from skate.serve.handle import DeploymentHandle
 
+_INTERRUPTED = 130  # what a program returns to the shell after Ctrl-C
+
+
+class Interrupted(SystemExit, KeyboardInterrupt):
+    """Ctrl-C has ended `serve.run(..., blocking=True)`.
+
+    That is the usual way out: a program that does not catch it ends without a traceback.
+    """
+
 
 @dataclass(frozen=True)
 class RunTarget:
@@ -100,9 +109,8 @@ def _start_controller(http: HTTPOptions | None, options: ControllerOptions) -> C
         runtime_env=options.runtime_env or None,
     )
     client = _client.use(controller.remote(http))
-    # A call that waits is sent again to a controller that was restarted: it wakes up by that, also
-    # where nobody else has anything to ask.
-    client.pending = client.controller.until_shut_down.remote()
+    client.witness = _client.Witness(client.controller)
+    client.witness.start()
     return client
 
 
@@ -118,6 +126,8 @@ def run(
     _blocking: bool = True,
 ) -> DeploymentHandle:
     """Run an application and return the handle to it, once it answers.
+
+    With `blocking=True` it goes on until Ctrl-C, and then ends the program, quietly.
 
     An application of the same name is changed into this one: replicas are replaced where the
     code or the arguments changed, and only there. `logging_config` has no effect: logging is the
@@ -162,10 +172,11 @@ def run_many(
         if blocking:
             skate.get(client.controller.until_shut_down.remote())
             _kill_controller(client.controller)
-    except KeyboardInterrupt:
-        if blocking:
-            shutdown()
-        raise
+    except KeyboardInterrupt as interrupt:
+        if not blocking:
+            raise
+        shutdown()
+        raise Interrupted(_INTERRUPTED) from interrupt
     return [DeploymentHandle(spec.ingress, spec.name) for spec in specs]
 
 

@@ -46,12 +46,32 @@ class Subscription:
             self._ask()
 
 
+class Witness(Subscription):
+    """Has the controller's state at hand, in the process that started it.
+
+    The call that waits for the next state carries the last one, and is sent again to a
+    controller that was restarted: it wakes up by that, and recalls what nobody else survived to
+    tell.
+    """
+
+    def __init__(self, controller: Any) -> None:
+        super().__init__(controller, (), self._keep)
+        self._state: Any = None
+
+    def _keep(self, state: Any) -> None:
+        self._state = state
+
+    def _ask(self) -> None:
+        self._ref = self._controller.witness.remote(self._state, self._version)
+        when_done(self._ref, self._answered)
+
+
 class Client:
     """The controller and this process's routers."""
 
     def __init__(self, controller: Any) -> None:
         self.controller = controller
-        self.pending: Any = None  # a call to the controller, in the process that started it
+        self.witness: Witness | None = None  # in the process that started the controller
         self._routers: dict[DeploymentID, Router] = {}
         self._queues = QueueReporter()
 

@@ -201,6 +201,13 @@ class Replica:
             self._waiting_for_room.append(future)
             await future
 
+    async def place_with_room(self, waits: bool) -> str:
+        """Where HTTP is answered here, as soon as there is room; "" if there is none now, or
+        will never be."""
+        if waits:
+            await self.has_room()
+        return "" if self.refuses() or self.http is None else str(self.http.place)
+
     def _tell_room(self) -> None:
         waiting, self._waiting_for_room = self._waiting_for_room, []
         for future in waiting:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skate.serve._router import Router, Seat
+    from skate.serve._router import Router
+    from skate.serve._seat import Seat
 
 NOT_YET: Any = object()
 

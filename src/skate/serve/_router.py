@@ -15,14 +15,17 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import skate
 from skate._futures import value_now, when_done
 from skate.exceptions import ActorError, TaskCancelledError, TaskError
 from skate.serve._identity import DeploymentID
 from skate.serve._requests import NOT_YET, Failure, Refused, Request
+from skate.serve._seat import Seat
 from skate.serve.config import BackpressureConfig
 from skate.serve.exceptions import (
     BackPressureError,
@@ -43,22 +46,6 @@ class RoutingTable(NamedTuple):
     metrics_interval_s: float = 0  # how often the load is to be told; 0: not at all
 
 
-class Seat:
-    """A replica, as one router sees it."""
-
-    __slots__ = ("actor", "call", "closed", "full", "in_flight", "models", "stream", "tag")
-
-    def __init__(self, tag: str, actor: Any, models: Iterable[str]) -> None:
-        self.tag = tag
-        self.actor = actor
-        self.call = actor.handle_request
-        self.stream = actor.handle_stream
-        self.models = frozenset(models)
-        self.in_flight: set[Request] = set()
-        self.full = False  # it refused, and has not said since that it has room
-        self.closed = False
-
-
 class Router:
     """Sends the requests of this process to the replicas of one deployment. Thread-safe."""
 
@@ -70,6 +57,7 @@ class Router:
         self._has_table = threading.Event()
         self._seats: list[Seat] = []
         self._waiting: deque[Request] = deque()
+        self._watchers: list[Callable[[], None]] = []
         self.on_table: Callable[[RoutingTable], None] = lambda table: None
         self.on_queue: Callable[[], None] | None = None  # called when a request has to wait
 
@@ -87,7 +75,7 @@ class Router:
                         self.on_queue()
                     return
             else:
-                seat.in_flight.add(request)
+                seat.add(request)
         if seat is None:
             request.settle(Failure(refusal))  # type: ignore[arg-type]
         else:
@@ -114,10 +102,21 @@ class Router:
         """How many requests wait for a replica."""
         return len(self._waiting)
 
-    def replicas(self) -> list[Any]:
-        """The actors of all replicas, for what goes to each of them."""
+    def replicas(self, besides: str = "") -> list[Any]:
+        """The actors of all replicas, for what goes to each of them; without one, if named."""
         with self.lock:
-            return [seat.actor for seat in self._seats]
+            return [seat.actor for seat in self._seats if seat.tag != besides]
+
+    @contextmanager
+    def watched(self, changed: Callable[[], None]) -> Iterator[None]:
+        """Calls `changed`, on any thread, whenever there may be other replicas."""
+        with self.lock:
+            self._watchers.append(changed)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._watchers.remove(changed)
 
     def wait_for_table(self, timeout: float = 30) -> None:
         """Return once the controller has told which replicas there are."""
@@ -129,6 +128,12 @@ class Router:
         with self.lock:
             others = [seat for seat in self._seats if seat.tag != tag]
             return any(self._is_free(seat) for seat in others)
+
+    def prefers_another(self, tag: str, model_id: str) -> bool:
+        """Whether a request for a model that this replica has not should go to another."""
+        with self.lock:
+            seat = self._choose_for(model_id) if self.table else None
+            return seat is not None and seat.tag != tag
 
     def note_full(self, tag: str) -> None:
         """A replica takes no more requests for now, says someone who knows."""
@@ -172,18 +177,35 @@ class Router:
     def update(self, table: RoutingTable) -> None:
         """The replicas that there are from now on."""
         with self.lock:
+            is_first = self.table is None
             self.table = table
             known = {seat.tag: seat for seat in self._seats if not seat.closed}
             self._seats = [
                 known.get(tag) or Seat(tag, actor, models) for tag, actor, models in table.replicas
             ]
             for seat, (_, _, models) in zip(self._seats, table.replicas, strict=True):
-                seat.models = frozenset(models)
+                seat.tell_models(models)
+            for changed in self._watchers:
+                changed()
         self._has_table.set()
         self.on_table(table)
         if table.unavailable:
             self._fail_waiting(DeploymentUnavailableError(self.id, table.unavailable))
         self._pump()
+        if is_first:
+            self._refuse_surplus()
+
+    def _refuse_surplus(self) -> None:
+        """How many may wait is known only now: the last that came are too many."""
+        surplus = []
+        with self.lock:
+            assert self.table is not None
+            while len(self._waiting) > self.table.max_queued_requests >= 0:
+                request = self._waiting.pop()
+                surplus.append((request, self._reason_to_refuse()))
+        for request, refusal in surplus:
+            assert refusal is not None
+            request.settle(Failure(refusal))
 
     def close(self, error: BaseException) -> None:
         """No news will come any more."""
@@ -204,14 +226,23 @@ class Router:
     # -- choosing ------------------------------------------------------------------------------
 
     def _choose(self, request: Request) -> Seat | None:
-        """A seat with room: the less busy of two, those that have the model first."""
-        seats = self._seats
+        """A seat with room."""
         if request.model_id:
-            having = [seat for seat in seats if request.model_id in seat.models]
-            chosen = self._less_busy(having)
-            if chosen is not None:
-                return chosen
-        return self._less_busy(seats)
+            return self._choose_for(request.model_id)
+        return self._less_busy(self._seats)
+
+    def _choose_for(self, model_id: str) -> Seat | None:
+        """A seat that has the model, else the one with the fewest. Of several, all processes
+        choose the same: requests for a new model that come at once load it once."""
+        having = self._less_busy([seat for seat in self._seats if seat.has_model(model_id)])
+        if having is not None:
+            return having
+        free = (seat for seat in self._seats if self._is_free(seat))
+        return min(
+            free,
+            key=lambda seat: (seat.count_models(), crc32(f"{model_id} {seat.tag}".encode())),
+            default=None,
+        )
 
     def _less_busy(self, seats: list[Seat]) -> Seat | None:
         count = len(seats)
@@ -257,7 +288,7 @@ class Router:
                 if seat is None:
                     return
                 request = self._waiting.popleft()
-                seat.in_flight.add(request)
+                seat.add(request)
             self._send(request, seat)
 
     # -- sending -------------------------------------------------------------------------------

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import enum
 import json
+import pathlib
+import uuid
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,14 @@ from skate.serve._http.answers import chunk, encode, retry_after
 class Point:
     x: int
     y: Any
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.a = 1
+
+
+_ONE = "00000000-0000-0000-0000-000000000001"
 
 
 class Color(enum.Enum):
@@ -54,10 +65,18 @@ def test_text_and_json(value: Any, body: bytes, kind: bytes) -> None:
         (Model(name="a", when=datetime.date(2024, 5, 1)), {"name": "a", "when": "2024-05-01"}),
         ({"at": datetime.datetime(2024, 5, 1, 12)}, {"at": "2024-05-01T12:00:00"}),
         ([{1}, ValueError("no"), b"bytes"], [[1], "no", "bytes"]),
+        ([decimal.Decimal("1.5"), pathlib.Path("a"), uuid.UUID(int=1)], [1.5, "a", _ONE]),
+        (Plain(), {"a": 1}),
     ],
 )
 def test_what_json_does_not_know(value: Any, expected: Any) -> None:
     assert json.loads(encode(value)[0]) == expected
+
+
+@pytest.mark.parametrize("value", [object(), len, Plain, [object()]])
+def test_what_is_no_json_is_a_mistake(value: Any) -> None:
+    with pytest.raises(TypeError, match="is no JSON: return"):
+        encode(value)
 
 
 def test_items_of_a_stream() -> None:

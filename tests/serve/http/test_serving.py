@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import fastapi
@@ -17,7 +19,10 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 import skate
 from skate import serve
+from skate.exceptions import ActorDiedError
+from skate.serve import _client
 from skate.serve.handle import DeploymentHandle
+from skate.util.state import list_actors
 from tests.support import PATIENCE, Flag, Tally, eventually
 
 Client = httpx.Client
@@ -256,19 +261,52 @@ def test_websockets(client: Client) -> None:
             assert connection.recv(PATIENCE) == f"bob {count} hello"
 
 
+def test_websockets_use_the_room_of_all_replicas(client: Client) -> None:
+    from websockets.sync.client import connect
+
+    app = fastapi.FastAPI()
+
+    @serve.deployment(num_replicas=3, max_ongoing_requests=1)
+    @serve.ingress(app)
+    class Stays:
+        @app.websocket("/")
+        async def stay(self, socket: fastapi.WebSocket) -> None:
+            await socket.accept()
+            await socket.send_text(str(os.getpid()))
+            await socket.receive_text()
+
+    serve.run(Stays.bind())
+    url = str(client.base_url).replace("http", "ws")
+
+    def open_one() -> tuple[str, Any]:
+        connection = sockets.enter_context(connect(url, open_timeout=PATIENCE))
+        return str(connection.recv(PATIENCE)), connection
+
+    with contextlib.ExitStack() as sockets, ThreadPoolExecutor() as threads:
+        connections = dict(open_one() for _ in range(3))
+        assert len(connections) == 3
+        fourth = threads.submit(open_one)
+        left, connection = connections.popitem()
+        connection.close()
+        assert fourth.result(PATIENCE)[0] == left
+
+
 # -- limits and errors --------------------------------------------------------------------------
 
 
 def test_errors_are_the_servers_business(client: Client) -> None:
     @serve.deployment
-    def fails(request: Request) -> None:
+    def fails(request: Request) -> Any:
         if "teapot" in request.query_params:
             raise fastapi.HTTPException(418, "short and stout")
+        if "object" in request.query_params:
+            return object()
         raise ValueError("secret")
 
     serve.run(fails.bind())
     answer = client.get("/")
     assert (answer.status_code, answer.text) == (500, "Internal Server Error")
+    assert client.get("/?object").status_code == 500  # it is no JSON
     assert client.get("/?teapot").json() == {"detail": "short and stout"}
 
 
@@ -316,6 +354,24 @@ def test_a_model_id_in_a_header(client: Client) -> None:
     serve.run(Models.bind())
     for name in ("serve_multiplexed_model_id", "serve-multiplexed-model-id"):
         assert client.get("/", headers={name: "b"}).text == "model b"
+
+
+def test_requests_go_to_the_replica_that_has_their_model(client: Client, tally: Tally) -> None:
+    @serve.deployment(num_replicas=3)
+    class Models:
+        @serve.multiplexed(max_num_models_per_replica=2)
+        async def load(self, name: str) -> str:
+            tally.add(name)
+            return name
+
+        async def __call__(self) -> int:
+            await self.load(serve.get_multiplexed_model_id())
+            return os.getpid()
+
+    serve.run(Models.bind())
+    headers = {"serve_multiplexed_model_id": "m", "connection": "close"}
+    assert len({client.get("/", headers=headers).text for _ in range(20)}) == 1
+    assert tally.words() == ["m"]
 
 
 # -- lives --------------------------------------------------------------------------------------
@@ -383,6 +439,39 @@ def test_the_controller_may_die(client: Client) -> None:
     with httpx.Client(base_url=client.base_url, timeout=PATIENCE) as other:
         eventually(lambda: other.get("/two").text == "two")
         assert other.get("/one").text == "one"
+
+
+def test_all_processes_may_die_at_once(client: Client) -> None:
+    @serve.deployment(num_replicas=2)
+    def lives() -> int:
+        return os.getpid()
+
+    handle = serve.run(lives.bind())
+    witness = _client.connect().witness
+    assert witness is not None
+    eventually(lambda: witness._state is not None and witness._state[1])
+    killed = [actor["pid"] for actor in list_actors() if actor["state"] == "ALIVE"]
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    def answers() -> bool:
+        try:
+            answer = client.get("/")  # at the same address
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 200 and answer.json() not in killed
+
+    eventually(answers)
+    assert list(serve.status().applications) == ["default"]
+
+    def is_called() -> bool:
+        try:
+            return handle.remote().result(PATIENCE) not in killed
+        except ActorDiedError:  # this process has not heard of it yet
+            return False
+
+    eventually(is_called)
 
 
 def test_a_new_version_loses_no_request(client: Client) -> None:

@@ -10,10 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.websockets import WebSocketDisconnect
 
 from skate.serve._http import passing
 from skate.serve._http.answers import send_value
 from skate.serve._http.door import Door
+from skate.serve._http.front import Exchange
+from skate.serve._http.routes import Route
 from skate.serve._http.station import ReplicaStation
 from skate.serve._identity import DeploymentID
 from skate.serve.config import HTTPOptions
@@ -33,8 +36,17 @@ class Host:
         self.may_answer.set()
         self.cancelled = asyncio.Event()
 
-    def takes(self) -> bool:
+    def takes(self, kind: str) -> bool:
         return True
+
+    def has_better(self, model_id: str) -> bool:
+        return False
+
+    def has_room_now(self) -> bool:
+        return True
+
+    async def place_with_room(self) -> str | None:
+        return None
 
     async def finds_room(self, kind: str) -> bool:
         return True
@@ -209,3 +221,18 @@ async def test_messages_that_nobody_takes() -> None:
         passing.send("skate-serve-nobody", b"x")
     with pytest.raises(OSError, match="more than"):
         passing.send("skate-serve-nobody", bytes(passing.LARGEST + 1))
+
+
+def test_a_websocket_whose_client_left_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def nobody(message: Any) -> None:
+        raise AssertionError("nobody is there")
+
+    async def answer() -> None:
+        raise WebSocketDisconnect(1001)
+
+    async def exchange() -> None:
+        scope = {"type": "websocket", "headers": []}
+        await Exchange(scope, nobody, Route("/", A), HTTPOptions()).run(answer())
+
+    asyncio.run(exchange())
+    assert [record for record in caplog.records if record.name == "skate.serve"] == []

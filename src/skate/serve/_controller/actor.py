@@ -12,6 +12,7 @@ replicas live on by themselves and are found again by their names.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,15 @@ if TYPE_CHECKING:
     from skate.serve.config import HTTPOptions
 
 _UNTIL_PORT = 0.2  # seconds between tries to open the port of a former controller
+_STATE = ("state",)  # on the board: what must outlive this process
+_ALL_GONE = (
+    "the controller, its memory, all replicas and the process that started them ended at once, "
+    "and with them what was deployed; call serve.run again"
+)
 _SETTLED = (ApplicationStatus.RUNNING, ApplicationStatus.DEPLOY_FAILED)
+
+
+logger = logging.getLogger("skate.serve")
 
 
 class Controller:
@@ -42,6 +51,7 @@ class Controller:
     def __init__(self, http: HTTPOptions | None = None) -> None:
         """`http` is what it was started with, in case that nobody else remembers it."""
         self._given_http = http
+        self._unknown = "there is no such deployment"
         self._apps = Applications()
         self._board = Board()
         self._crew = Crew(self._happened, self._invitation)
@@ -160,8 +170,17 @@ class Controller:
         """(version, value) of what is published under the key, once it is not that version."""
         await self._is_up()
         if key not in self._board:
-            self._board.publish(key, RoutingTable(unavailable="there is no such deployment"))
+            self._board.publish(key, RoutingTable(unavailable=self._unknown))
         return await self._board.listen(key, version)
+
+    async def witness(self, state: Any, version: str) -> tuple[str, Any]:
+        """The next state, for the process that started this one. It tells the last that it
+        knows, which a controller that was just restarted may need."""
+        self._keeper.hear(state)
+        await self._is_up()
+        if _STATE not in self._board:
+            self._board.publish(_STATE, state)
+        return await self._board.listen(_STATE, version)
 
     async def has_models(self, id: ReplicaID, models: tuple[str, ...]) -> None:
         """The models that a replica has loaded."""
@@ -305,14 +324,16 @@ class Controller:
         state = (time.time(), live, wanted, self._http)
         self._keeper.save(state)
         self._crew.keep(state)
+        self._board.publish(_STATE, state)
 
     async def _recover(self) -> None:
         saved = await self._keeper.recall()
         self._crew.spawn(self._keeper.keep_alive(self._save))
+        if saved is None and skate.get_runtime_context().was_current_actor_reconstructed:
+            saved = await self._keeper.ask_witness()
+            if saved is None:
+                await self._begin_anew()
         if saved is None:
-            given = self._given_http
-            if given is not None and skate.get_runtime_context().was_current_actor_reconstructed:
-                await self._reopen(given, [])
             return
         _, specs, wanted, http = saved
         for spec in specs:
@@ -325,6 +346,13 @@ class Controller:
         self._save()
         if http is not None:
             await self._reopen(http, places)
+
+    async def _begin_anew(self) -> None:
+        """Nobody is left who knows what was deployed."""
+        self._unknown = _ALL_GONE
+        logger.error("Serve: %s", _ALL_GONE)
+        if self._given_http is not None:
+            await self._reopen(self._given_http, [])
 
     async def _reopen(self, options: HTTPOptions, places: list[str]) -> None:
         """The port is still open, in the replicas: one of them lends it. Where none can, because

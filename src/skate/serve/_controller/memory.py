@@ -1,7 +1,7 @@
 """What outlives the controller's process.
 
-The state is kept by an actor that does nothing else, and by all replicas. So it survives the end
-of the controller and of the actor, at once, as long as there is a replica.
+The state is kept by an actor that does nothing else, by all replicas, and by the process that
+started the controller (`_client.Witness`). So it survives the end of all the others at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from skate.serve._controller import replica_actors
 from skate.serve._identity import MEMORY, NAMESPACE
 
 _PATIENCE = 1.0  # seconds for a replica to tell what it keeps
+_HEARING = 5.0  # seconds for the witness, whose call comes by itself
 
 
 class Memory:
@@ -47,6 +48,21 @@ class Keeper:
 
     def __init__(self) -> None:
         self._actor: Any = None
+        self._testimony: Any = None
+        self._heard = asyncio.Event()
+
+    def hear(self, state: Any) -> None:
+        """What the process that started the controller knows."""
+        self._testimony = state
+        self._heard.set()
+
+    async def ask_witness(self) -> Any:
+        """For when nobody else remembers anything."""
+        try:
+            await asyncio.wait_for(self._heard.wait(), _HEARING)
+        except asyncio.TimeoutError:
+            return None
+        return self._testimony
 
     async def recall(self) -> Any:
         """What the former controller saved; None if there was none."""

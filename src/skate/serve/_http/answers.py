@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import enum
+import ipaddress
 import json
 import math
+import pathlib
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
@@ -20,6 +24,15 @@ TASK = "skate.task"  # in a scope: the task to cancel when the client is gone
 _TEXT = b"text/plain; charset=utf-8"
 _PLAIN = b"text/plain"
 _JSON = b"application/json"
+_AS_TEXT = (
+    Exception,
+    pathlib.PurePath,
+    uuid.UUID,
+    ipaddress.IPv4Address,
+    ipaddress.IPv6Address,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Network,
+)
 
 
 def encode(value: Any) -> tuple[bytes, bytes]:
@@ -48,9 +61,19 @@ def _plain(value: Any) -> Any:
             return getattr(value, method)()
     if isinstance(value, (bytes, bytearray)):
         return value.decode()
+    if isinstance(value, decimal.Decimal):
+        is_whole = value.is_finite() and value == value.to_integral_value()
+        return int(value) if is_whole else float(value)
+    if isinstance(value, _AS_TEXT) or type(value).__module__.startswith("pydantic"):
+        return str(value)
     if isinstance(value, Iterable):
         return list(value)
-    return str(value)
+    if getattr(value, "__dict__", None) and not isinstance(value, type):
+        return vars(value)
+    raise TypeError(
+        f"a response of type {type(value).__name__} is no JSON: return str, bytes, numbers, "
+        f"lists, dictionaries, or a Starlette response; got {value!r}"
+    )
 
 
 async def send_value(

@@ -37,6 +37,7 @@ STAYS = b"x-request-disconnect-disabled"
 MODEL_ID = b"serve_multiplexed_model_id"
 SESSION_ID = b"x_session_id"
 
+_CLIENT_GONE = ("ClientDisconnected", "WebSocketDisconnect")  # uvicorn's, Starlette's
 _NO_ROUTES = "There are no routes yet."
 
 logger = logging.getLogger("skate.serve")
@@ -48,8 +49,17 @@ class Host(Protocol):
     @property
     def deployment_id(self) -> DeploymentID: ...
 
-    def takes(self) -> bool:
+    def has_better(self, model_id: str) -> bool:
+        """Whether another replica should answer a request for this model."""
+
+    def takes(self, kind: str) -> bool:
         """Whether it takes a request now: it has not enough of them, and is not about to stop."""
+
+    def has_room_now(self) -> bool:
+        """Whether a request that comes now does not have to wait."""
+
+    async def place_with_room(self) -> str | None:
+        """Where a websocket's connection should go, when there is room; None for here."""
 
     async def finds_room(self, kind: str) -> bool:
         """Wait until it does; False if the request should go elsewhere."""
@@ -88,10 +98,13 @@ class Front:
     async def _answer(
         self, route: Route, exchange: Exchange, scope: Scope, receive: Receive
     ) -> None:
-        host = self._host
+        host, kind = self._host, scope["type"]
         if host is not None and host.deployment_id != route.deployment_id:
             host = None
-        if host is not None and (host.takes() or await host.finds_room(scope["type"])):
+        model_id = exchange.context.multiplexed_model_id
+        if host is not None and model_id and kind == "http" and host.has_better(model_id):
+            host = None
+        if host is not None and (host.takes(kind) or await host.finds_room(kind)):
             await host.answer(exchange.context, scope, receive, exchange.send)
         else:
             await forward(route.deployment_id, exchange.context, scope, receive, exchange.send)
@@ -172,7 +185,8 @@ class Exchange:
         except DeploymentUnavailableError as error:
             await self._fail(503, error.message)
         except Exception as error:
-            await self._unexpected(error)
+            if type(error).__name__ not in _CLIENT_GONE:
+                await self._unexpected(error)
         finally:
             if timer is not None:
                 timer.cancel()

@@ -14,6 +14,7 @@ from skate.serve._http import views
 from skate.serve._http.answers import Message, Receive, Scope, Send, chunk, send_value
 from skate.serve._http.forwarding import answer_forwarded
 from skate.serve._http.line import Line
+from skate.serve._http.rooms import place_with_room
 from skate.serve._http.station import ReplicaStation
 from skate.serve._identity import DeploymentID
 from skate.serve._replica import cancel_children
@@ -91,14 +92,26 @@ class Callee:
     def _has_call(self) -> bool:
         return callable(self._code.instance)
 
-    def takes(self) -> bool:
+    def has_better(self, model_id: str) -> bool:
+        """Whether another replica has this model, or fewer of them, and room."""
+        replica = self._replica
+        if model_id in replica.models:
+            return False
+        return router_of(self.deployment_id).prefers_another(replica.id.unique_id, model_id)
+
+    def takes(self, kind: str) -> bool:
         """Whether there is room, and nobody who came earlier waits for it."""
+        if kind == "websocket" and self._line.claim():
+            return True
+        return self.has_room_now()
+
+    def has_room_now(self) -> bool:
         return self._line.room > 0 and not self._line and not self._replica.stopping
 
     async def finds_room(self, kind: str) -> bool:
         """Whether it is answered here, by and by; False if another replica may have room.
 
-        A websocket stays where its connection is.
+        A websocket that was not passed on before stays where its connection is.
         """
         replica = self._replica
         if replica.stopping:
@@ -109,11 +122,20 @@ class Callee:
                 return True
             router.note_full(tag)
             return False
-        most, waiting = replica.options.max_queued_requests, len(self._line) + router.waiting()
+        most, waiting = replica.options.max_queued_requests, self._count_waiting()
         if 0 <= most <= waiting:
             pressure = replica.options.backpressure
             raise BackPressureError(waiting, most, pressure.status_code, pressure.retry_after_s)
         return await self._line.wait()
+
+    def _count_waiting(self) -> int:
+        return len(self._line) + router_of(self.deployment_id).waiting()
+
+    async def place_with_room(self) -> str | None:
+        """Where a websocket's connection should go, when there is room; None for here."""
+        most = self._replica.options.max_queued_requests
+        waits = not 0 <= most <= self._count_waiting()
+        return await place_with_room(self._replica, self._line, waits)
 
     async def answer(
         self, context: RequestContext, scope: Scope, receive: Receive, send: Send

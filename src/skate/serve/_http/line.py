@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _DETOUR = 0.01  # seconds: what takes no longer to wait for is not worth a detour
 _LONGEST = 0.1  # and from then on it is
+_HANDSHAKE = 1.0  # seconds until the turn of a websocket whose client is gone goes to another
 
 
 class Line:
@@ -20,6 +21,7 @@ class Line:
         self._replica = replica
         self._waiting: deque[asyncio.Future[bool]] = deque()
         self._called = 0  # that may begin, and have not yet
+        self._reserved: deque[asyncio.TimerHandle] = deque()  # for those of them who come later
         self._mover: asyncio.Task[None] | None = None
         self._usual = 0.0  # seconds until it is someone's turn, of late
 
@@ -57,6 +59,24 @@ class Line:
             if turn.done() and not turn.cancelled() and turn.result():
                 self._called -= 1
         return called and not self._replica.stopping
+
+    def reserve(self) -> None:
+        """It is a websocket's turn, whose handshake is still to be read."""
+        self._called += 1
+        timer = asyncio.get_running_loop().call_later(_HANDSHAKE, self._forfeit)
+        self._reserved.append(timer)
+
+    def claim(self) -> bool:
+        """Whether it was this websocket's turn already."""
+        if not self._reserved:
+            return False
+        self._reserved[0].cancel()
+        self._forfeit()
+        return True
+
+    def _forfeit(self) -> None:
+        self._reserved.popleft()
+        self._called -= 1
 
     async def _move(self) -> None:
         """Call those in front, whenever there is room."""

@@ -17,7 +17,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -43,13 +43,17 @@ class Server:
         options: HTTPOptions,
         other_place: Callable[[str], str | None],
         has_peers: Callable[[], bool],
+        wait_for_room: Callable[[str], Awaitable[str | None] | None],
     ) -> None:
         """`other_place(path)`: the place that answers a path, if it is not this process.
-        `has_peers()`: whether another process could take any connection as well."""
+        `has_peers()`: whether another process could take any connection as well.
+        `wait_for_room(path)`: for a websocket, None if it is answered here and now; else, when
+        there is room, the place that has it, or None for here."""
         uvicorn = try_import("uvicorn", "serve")
         self._loop = asyncio.get_running_loop()
         self._other_place = other_place
         self._has_peers = has_peers
+        self._wait_for_room = wait_for_room
         self._listener: socket.socket | None = None
         self._state = uvicorn.server.ServerState()
         self._config = _config(uvicorn, app, options)
@@ -84,7 +88,9 @@ class Server:
     def pass_idle(self, place: str) -> None:
         """Give connections without a request to `place`; the others end after their response."""
         for protocol in list(self._state.connections):
-            if not getattr(protocol, "is_idle", False) or not self._pass(protocol, place, b""):
+            if not getattr(protocol, "is_idle", False) or not self._pass(
+                protocol, place, protocol.held
+            ):
                 protocol.shutdown()
 
     async def finished(self) -> None:
@@ -161,6 +167,19 @@ class Server:
         place = self._other_place(_path(data))
         return place is not None and self._pass(protocol, place, data)
 
+    def hold(self, protocol: Any, data: bytes) -> asyncio.Task[None] | None:
+        """A websocket for which there is no room here waits before it is read, so that its
+        connection can go to whoever has room."""
+        if self._config.ssl is not None or not _is_websocket(data):
+            return None
+        room = self._wait_for_room(_path(data))
+        return None if room is None else self._loop.create_task(self._release(protocol, room))
+
+    async def _release(self, protocol: Any, room: Awaitable[str | None]) -> None:
+        place = await room
+        if place is None or not self._pass(protocol, place, protocol.held):
+            protocol.release()
+
     def _pass(self, protocol: Any, place: str, data: bytes) -> bool:
         if self._config.ssl is not None:
             return False  # what was agreed on is in this process
@@ -182,6 +201,10 @@ def _path(data: bytes) -> str:
     """The path in the first line of a request; "" where there is none."""
     parts = data[: data.find(b"\r\n")].split(b" ")
     return unquote(parts[1].partition(b"?")[0].decode("latin-1")) if len(parts) == 3 else ""
+
+
+def _is_websocket(data: bytes) -> bool:
+    return b"\r\nupgrade: websocket" in data.lower()
 
 
 def _config(uvicorn: Any, app: Any, options: HTTPOptions) -> Any:
@@ -216,20 +239,38 @@ def _protocol_class(base: Any, server: Server) -> Any:
         read_before = b""
         _is_new = True
         _unfinished = 0  # requests of which only a part has come
+        held = b""  # what came of a request that waits for room
+        _waiting: asyncio.Task[None] | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             server.opened()
             if self.read_before:
                 self._is_new = False
-                super().data_received(self.read_before)
+                self._begin(self.read_before)
 
         def data_received(self, data: bytes) -> None:
-            if self._is_new:
+            if self._waiting is not None:
+                self.held += data
+            elif self._is_new:
                 self._is_new = False
-                if server.pass_on(self, data):
-                    return
-            super().data_received(data)
+                if not server.pass_on(self, data):
+                    self._begin(data)
+            else:
+                super().data_received(data)
+
+        def _begin(self, data: bytes) -> None:
+            """Its first request is answered here, unless it waits for room anywhere."""
+            self._waiting = server.hold(self, data)
+            if self._waiting is None:
+                super().data_received(data)
+            else:
+                self.held = data
+
+        def release(self) -> None:
+            """What was held is answered here."""
+            held, self.held, self._waiting = self.held, b"", None
+            super().data_received(held)
 
         def on_message_begin(self) -> None:
             self._unfinished += 1
@@ -248,6 +289,8 @@ def _protocol_class(base: Any, server: Server) -> Any:
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             server.closed()
+            if self._waiting is not None:
+                self._waiting.cancel()
             if self.cycle is not None and not self.cycle.response_complete:
                 task = self.scope.get(TASK)
                 if task is not None:

@@ -12,7 +12,7 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from skate.serve._http import passing
@@ -36,6 +36,7 @@ class Station:
 
     def __init__(self, options: HTTPOptions, host: Host | None = None) -> None:
         self._options = options
+        self._host = host
         self._id = None if host is None else host.deployment_id
         self.front = Front(options, host)
         self.places: dict[DeploymentID, list[str]] = {}
@@ -50,7 +51,9 @@ class Station:
     def server(self) -> Server:
         """Made when it is first needed: what it imports takes longer than anything else here."""
         if self._server is None:
-            self._server = Server(self.front, self._options, self._other_place, self._has_peers)
+            self._server = Server(
+                self.front, self._options, self._other_place, self._has_peers, self._wait_for_room
+            )
         return self._server
 
     def close(self) -> None:
@@ -63,6 +66,13 @@ class Station:
         if route is None or route.deployment_id == self._id:
             return None
         return any_of(self.places.get(route.deployment_id, []))
+
+    def _wait_for_room(self, path: str) -> Awaitable[str | None] | None:
+        """For a websocket: where its connection should go, if not here and at once."""
+        host, route = self._host, self.front.routes.match(path)
+        if host is None or route is None or route.deployment_id != self._id:
+            return None
+        return None if host.has_room_now() or not self._has_peers() else host.place_with_room()
 
     def _has_peers(self) -> bool:
         return self._id is not None and len(self.places.get(self._id, ())) > 1
