@@ -306,7 +306,7 @@ class TestConsuming:
         dataset = skate.data.range(10).map(lambda row: seen.append(row["id"]) or row)
         assert len(dataset.to_pandas(limit=10)) == 10
         assert len(seen) == 10
-        with pytest.raises(ValueError, match="limit of 3"):
+        with pytest.raises(ValueError, match="limit, 3"):
             dataset.to_pandas(limit=3)
 
     def test_references_to_arrays(self):
