@@ -15,15 +15,14 @@ import asyncio
 import contextlib
 import importlib
 import json
-import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from benchmarks.alone import ROOT, report
 from benchmarks.rows import (
     Goal,
     Row,
@@ -34,7 +33,6 @@ from benchmarks.rows import (
     times_ray,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
 SECONDS, CONNECTIONS, CHUNKS, WORK = 3.0, 16, 1000, 0.005
 
 near_bare = Goal("<= bare + 0.5 ms", ("bare",), lambda v: v["skate"] <= v["bare"] + 0.5)
@@ -285,30 +283,7 @@ def main() -> None:
     else:
         for row in TABLE:
             if options.only in row.name:
-                report(row, options.no_ray)
-
-
-def report(row: Row, no_ray: bool) -> None:
-    systems = [s for s in ("skate", *row.peers) if not (no_ray and s == "ray")]
-    found = {system: alone(system, row.name) for system in systems}
-    known = {system: number for system, number in found.items() if number is not None}
-    numbers = "  ".join(f"{system} {number:,.4g}" for system, number in known.items())
-    print(f"{row.title} ({row.unit}): {numbers}  {'; '.join(say(g, known) for g in row.goals)}")
-
-
-def say(goal: Goal, known: dict[str, float]) -> str:
-    if not {"skate", *goal.needs} <= known.keys():
-        return f"{goal.text}: ?"
-    return f"{goal.text}: {'yes' if goal.holds(known) else 'no'}"
-
-
-def alone(system: str, name: str) -> float | None:
-    command = [sys.executable, "-m", "benchmarks.serve", "--one", system, name]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
-    if done.returncode:
-        print(f"  {name}, {system}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
-        return None
-    return float(json.loads(done.stdout.splitlines()[-1]))
+                report("serve", row, options.no_ray)
 
 
 if __name__ == "__main__":

@@ -14,19 +14,16 @@ import argparse
 import contextlib
 import json
 import multiprocessing
-import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from benchmarks.alone import report
 from benchmarks.rows import Goal, Row, at_least, at_most, times_ray
 
-ROOT = Path(__file__).resolve().parents[1]
 REPORTS, MANY_REPORTS, TRAININGS, EPOCHS = 10, 6000, 10, 3
 
 within_hand = Goal("<= 1.05 x by hand", ("hand",), lambda v: v["skate"] <= 1.05 * v["hand"])
@@ -250,30 +247,7 @@ def main() -> None:
         return
     for row in TABLE:
         if options.only in row.name:
-            report(row, options.no_ray)
-
-
-def report(row: Row, no_ray: bool) -> None:
-    systems = [s for s in ("skate", *row.peers) if not (no_ray and s == "ray")]
-    found = {system: alone(system, row.name) for system in systems}
-    known = {system: number for system, number in found.items() if number is not None}
-    numbers = "  ".join(f"{system} {number:,.4g}" for system, number in known.items())
-    print(f"{row.title} ({row.unit}): {numbers}  {'; '.join(say(g, known) for g in row.goals)}")
-
-
-def say(goal: Goal, known: dict[str, float]) -> str:
-    if not {"skate", *goal.needs} <= known.keys():
-        return f"{goal.text}: ?"
-    return f"{goal.text}: {'yes' if goal.holds(known) else 'no'}"
-
-
-def alone(system: str, name: str) -> float | None:
-    command = [sys.executable, "-m", "benchmarks.tune", "--one", system, name]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
-    if done.returncode:
-        print(f"  {name}, {system}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
-        return None
-    return float(json.loads(done.stdout.splitlines()[-1]))
+            report("tune", row, options.no_ray)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+"""Rows whose numbers come from a process each: `python -m benchmarks.X --one SYSTEM ROW`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.rows import Goal, Row
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def report(module: str, row: Row, no_ray: bool) -> None:
+    """Measure the row in all systems and print it with its goals."""
+    systems = [s for s in ("skate", *row.peers) if not (no_ray and s == "ray")]
+    found = {system: alone(module, system, row.name) for system in systems}
+    known = {system: number for system, number in found.items() if number is not None}
+    numbers = "  ".join(f"{system} {number:,.4g}" for system, number in known.items())
+    print(f"{row.title} ({row.unit}): {numbers}  {'; '.join(say(g, known) for g in row.goals)}")
+
+
+def say(goal: Goal, known: dict[str, float]) -> str:
+    if not {"skate", *goal.needs} <= known.keys():
+        return f"{goal.text}: ?"
+    return f"{goal.text}: {'yes' if goal.holds(known) else 'no'}"
+
+
+def alone(module: str, system: str, name: str) -> float | None:
+    """One number, from a process of its own."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--one", system, name]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
+    if done.returncode:
+        print(f"  {name}, {system}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    return float(json.loads(done.stdout.splitlines()[-1]))
