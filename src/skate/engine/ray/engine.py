@@ -84,7 +84,7 @@ class RayEngine(Engine):
 
     def _arrived(self, refs: Sequence[ObjectRef[Any]]) -> list[Any] | None:
         """The value that a callback has just brought: asking Ray again would block a loop."""
-        if len(refs) != 1:
+        if len(refs) != 1 or refs[0]._home is not self.references:
             return None
         try:
             value = refs[0]._entry.arrived.pop()
