@@ -151,6 +151,49 @@ def test_a_timeout_is_a_timeout_error(held):
         skate.get([skate.put(1), held], timeout=0.01)
 
 
+@skate.remote
+class Never:
+    async def answer(self, started=None):
+        if started is not None:
+            started.set()
+        await asyncio.Event().wait()
+
+
+def test_get_does_not_wait_for_the_others_when_one_has_failed_already():
+    failed = fail.remote("early")
+    skate.wait([failed], timeout=60)
+    slow = Never.remote()
+    with pytest.raises(ValueError, match="early"):
+        skate.get([slow.answer.remote(), skate.put(1), failed], timeout=60)
+
+
+def test_get_does_not_wait_for_the_others_when_one_fails():
+    @skate.remote
+    class Failing:
+        async def later(self):
+            await asyncio.sleep(0.05)
+            raise ValueError("during the call")
+
+    slow, failing = Never.remote(), Failing.remote()
+    with pytest.raises(ValueError, match="during the call"):
+        skate.get([slow.answer.remote(), failing.later.remote()], timeout=60)
+
+
+@parallel
+def test_get_inside_a_task_does_not_wait_for_the_others_when_one_has_failed(flag):
+    @skate.remote
+    def collect(refs):
+        skate.wait([refs[1]])
+        try:
+            skate.get(refs, timeout=60)
+        except ValueError as error:
+            return str(error.cause)
+
+    slow = Never.remote()
+    refs = [slow.answer.remote(), fail.remote("seen inside")]
+    assert skate.get(collect.remote(refs), timeout=60) == "seen inside"
+
+
 def test_get_with_no_time_finds_what_is_there():
     ref = skate.put(1)
     assert skate.get(ref, timeout=0) == 1

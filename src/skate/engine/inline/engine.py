@@ -37,7 +37,7 @@ from skate.engine.inline.actors import Actor, Construction, MethodCall
 from skate.engine.inline.calls import ActorExit, Arguments, Call, Results, current
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.names import Names
-from skate.engine.inline.objects import Objects
+from skate.engine.inline.objects import Objects, gone
 from skate.engine.inline.placement import Placement
 from skate.engine.inline.resources import Holding, Resources, request
 from skate.engine.inline.surroundings import merged
@@ -103,14 +103,17 @@ class InlineEngine(Engine):
         self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
     ) -> list[Any]:
         pending = [ref for ref in refs if not self._objects.ready(ref)]
-        if pending and not self._objects.wait_for(
-            lambda: all(ref._entry.done for ref in pending), timeout
-        ):
-            missing = sum(not ref._entry.done for ref in pending)
-            raise GetTimeoutError(f"{missing} of {len(refs)} values not there after {timeout} s")
+        if pending:
+            self._objects.wait_for(lambda: _all_done_or_one_failed(refs), timeout)
         for ref in refs:
             if ref._entry.error is not None:
                 raise _raised(ref._entry.error)
+        missing = [ref for ref in pending if not ref._entry.done]
+        if missing and self._objects.closed:
+            raise gone(missing[0].hex())
+        if missing:
+            late = f"{len(missing)} of {len(refs)} values not there after {timeout} s"
+            raise GetTimeoutError(late)
         return [self._objects.value(ref, copy) for ref in refs]
 
     def wait(
@@ -485,6 +488,13 @@ class InlineEngine(Engine):
 def _full_name(function: Any) -> str:
     inner = getattr(function, "func", function)  # of a functools.partial
     return f"{inner.__module__}.{inner.__name__}"
+
+
+def _all_done_or_one_failed(refs: Sequence[ObjectRef[Any]]) -> bool:
+    entries = [ref._entry for ref in refs]
+    return all(entry.done for entry in entries) or any(
+        entry.error is not None for entry in entries
+    )
 
 
 def _raised(error: SkateError) -> BaseException:

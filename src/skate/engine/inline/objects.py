@@ -71,7 +71,7 @@ class Objects:
     def adopt(self, id: int) -> ObjectRef[Any]:
         ref = self._refs.get(id)
         if ref is None:
-            raise _gone(f"{id:056x}")
+            raise gone(f"{id:056x}")
         return ref
 
     def pin(self, ref: ObjectRef[Any]) -> None:
@@ -85,7 +85,7 @@ class Objects:
 
     def entry(self, ref: ObjectRef[Any]) -> Entry:
         if ref._home is not self:
-            raise _gone(ref.hex())
+            raise gone(ref.hex())
         entry: Entry = ref._entry
         return entry
 
@@ -146,7 +146,8 @@ class Objects:
         return ref
 
 
-def _gone(hex_id: str) -> ObjectLostError:
+def gone(hex_id: str) -> ObjectLostError:
+    """Return the error for an object that is not, or no longer, of the session."""
     error = ObjectLostError(hex_id)
     error.reason = "it was freed, or belongs to a session that was ended by shutdown()"
     return error

@@ -234,7 +234,7 @@ class Objects(ABC):
             return [self._get_one(refs[0], timeout, copy)]
         entries = [self.entry_of(ref) for ref in refs]
         pending = {entry for entry in entries if entry.kind is None}
-        if pending:
+        if pending and FAILED not in map(_kind_of, entries):
             self._await(pending, len(pending), timeout, fail_fast=True)
         failed = next((entry for entry in entries if entry.kind == FAILED), None)
         if failed is not None:
@@ -384,6 +384,7 @@ class Objects(ABC):
 
 
 _entry_of: Callable[[ObjectRef[Any]], Entry] = operator.attrgetter("_entry")
+_kind_of: Callable[[Entry], int | None] = operator.attrgetter("kind")
 _home_of: Callable[[ObjectRef[Any]], Home] = operator.attrgetter("_home")
 
 
