@@ -224,3 +224,16 @@ def test_what_is_spilled_leaves_the_memory():
     """
     prefix = drivers.small_mounts(dev_shm="400m")
     assert drivers.run_code(code, prefix=prefix).strip() == "True 20"
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_value_that_was_cut_short_from_outside_is_lost_here_and_in_workers():
+    """And nobody looks for it for ever."""
+    ref = skate.put(np.ones(MB, "u1"))
+    home = os.path.join("/dev/shm", skate.get_runtime_context().get_session_name())
+    (segment,) = glob.glob(f"{home}/objects/*")
+    os.truncate(segment, 1000)
+    with pytest.raises(skate.exceptions.ObjectLostError):
+        skate.get(ref)
+    with pytest.raises(skate.exceptions.ObjectLostError):
+        skate.get(total.remote(ref), timeout=60)

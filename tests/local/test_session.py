@@ -50,7 +50,7 @@ def test_the_next_start_sweeps_what_the_dead_have_left(tmp_path: Path) -> None:
     Path(dead.disk_dir, "d0-1").write_bytes(b"x")
     die(dead)
     made = Session()
-    assert [os.path.exists(path) for path in dead.dirs] == [False] * 3
+    assert [os.path.exists(path) for path in dead.dirs] == [False] * 2
     made.remove()
     assert left(tmp_path) == []
 
@@ -85,8 +85,8 @@ def test_what_is_written_while_a_session_is_removed_is_found_by_the_next(
     die(dead)
     real = session_module.remove_tree
 
-    def write_then_remove(path: str) -> None:
-        real(path)
+    def write_then_remove(path: str, spare: str | None = None) -> None:
+        real(path, spare)
         Path(getattr(dead, where)).mkdir(parents=True, exist_ok=True)
         Path(getattr(dead, where), "late").touch()
 

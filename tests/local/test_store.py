@@ -112,15 +112,34 @@ def test_a_segment_is_private_to_its_user(bench: Bench) -> None:
     assert os.stat(bench.store.path(name)).st_mode & 0o777 == 0o600
 
 
+def test_what_others_put_in_the_place_of_a_segment_is_not_read(
+    bench: Bench, monkeypatch: Any
+) -> None:
+    name, size = bench.write(array(1000))
+    path = bench.store.path(name)
+    assert bench.store.exists((name, size))
+    os.rename(path, f"{path}-of-somebody")
+    os.symlink(f"{path}-of-somebody", path)
+    with pytest.raises(SegmentMovedError):
+        bench.store.open((name, size))
+    os.replace(f"{path}-of-somebody", path)
+    monkeypatch.setattr(bench.store, "_user", os.geteuid() + 1)
+    with pytest.raises(SegmentMovedError):
+        bench.store.open((name, size))
+    bench.store.delete(name)
+
+
 def test_a_deleted_or_shortened_segment_is_missing(bench: Bench) -> None:
     name, size = bench.write(array(1000))
     os.truncate(bench.store.path(name), size - 1)
+    assert not bench.store.exists((name, size))
     with pytest.raises(SegmentMovedError):
         bench.store.open((name, size))
     with pytest.raises(SegmentMovedError):
         bench.store.spill((name, size))
     bench.store.delete(name)
     bench.store.delete(name)
+    assert not bench.store.exists((name, size))
     with pytest.raises(SegmentMovedError):
         bench.store.open((name, size))
     with pytest.raises(SegmentMovedError):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,6 +74,7 @@ class Peers:
         self._links: dict[int, _Link] = {}
         self._callers: dict[Connection, int] = {}
         self._kept: set[ObjectRef[Any]] = set()
+        self._user = os.geteuid()
 
     def forsake(self) -> None:
         """In a forked child: let go of what is the parent's."""
@@ -190,6 +192,7 @@ class Peers:
         sock = socket.socket(socket.AF_UNIX)
         try:
             self._at(path, sock.connect)
+            self._check_user(sock)
         except OSError:  # it has just died; the hub will tell
             sock.close()
             return
@@ -315,14 +318,29 @@ class Peers:
     def _at(self, name: str, use: Callable[[str], None]) -> None:
         """Bind or connect to a socket in the session's directory, however long its path is: an
         address has 108 bytes at most."""
-        directory = os.open(self._engine.settings["session_dir"], os.O_PATH | os.O_DIRECTORY)
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+        directory = os.open(self._engine.settings["session_dir"], flags)
         try:
             use(f"/proc/self/fd/{directory}/{name}")
         finally:
             os.close(directory)
 
+    def _check_user(self, sock: socket.socket) -> None:
+        """Raise unless the other end is a process of the session's user: what comes from there is
+        unpickled, and where others may rename the session's directory it can be anybody's."""
+        size = struct.calcsize("3i")
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        user = struct.unpack("3i", credentials)[1]
+        if user != self._user:
+            raise PermissionError(f"user {user} is at the other end; expected user {self._user}")
+
     def _accept(self, listener: socket.socket) -> None:
         sock, _ = listener.accept()
+        try:
+            self._check_user(sock)
+        except OSError:
+            sock.close()
+            return
         connection = Connection(sock)
         self._engine.reactor.add(sock.fileno(), lambda: self._called(connection))
 

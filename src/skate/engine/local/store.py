@@ -32,6 +32,7 @@ Location = tuple[str, int]  # name, bytes
 _ALIGN = 64
 _MINIMUM = 1 << 16
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # nothing is there, or somebody's link
 _UNUSED = 3.0  # seconds for which a free segment is kept
 
 
@@ -55,6 +56,7 @@ class Store:
         self._trimming = False
         self._dirs = {"s": shm_dir, "d": disk_dir}
         self._process = process
+        self._user = os.geteuid()
         self._count = 0
         self._pool = _Pool(capacity // 4)
 
@@ -100,16 +102,26 @@ class Store:
 
     def _open_whole(self, name: str, size: int) -> int:
         try:
-            fd = os.open(self.path(name), os.O_RDONLY)
-        except FileNotFoundError:
-            raise SegmentMovedError(name) from None
-        if os.fstat(fd).st_size < size:  # cut short from outside
+            fd = os.open(self.path(name), os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                raise SegmentMovedError(name) from None
+            raise
+        found = os.fstat(fd)
+        # Cut short from outside; or another user's, where others may rename the spill directory:
+        # what is in a segment is unpickled.
+        if found.st_size < size or found.st_uid != self._user:
             os.close(fd)
             raise SegmentMovedError(name)
         return fd
 
     def exists(self, location: Location) -> bool:
-        return os.path.exists(self.path(location[0]))
+        """Whether the segment is there, as it was written."""
+        try:
+            os.close(self._open_whole(*location))
+        except SegmentMovedError:
+            return False
+        return True
 
     def recycle(self, name: str) -> None:
         """A segment that this process wrote is free: keep it for the next value, or delete it."""
