@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import shutil
 import signal
 import tarfile
+import tempfile
 from pathlib import Path
 
 import fsspec
@@ -230,6 +232,38 @@ def written(name):
     folder = TemporaryFolder("checkpoint_")
     Path(folder.path, name).touch()
     return folder
+
+
+@pytest.mark.parametrize("across_file_systems", [False, True])
+def test_nobody_can_take_the_place_of_a_temporary_folder_that_outlives_its_session(
+    workers, across_file_systems
+):
+    """Whoever finds the name free for a moment makes a folder there."""
+
+    @skate.remote
+    def give_up():
+        real = os.rmdir
+
+        def remove_and_lose(path, **more):
+            real(path, **more)
+            if os.path.dirname(path) == tempfile.gettempdir():
+                os.mkdir(path)
+
+        def refuse(old, new):
+            raise OSError(errno.EXDEV, "on another file system")
+
+        folder = written("weights.bin")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "rmdir", remove_and_lose)
+            if across_file_systems:
+                patch.setattr(os, "rename", refuse)
+            return folder.give_up()
+
+    place = skate.get(give_up.remote(), timeout=60)
+    assert not place.startswith(skate.get_runtime_context().get_temp_dir())
+    assert content(place) == {"weights.bin": b""}
+    assert os.stat(place).st_mode & 0o777 == 0o700
+    shutil.rmtree(place)
 
 
 def test_what_a_killed_worker_has_in_temporary_folders_goes_with_the_session(workers, tmp_path):

@@ -8,6 +8,7 @@ not need it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -160,11 +161,22 @@ class TemporaryFolder:
         Its path from now on; the one that it had holds until the session ends."""
         if self._drop.detach() is not None and self._session is not None:
             place = tempfile.mkdtemp(prefix=self._prefix)
-            os.rmdir(place)
-            shutil.move(self.path, place)
+            _move_into(place, self.path)
             os.symlink(place, self.path)
             self.path = place
         return self.path
+
+
+def _move_into(place: str, folder: str) -> None:
+    """Move a folder to the place of an empty one, which is there at every moment: its name is
+    public, and whoever found it free could take it."""
+    try:
+        os.rename(folder, place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copytree(folder, place, symlinks=True, dirs_exist_ok=True)
+        shutil.rmtree(folder)
 
 
 def _delete_as(process: int, folder: str) -> None:
