@@ -60,7 +60,18 @@ class ActorClass:
         """Start an actor; returns its handle at once."""
         if kwargs or not self._arity.low <= len(args) <= self._arity.high:
             self._arity.check(self._cls.__name__, args, kwargs)
+        if self._given.get("allow_out_of_order_execution") is False:
+            self._check_ordered()
         return ActorHandle(*current_engine().create_actor(self._spec, args, kwargs, self._options))
+
+    def _check_ordered(self) -> None:
+        """Raise ValueError if calls run concurrently, and so in no order that could be kept."""
+        kind = "async" if self._spec.meta.is_async else "multi-threaded"
+        if self._spec.meta.is_async or (self._options.max_concurrency or 1) > 1:
+            raise ValueError(
+                f"{self._cls.__name__} is {kind}: its calls run at the same time, so that their "
+                "order cannot be kept; leave allow_out_of_order_execution=False out"
+            )
 
     def _remote(
         self, args: Any = (), kwargs: dict[str, Any] | None = None, **actor_options: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import itertools
 import os
@@ -51,9 +52,14 @@ def task_error(
 def argument_error(error: SkateError, function_name: str) -> SkateError:
     """What a task fails with when an argument of it is an error.
 
-    What user code raised goes on as it is, with its own traceback.
+    What user code raised goes on with its own traceback, and says whose argument it was. Of a
+    chain of such tasks only the first and the last are named, so that the text does not grow.
     """
-    return error if isinstance(error, TaskError) else task_error(error, function_name)
+    if not isinstance(error, TaskError):
+        return task_error(error, function_name)
+    passed_on = copy.copy(error)
+    passed_on.argument_of = function_name
+    return passed_on
 
 
 def format_remote_traceback(exc: BaseException) -> str:

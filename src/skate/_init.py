@@ -58,6 +58,10 @@ machine: dict[str, Any] = {}  # what it has, where `init` is not told: for prete
 _running: dict[str, Any] = {}  # what the engine of this process was started with
 
 
+class UnknownInitParameterError(TypeError, RuntimeError):
+    """`init` has no such parameter: a TypeError, as everywhere, and a RuntimeError, as in Ray."""
+
+
 class ClientContext(Mapping[str, Any]):
     """What `init` returns: facts about the session; as a context manager it ends it."""
 
@@ -174,7 +178,9 @@ def init(
         "resources": _options._resources("resources", resources),
         "labels": _labels(labels),
         "object_store_memory": _options._bytes("object_store_memory", object_store_memory),
-        "namespace": _options.namespace("namespace", namespace or of_job.get("namespace")),
+        "namespace": _options.namespace(
+            "namespace", of_job.get("namespace") if namespace is None else namespace
+        ),
         "runtime_env": _options._runtime_env("runtime_env", runtime_env),
         "log_to_driver": None if log_to_driver else False,
         "preload": preload,
@@ -305,8 +311,11 @@ def _check_without_effect(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if name not in _WITHOUT_EFFECT:
             if name == "redis_address":  # until Ray 2.0
-                raise TypeError("init() has no parameter 'redis_address': write address=")
-            raise unknown_parameter("init", name, [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT])
+                raise UnknownInitParameterError(
+                    "init() has no parameter 'redis_address': write address="
+                )
+            known = [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT]
+            raise UnknownInitParameterError(str(unknown_parameter("init", name, known)))
         allowed = _WITHOUT_EFFECT[name]
         if ... not in allowed and value not in allowed:
             raise ValueError(

@@ -126,7 +126,10 @@ class TaskError(UserCodeException):
 
     What `skate.get` raises is this and the user's own type at once: `except ValueError` catches
     a remote ValueError. `cause` is the original exception; `str()` shows the remote traceback.
+    `argument_of` names the task that could not run because this one's value was an argument.
     """
+
+    argument_of: str | None = None
 
     def __init__(
         self,
@@ -143,7 +146,7 @@ class TaskError(UserCodeException):
         self.function_name = function_name
         self.traceback_str = traceback_str
         self.cause = cause
-        self.proctitle = proctitle or f"skate::{function_name}"
+        self.proctitle = proctitle or _title(function_name)
         self.pid = pid or os.getpid()
         self.ip = ip or "127.0.0.1"
         self.actor_repr = actor_repr
@@ -172,8 +175,18 @@ class TaskError(UserCodeException):
         header = f"{self.proctitle}() (pid={self.pid}, ip={self.ip}{actor})"
         text = self.traceback_str.strip()
         start = "Traceback (most recent call last):\n"
+        if self.argument_of:
+            header = (
+                f"{_title(self.argument_of)}() was not run, because one of its arguments is the "
+                f"result of a task that failed:\n{header}"
+            )
         # The header stands in for the first line, which says nothing about where it happened.
         return f"{header}\n{text.removeprefix(start)}"
+
+
+def _title(function_name: str) -> str:
+    """How a task is called in texts; `ray::` where `import ray` means skate."""
+    return f"{'ray' if 'SKATE_AS_RAY' in os.environ else 'skate'}::{function_name}"
 
 
 def _restore_task_error(cls: type[TaskError], state: dict[str, Any]) -> TaskError:
@@ -221,20 +234,29 @@ class ActorDiedError(ActorError):
     """The actor is dead and does not come back.
 
     `cause` is the constructor's TaskError, the WorkerCrashedError of its process, or text.
+    `exit_type` says how its process ended, in Ray's words: INTENDED_USER_EXIT (`exit_actor`),
+    INTENDED_SYSTEM_EXIT (killed or not needed any more), USER_ERROR (its constructor raised) or
+    SYSTEM_ERROR (it crashed).
     """
 
     BASE_ERROR_MSG = "The actor died before it finished this call."
 
     def __init__(
-        self, cause: BaseException | str | None = None, actor_id: str | None = None
+        self,
+        cause: BaseException | str | None = None,
+        actor_id: str | None = None,
+        exit_type: str | None = None,
     ) -> None:
         self.cause = cause
         failed = isinstance(cause, TaskError)
         if isinstance(cause, TaskError):
             actor_id = actor_id or cause._actor_id
-            text = f"The actor died because its constructor raised an error:\n{cause}"
+            exit_type = exit_type or "USER_ERROR"
+            text = f"The actor died because its creation task, the constructor, raised:\n{cause}"
         else:
             text = self.BASE_ERROR_MSG if cause is None else f"{self.BASE_ERROR_MSG} {cause}"
+            text += f" (exit type: {exit_type})" if exit_type else ""
+        self.exit_type = exit_type
         super().__init__(actor_id, text, actor_init_failed=failed)
 
     @staticmethod

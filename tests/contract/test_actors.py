@@ -480,3 +480,24 @@ def test_an_actor_knows_its_own_handle():
     me = skate.get(actor.me.remote())
     assert me == actor
     assert skate.get(me.get.remote()) == 5
+
+
+@pytest.mark.parametrize("kind", ["async", "threads"])
+def test_calls_of_concurrent_actors_have_no_order_to_keep(kind):
+    class Worker:
+        def work(self):
+            return 1
+
+    class AsyncWorker:
+        async def work(self):
+            return 1
+
+    options = {"allow_out_of_order_execution": False}
+    if kind == "async":
+        cls = skate.remote(AsyncWorker).options(**options)
+    else:
+        cls = skate.remote(Worker).options(max_concurrency=2, **options)
+    with pytest.raises(ValueError, match="allow_out_of_order_execution"):
+        cls.remote()
+    plain = skate.remote(Worker).options(**options).remote()
+    assert skate.get(plain.work.remote()) == 1

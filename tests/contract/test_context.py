@@ -132,3 +132,24 @@ def test_the_timeline_lists_what_ran(tmp_path):
     assert isinstance(events, list)
     skate.timeline(str(tmp_path / "trace.json"))
     assert (tmp_path / "trace.json").exists()
+
+
+def test_functions_of_all_kinds_of_actors_are_named_with_their_module():
+    @skate.remote
+    class Plain:
+        def __init__(self):
+            self.constructor = skate.get_runtime_context().get_task_function_name()
+
+        def names(self):
+            return self.constructor, skate.get_runtime_context().get_task_function_name()
+
+    @skate.remote
+    class Async:
+        async def name(self):
+            return skate.get_runtime_context().get_task_function_name()
+
+    names = skate.get(Plain.remote().names.remote())
+    assert names == (f"{__name__}.Plain.__init__", f"{__name__}.Plain.names")
+    # Of async actors it is the qualified name, as with coroutines everywhere.
+    here = "test_functions_of_all_kinds_of_actors_are_named_with_their_module.<locals>"
+    assert skate.get(Async.remote().name.remote()) == f"{__name__}.{here}.Async.name"

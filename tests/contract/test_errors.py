@@ -392,3 +392,62 @@ def test_several_results_need_several_values():
 
     with pytest.raises(TypeError, match="int"):
         skate.get(one.remote())
+
+
+def test_a_failed_argument_names_both_tasks():
+    @skate.remote
+    def broken_source():
+        raise ValueError("no value")
+
+    @skate.remote
+    def middle(value):
+        return value
+
+    @skate.remote
+    class Consumer:
+        def consume(self, value):
+            return value
+
+    for ref, name in (
+        (middle.remote(broken_source.remote()), "middle"),
+        (Consumer.remote().consume.remote(middle.remote(broken_source.remote())), "consume"),
+    ):
+        error = caught(ref)
+        assert isinstance(error, ValueError)
+        assert isinstance(error, TaskError)
+        assert "broken_source()" in str(error)
+        assert f"{name}()" in str(error).splitlines()[0]
+
+
+@parallel
+@pytest.mark.parametrize(
+    ("end", "exit_type"),
+    [
+        (lambda self: skate.actor.exit_actor(), "INTENDED_USER_EXIT"),
+        (lambda self: os._exit(3), "SYSTEM_ERROR"),
+    ],
+    ids=["exit_actor", "crash"],
+)
+def test_a_dead_actor_says_how_its_process_ended(end, exit_type):
+    @skate.remote
+    class Mortal:
+        def end(self):
+            end(self)
+
+    actor = Mortal.remote()
+    first = caught(actor.end.remote())
+    assert isinstance(first, skate.exceptions.ActorDiedError)
+    assert exit_type in str(first)
+    assert exit_type in str(caught(actor.__ray_ready__.remote()))
+
+
+def test_a_failing_constructor_is_called_the_creation_task():
+    @skate.remote
+    class Stillborn:
+        def __init__(self):
+            raise ValueError("no birth")
+
+    error = caught(Stillborn.remote().__ray_ready__.remote())
+    assert isinstance(error, skate.exceptions.ActorDiedError)
+    assert "creation task" in str(error)
+    assert "no birth" in str(error)

@@ -288,3 +288,13 @@ def test_values_outlive_the_session(start):
 def test_arguments_that_ray_programs_use(start, arguments):
     start(**arguments)
     assert skate.get(identity.remote(1)) == 1
+
+
+def test_an_empty_namespace_is_refused(start):
+    with pytest.raises(ValueError, match="namespace"):
+        start(namespace="")
+
+
+def test_an_unknown_parameter_of_init_is_refused(start):
+    with pytest.raises(RuntimeError, match="unheard_of"):
+        start(unheard_of=1)

@@ -355,3 +355,8 @@ def test_an_impossible_group_says_so(group):
     made = group([{"CPU": 2}, {"CPU": 1}])
     with pytest.raises(skate.exceptions.RayError, match="CPU"):
         skate.get(made.ready(), timeout=60)
+
+
+def test_a_resource_named_bundle_is_reserved():
+    with pytest.raises((ValueError, skate.exceptions.RayError), match="bundle"):
+        placement_group([{"bundle": 1}])

@@ -129,6 +129,13 @@ class ClassSpec:
         self.exported: Any = None
 
 
+def method_name(cls: type, class_name: str, method: str, *, is_async: bool) -> str:
+    """The method's name with its module; of async actors, as coroutines have it, qualified."""
+    short = f"{class_name}.{method}"
+    name = getattr(getattr(cls, method, None), "__qualname__", short) if is_async else short
+    return f"{cls.__module__}.{name}"
+
+
 def method_of(instance: Any, name: str) -> Callable[..., Any]:
     """What its class defines: a method may share its name with an attribute of the instance."""
     cls = type(instance)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     Bundle = dict[str, float]
 
 _REF_SIZE = 28  # bytes of an object id; a group's id is its end
+_RESERVED = "bundle"  # Ray counts the bundles of a machine under this name
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 
@@ -139,6 +140,12 @@ def _checked_bundles(bundles: Any) -> list[Bundle]:
             "bundles must be a non-empty list of resources, each with an amount above 0, like "
             f'[{{"CPU": 1}}, {{"CPU": 1, "GPU": 0.5}}]; got {bundles!r}'
         )
+    for bundle in bundles:
+        if _RESERVED in bundle:
+            raise ValueError(
+                f"a bundle cannot hold a resource named {_RESERVED!r}, which is reserved for the "
+                f"group itself: give it another name; got {bundle!r}"
+            )
     return [{name: float(amount) for name, amount in bundle.items()} for bundle in bundles]
 
 

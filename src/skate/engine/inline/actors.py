@@ -147,7 +147,9 @@ class Actor:
 
     def exited(self) -> SkateError:
         """The death that the running call has asked for."""
-        death = ActorDiedError("It ended itself with exit_actor().", self.actor_id)
+        death = ActorDiedError(
+            "It ended itself with exit_actor().", self.actor_id, "INTENDED_USER_EXIT"
+        )
         self._clean_up()
         self.end(death)
         return death

@@ -32,6 +32,7 @@ from skate.engine.base import (
     Engine,
     FunctionSpec,
     TaskOptions,
+    method_name,
 )
 from skate.engine.inline.actors import Actor, Construction, MethodCall
 from skate.engine.inline.calls import ActorExit, Arguments, Call, Results, current
@@ -338,7 +339,7 @@ class InlineEngine(Engine):
 
     def _construct(self, ref: ObjectRef[Any], actor: Actor, results: Results) -> None:
         name = f"{actor.cls.meta.class_name}.__init__"
-        context = self._actor_context(ref, actor, name, name)
+        context = self._actor_context(ref, actor, name, _method_name(actor.cls, "__init__"))
         call = self._call(Construction, name, actor.arguments, results, context)
         call.actor = actor
         actor.start(call, None)
@@ -374,7 +375,7 @@ class InlineEngine(Engine):
             results.fail(target.death)
             return results.returned()
         name = f"{target.cls.meta.class_name}.{method}"
-        full_name = f"{target.cls.meta.module}.{name}"
+        full_name = _method_name(target.cls, method)
         context = self._actor_context(actor, target, options.name or name, full_name)
         call = self._call(MethodCall, name, arguments, results, context)
         call.actor, call.method = target, method
@@ -397,7 +398,11 @@ class InlineEngine(Engine):
         while target.groups:
             self._placement.remove(target.groups.pop())
         if no_restart or (limit != -1 and target.restarts >= limit):
-            target.end(ActorDiedError("It was killed with kill().", target.actor_id))
+            target.end(
+                ActorDiedError(
+                    "It was killed with kill().", target.actor_id, "INTENDED_SYSTEM_EXIT"
+                )
+            )
             return
         target.restarts += 1
         results = Results(self._objects, 1)
@@ -495,6 +500,10 @@ def _all_done_or_one_failed(refs: Sequence[ObjectRef[Any]]) -> bool:
     return all(entry.done for entry in entries) or any(
         entry.error is not None for entry in entries
     )
+
+
+def _method_name(cls: ClassSpec, method: str) -> str:
+    return method_name(cls.cls, cls.meta.class_name, method, is_async=cls.meta.is_async)
 
 
 def _raised(error: SkateError) -> BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate import _serialization
-from skate.engine.base import Context
+from skate.engine.base import Context, method_name
 
 if TYPE_CHECKING:
     from skate.engine.local.execution import Execution, Running
@@ -57,10 +57,11 @@ def _full_name(execution: Execution, running: Running | None) -> str | None:
         return None
     if not execution.actor_id:
         return f"{getattr(running.function, '__module__', '')}.{running.function_name}"
-    module = type(execution.actor).__module__
-    if running.id == execution.actor_id:  # its constructor
-        return f"{module}.{running.function_name}"
-    return f"{module}.{execution.actor_label}.{running.function_name}"
+    cls = type(execution.actor)
+    is_async = execution.actor_settings["is_async"]
+    # The constructor comes as "Class.__init__", other methods by their own name.
+    method = running.function_name.rpartition(".")[2]
+    return method_name(cls, execution.actor_label, method, is_async=is_async)
 
 
 def _own_handle(execution: Execution) -> Any:

@@ -94,9 +94,22 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+# Why actors end that were meant to, each with Ray's word for the end of such a process.
+EXITED = "it ended itself with exit_actor()"
+KILLED = "it was killed by skate.kill(actor)"
+UNREACHABLE = "all handles to it are gone"
+_EXIT_TYPES = {
+    EXITED: "INTENDED_USER_EXIT",
+    KILLED: "INTENDED_SYSTEM_EXIT",
+    UNREACHABLE: "INTENDED_SYSTEM_EXIT",
+}
+
+
 def actor_died(actor: Actor, reason: Any) -> exceptions.ActorDiedError:
     return exceptions.ActorDiedError(
-        f"Actor {actor.class_name} is dead: {reason}", actor_id=hex_id(actor.id)
+        f"Actor {actor.class_name} is dead: {reason}",
+        actor_id=hex_id(actor.id),
+        exit_type=_EXIT_TYPES.get(reason, "SYSTEM_ERROR"),
     )
 
 

@@ -83,7 +83,7 @@ class Lives(Tasks):
     def _terminate(self, actor: Actor) -> None:
         """The last handle is gone and nothing is under way."""
         if actor.state != actors.DEAD:
-            actor.stop_reason = "all handles to it are gone"
+            actor.stop_reason = errors.UNREACHABLE
             worker = actor.worker
             self._actor_dead(actor, errors.packed(errors.actor_died(actor, actor.stop_reason)))
             if worker is not None:
@@ -95,7 +95,7 @@ class Lives(Tasks):
         if actor.state == actors.DEAD:
             return
         if no_restart:
-            actor.stop_reason = "it was killed by skate.kill(actor)"
+            actor.stop_reason = errors.KILLED
         if actor.worker is not None:
             self.processes.kill(actor.worker)
             if no_restart:
@@ -107,7 +107,7 @@ class Lives(Tasks):
     def on_exiting(self, worker: Worker) -> None:
         """exit_actor() or __ray_terminate__: a wanted end."""
         if worker.actor is not None:
-            worker.actor.stop_reason = "it ended itself with exit_actor()"
+            worker.actor.stop_reason = errors.EXITED
 
     def _lose_actor(self, actor: Actor, worker: Worker, reason: str) -> None:
         calls = [task for task in worker.in_flight.values() if task.method]
