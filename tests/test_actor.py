@@ -67,7 +67,9 @@ def test_a_remote_class_looks_like_its_class() -> None:
 def test_it_is_not_called_and_not_inherited_from() -> None:
     with pytest.raises(TypeError, match=r"Plain\.remote\("):
         Counter()
-    with pytest.raises(skate.actor.ActorClassInheritanceException, match="inherit"):
+    with pytest.raises(
+        skate.actor.ActorClassInheritanceException, match="Inheriting from actor classes"
+    ):
 
         class Sub(Counter):  # type: ignore[misc, valid-type]
             pass
@@ -206,5 +208,5 @@ def test_a_class_lists_its_methods() -> None:
 
 
 def test_exit_actor_needs_an_actor() -> None:
-    with pytest.raises(TypeError, match="no actor"):
+    with pytest.raises(TypeError, match="non-actor worker"):
         skate.actor.exit_actor()

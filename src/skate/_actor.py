@@ -97,15 +97,15 @@ class ActorClass:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._cls.__name__
         raise TypeError(
-            f"an actor class cannot be instantiated directly: use {name}.remote(...) for an "
-            f"actor, or {name}._cls(...) for a plain object"
+            f"Actors cannot be instantiated directly: use {name}.remote(...) for an actor, or "
+            f"{name}._cls(...) for a plain object"
         )
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         name = self._cls.__name__
         raise ActorClassInheritanceError(
-            f"a remote class cannot be inherited from: inherit from the plain class ({name}._cls, "
-            f"or do not decorate {name}) and make the subclass remote"
+            f"Inheriting from actor classes is not possible: derive from the plain class "
+            f"({name}._cls, or do not decorate {name}) and make the derived class remote"
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -232,7 +232,7 @@ class ActorMethod:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"an actor method cannot be called directly: use handle.{self._name}.remote(...)"
+            f"Actor methods cannot be called directly: use handle.{self._name}.remote(...)"
         )
 
     def __repr__(self) -> str:
@@ -264,7 +264,10 @@ def exit_actor() -> None:
     """End the actor that runs this code; `get` of this call raises ActorDiedError."""
     engine = current_engine()
     if engine.context().actor is None:
-        raise TypeError("exit_actor() ends the actor that calls it; this code runs in no actor")
+        raise TypeError(
+            "exit_actor() was called on a non-actor worker: it ends the actor whose method "
+            "calls it, and this code runs in none"
+        )
     engine.exit_actor()
 
 

@@ -307,11 +307,12 @@ def check_names(given: Mapping[str, Any]) -> None:
 def _unknown(kind: str, name: str) -> ValueError:
     allowed = sorted(known for known, option in OPTIONS.items() if kind in option.kinds)
     nearest = nearest_names(name, allowed or [*OPTIONS], 3)
-    hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
+    hint = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
     others = OPTIONS[name].kinds if name in OPTIONS else ()
-    where = f"it is an option of {' and '.join(others)}. " if others else ""
+    where = f"It is an option of {' and '.join(others)}. " if others else ""
     listed = f"Allowed are: {', '.join(allowed)}" if allowed else ""
-    return ValueError(f"{name!r} is not an option of {kind}: {hint}{where}{listed}".strip())
+    text = f"Invalid option keyword {name!r}: it is not an option of {kind}. "
+    return ValueError(f"{text}{hint}{where}{listed}".strip())
 
 
 def task_options(given: Given, *, generator: bool) -> TaskOptions:
@@ -343,7 +344,9 @@ def call_options(given: Given, *, generator: bool) -> CallOptions:
 def _set_num_returns(fields: dict[str, Any], generator: bool) -> None:
     wanted = fields.setdefault("num_returns", "streaming" if generator else 1)
     if isinstance(wanted, str) and not generator:
-        raise ValueError(f"num_returns={wanted!r} is for generators, which use `yield`")
+        raise ValueError(
+            f"num_returns={wanted!r} can only be used with generators: use `yield` in the function"
+        )
 
 
 def _fields(given: Given) -> dict[str, Any]:

@@ -73,7 +73,10 @@ class RemoteFunction:
     def options(self, **task_options: Any) -> RemoteFunction:
         """The same function with some options changed."""
         if "max_calls" in task_options:
-            raise ValueError("max_calls belongs to the function: give it to @remote")
+            raise ValueError(
+                "'max_calls' is not supported in .options(): it belongs to the function, give it to "
+                "@remote"
+            )
         given = {**self._given, **_options.check_options(_options.TASK, task_options)}
         clone = object.__new__(RemoteFunction)
         clone.__dict__.update(self.__dict__, _given=given)
@@ -83,7 +86,7 @@ class RemoteFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._spec.name
         raise TypeError(
-            f"a remote function cannot be called directly: use {name}.remote(...), "
+            f"Remote functions cannot be called directly: use {name}.remote(...), "
             f"or {name}._function(...) to run it here"
         )
 

@@ -312,7 +312,7 @@ def batch(
     wait = _wait("batch_wait_timeout_s", batch_wait_timeout_s)
     most = _batch_size("max_concurrent_batches", max_concurrent_batches)
     if batch_size_fn is not None and not callable(batch_size_fn):
-        raise TypeError(f"batch_size_fn takes a function of a list; got {batch_size_fn!r}")
+        raise TypeError(f"batch_size_fn takes a callable or None; got {batch_size_fn!r}")
 
     def decorate(function: Callable[..., Any]) -> Any:
         _check_function(function)

@@ -256,7 +256,7 @@ class RayEngine(Engine):
         except ValueError as error:
             names = ", ".join(sorted(repr(n) for _, n in self.list_named_actors(False)))
             raise ValueError(
-                f"there is no actor named {name!r}; there are: {names or 'none'}"
+                f"Failed to look up actor with name {name!r}: there are: {names or 'none'}"
             ) from error
         return self.references.of_actor(handle), published_meta(handle)
 

@@ -59,7 +59,7 @@ class Requests:
             known = [f"{name!r} (in {namespace!r})" for namespace, name in self._hub.names]
             names = ", ".join(known) or "none"
             raise ValueError(
-                f"there is no actor named {name!r} in namespace "
+                f"Failed to look up actor with name {name!r}: there is none in namespace "
                 f"{namespace or self._engine.namespace!r}; actors with names: {names}"
             )
         return actor
