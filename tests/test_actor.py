@@ -210,3 +210,11 @@ def test_a_class_lists_its_methods() -> None:
 def test_exit_actor_needs_an_actor() -> None:
     with pytest.raises(TypeError, match="non-actor worker"):
         skate.actor.exit_actor()
+
+
+def test_handles_and_classes_in_annotations() -> None:
+    from typing import get_args
+
+    assert get_args(skate.ActorHandle[int]) == (int,)
+    assert skate.actor.ActorProxy[int] == skate.actor.ActorHandle[int] | type[int]
+    assert get_args(skate.ActorClass[int]) == (int,)

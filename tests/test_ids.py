@@ -51,3 +51,11 @@ def test_an_actor_knows_its_own_id() -> None:
 
     handle = Actor.remote()
     assert skate.get(handle.own_id.remote()) == handle._actor_id.hex()
+
+
+def test_ids_without_a_kind_of_their_own() -> None:
+    made = skate.UniqueID.from_random()
+    assert skate.UniqueID(made.binary()) == made
+    assert made.size() == 28
+    for kind in (skate.NodeID, skate.WorkerID, skate.FunctionID, skate.ActorClassID):
+        assert issubclass(kind, skate.UniqueID)

@@ -31,7 +31,17 @@ from skate._api import (
     timeline,
     wait,
 )
-from skate._ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
+from skate._ids import (
+    ActorClassID,
+    ActorID,
+    FunctionID,
+    JobID,
+    NodeID,
+    PlacementGroupID,
+    TaskID,
+    UniqueID,
+    WorkerID,
+)
 from skate._refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
 from skate._remote import remote
 from skate.runtime_context import get_runtime_context
@@ -42,10 +52,12 @@ ObjectID = ObjectRef  # its name until Ray 1.0
 
 __all__ = [
     "ActorClass",
+    "ActorClassID",
     "ActorHandle",
     "ActorID",
     "ClientContext",
     "DynamicObjectRefGenerator",
+    "FunctionID",
     "JobID",
     "LoggingConfig",
     "NodeID",
@@ -54,10 +66,12 @@ __all__ = [
     "ObjectRefGenerator",
     "PlacementGroupID",
     "TaskID",
+    "UniqueID",
     "WorkerID",
     "__version__",
     "available_resources",
     "cancel",
+    "client",
     "cluster_resources",
     "get",
     "get_actor",
@@ -79,6 +93,7 @@ _LAZY = frozenset(
     (
         "actor",
         "air",
+        "client_builder",
         "compat",
         "dag",
         "data",
@@ -103,6 +118,10 @@ def __getattr__(name: str) -> Any:
         from skate.logging_config import LoggingConfig
 
         return LoggingConfig
+    if name == "client":
+        from skate.client_builder import client
+
+        return client
     if name in _LAZY:
         from importlib import import_module
 

@@ -41,6 +41,8 @@ class ActorClassInheritanceError(TypeError):
 class ActorClass:
     """A class whose `.remote(...)` makes an instance elsewhere and returns a handle at once."""
 
+    __class_getitem__ = classmethod(types.GenericAlias)  # ActorClass[Counter], in annotations
+
     def __init__(self, cls: type, given: _options.Given) -> None:
         self._token = os.urandom(12).hex()
         self._given = given
@@ -138,6 +140,8 @@ class ActorHandle:
 
     _ref: ObjectRef[Any]
     _meta: ActorMeta
+
+    __class_getitem__ = classmethod(types.GenericAlias)  # ActorHandle[Counter], in annotations
 
     def __init__(self, ref: ObjectRef[Any], meta: ActorMeta) -> None:
         self._ref = ref

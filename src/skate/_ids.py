@@ -82,12 +82,26 @@ class JobID(BaseID):
         return int.from_bytes(self._bytes, "big")
 
 
-class NodeID(BaseID):
+class UniqueID(BaseID):
+    """An identifier of anything that has no kind of its own."""
+
     SIZE = 28
 
 
-class WorkerID(BaseID):
-    SIZE = 28
+class NodeID(UniqueID):
+    """The identifier of a machine."""
+
+
+class WorkerID(UniqueID):
+    """The identifier of a process that runs tasks."""
+
+
+class FunctionID(UniqueID):
+    """The identifier of a remote function."""
+
+
+class ActorClassID(UniqueID):
+    """The identifier of a remote class."""
 
 
 class PlacementGroupID(BaseID):

@@ -13,6 +13,7 @@ from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
 
 ENGINES = ("local", "inline", "ray")
+_HERE = ("local", "inline")  # addresses of this machine; what `address_info` says
 
 # Parameters about the services of a cluster, which do not exist here, with the values that ask
 # for nothing. `...` stands for any value.
@@ -71,23 +72,38 @@ class ClientContext(Mapping[str, Any]):
         place = engine.context()
         self.python_version = ".".join(map(str, sys.version_info[:3]))
         self.address_info: dict[str, Any] = {
-            "address": engine.name,
+            "address": engine.address,
+            "gcs_address": engine.address,
+            "redis_address": None,
             "node_ip_address": "127.0.0.1",
             "node_id": place.node_id,
             "session_dir": place.temp_dir,
             "session_name": place.session_name,
+            "object_store_address": place.temp_dir,
+            "raylet_socket_name": "",
             "webui_url": "",
+            "metrics_export_port": -1,  # Ray's number for "none"
+            "dashboard_agent_listen_port": -1,
         }
 
     @property
     def skate_version(self) -> str:
+        """The version of skate."""
         import skate
 
         return skate.__version__
 
     @property
     def ray_version(self) -> str:
-        return self.skate_version
+        """The version of Ray whose API is offered."""
+        from skate.compat._finder import RAY_VERSION
+
+        return RAY_VERSION
+
+    @property
+    def ray_commit(self) -> str:
+        """In the place of a commit of Ray: who answers instead."""
+        return "skate"
 
     def __getitem__(self, key: str) -> Any:
         return self.address_info[key]
@@ -230,14 +246,14 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
     if address == "auto" and name is None and _ray_is_skate():
         address = None  # the cluster that such a program looks for is this machine
     if name is None:
-        name = "local" if address in (None, "local") else "ray"
+        name = "ray" if address not in (None, *_HERE) else address or "local"
     if name not in ENGINES:
         near = nearest_names(str(name), ENGINES, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"engine takes one of {', '.join(ENGINES)}; got {name!r}{hint}")
     if name == "ray":
         return _connect(address, settings)
-    if address not in (None, "local"):
+    if address not in (None, "local", name):
         raise ValueError(f"address={address!r} is for engine='ray'; got engine={name!r}")
     if runtime_env := settings.get("runtime_env"):
         from skate.runtime_env import check_possible_here

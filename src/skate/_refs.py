@@ -8,6 +8,7 @@ the life of that one Python object.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _INDEX = 0xFFFF  # the last bits of an id number the values of one task
 _NIL = (1 << 8 * _ID_BYTES) - 1
 
 
+_new = object.__new__
+
+
 class Home(Protocol):
     """The engine session a reference belongs to, as far as the reference is concerned.
 
@@ -40,15 +44,23 @@ class ObjectRef(Generic[T]):
     """A value that some task, actor call or `put` has produced or will produce.
 
     Pass it to other tasks, keep it in any structure, `skate.get(ref)` or `await ref` its value.
-    References are made by skate; there is no need to construct one.
+    References are made by skate; `ObjectRef(ref.binary())` is the one that has these bytes.
     """
 
     __slots__ = ("__weakref__", "_entry", "_home", "_id")
+    _entry: Any
+    _home: Home
+    _id: int
 
-    def __init__(self, id: int, home: Home, entry: Any = None) -> None:
-        self._id = id
-        self._home = home
-        self._entry = entry  # the engine's own record; nobody else looks inside
+    # Not in __init__: whoever gives the bytes of a reference gets the one that is there.
+    def __new__(cls, id: int | bytes, home: Home | None = None, entry: Any = None) -> ObjectRef[T]:
+        if home is None:
+            return cls.from_binary(id)
+        ref: ObjectRef[T] = _new(cls)
+        ref._id = id  # type: ignore[assignment]
+        ref._home = home
+        ref._entry = entry  # the engine's own record; nobody else looks inside
+        return ref
 
     def __repr__(self) -> str:
         return f"ObjectRef({self.hex()})"
@@ -130,22 +142,36 @@ class ObjectRef(Generic[T]):
         return _NO_OBJECT
 
     @classmethod
-    def from_binary(cls, id_bytes: bytes) -> ObjectRef[Any]:
+    def from_binary(cls, id_bytes: Any) -> ObjectRef[Any]:
+        """Return the reference whose `binary()` is `id_bytes`."""
+        if not isinstance(id_bytes, (bytes, bytearray, memoryview)):
+            kind = type(id_bytes).__name__
+            raise TypeError(f"an ObjectRef takes {_ID_BYTES} bytes; got {kind}: {id_bytes!r}")
         if len(id_bytes) != _ID_BYTES:
             raise ValueError(f"an object id has {_ID_BYTES} bytes; got {len(id_bytes)}")
         return _adopt(int.from_bytes(id_bytes, "big"))
 
     @classmethod
     def from_hex(cls, hex_id: str) -> ObjectRef[Any]:
+        """Return the reference whose `hex()` is `hex_id`."""
         return cls.from_binary(bytes.fromhex(hex_id))
+
+    @classmethod
+    def from_random(cls) -> ObjectRef[Any]:
+        """Return a reference of its own that stands for no object."""
+        return cls(int.from_bytes(os.urandom(_ID_BYTES), "big"), _Nowhere())
+
+    def redis_shard_hash(self) -> int:
+        """Return a number that spreads references evenly over shards."""
+        return int.from_bytes(self.binary()[-8:], "big")
 
 
 class _Nowhere:
-    """The home of the reference that stands for no object."""
+    """The home of references that stand for no object."""
 
     @property
     def engine(self) -> Engine:
-        raise ValueError("a nil reference stands for no object: there is nothing to get")
+        raise ValueError("this reference stands for no object: there is nothing to get")
 
 
 _NO_OBJECT: ObjectRef[Any] = ObjectRef(_NIL, _Nowhere())

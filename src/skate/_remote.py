@@ -74,8 +74,8 @@ class RemoteFunction:
         """The same function with some options changed."""
         if "max_calls" in task_options:
             raise ValueError(
-                "'max_calls' is not supported in .options(): it belongs to the function, give it to "
-                "@remote"
+                "'max_calls' is not supported in .options(): it belongs to the function, so give "
+                "it to @remote"
             )
         given = {**self._given, **_options.check_options(_options.TASK, task_options)}
         clone = object.__new__(RemoteFunction)

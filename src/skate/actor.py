@@ -1,5 +1,7 @@
 """Ray's path to actor classes and handles."""
 
+from typing import Any, TypeVar, Union
+
 from skate._actor import (
     ActorClass,
     ActorClassInheritanceError,
@@ -9,6 +11,10 @@ from skate._actor import (
     method,
 )
 
+T = TypeVar("T")
+
+# A handle that a checker may treat as an instance of its class, as in `ActorProxy[Counter]`.
+ActorProxy: Any = Union[ActorHandle[T], type[T]]  # type: ignore[type-arg]  # noqa: UP007
 ActorClassInheritanceException = ActorClassInheritanceError  # Ray's name
 
 __all__ = [
@@ -16,6 +22,7 @@ __all__ = [
     "ActorClassInheritanceException",
     "ActorHandle",
     "ActorMethod",
+    "ActorProxy",
     "exit_actor",
     "method",
 ]

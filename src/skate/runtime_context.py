@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from skate._ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, actor_id_of
@@ -108,8 +109,12 @@ class RuntimeContext:
 
     @property
     def gcs_address(self) -> str:
-        """Empty: nothing listens on a port."""
-        return ""
+        """What `init(address)` takes in another process: the cluster's, or "local"."""
+        return self._engine.address
+
+    def get_dashboard_url(self) -> str:
+        """The address of the dashboard: none, unless RAY_OVERRIDE_DASHBOARD_URL names one."""
+        return os.environ.get("RAY_OVERRIDE_DASHBOARD_URL", "")
 
     # -- actor ---------------------------------------------------------------------------------
 

@@ -234,3 +234,76 @@ class TestOnAndOff:
 
         with ray.init(address="auto", include_dashboard=True, log_to_driver=False):
             assert ray.get(ray.remote(lambda: 1).remote()) == 1
+
+
+class TestShapes:
+    """Programs use `ray` in more ways than by `import ray`."""
+
+    def test_it_can_be_loaded_lazily(self, as_ray: None) -> None:
+        spec = importlib.util.find_spec("ray")
+        assert spec is not None
+        assert spec.loader is not None
+        loader = importlib.util.LazyLoader(spec.loader)
+        spec.loader = loader
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["ray"] = module
+        loader.exec_module(module)
+        assert module.get is skate.get
+        assert sys.modules["ray"] is module
+        import ray.util.queue
+
+        assert module.util.queue is ray.util.queue
+
+    def test_a_class_that_is_not_there_can_be_derived_from(self, as_ray: None) -> None:
+        from ray.data.datasource import NoSuchThing, no_such_function
+
+        class Mine(NoSuchThing):  # type: ignore[misc, valid-type]
+            pass
+
+        with pytest.raises(NotImplementedError, match="NoSuchThing"):
+            Mine()
+        with pytest.raises(NotImplementedError, match="no_such_function"):
+            no_such_function(1)
+
+    def test_tracebacks_name_tasks_as_ray_does(self, as_ray: None) -> None:
+        import ray
+
+        ray.init(num_cpus=1)
+
+        @ray.remote
+        def fail() -> None:
+            raise ValueError("no")
+
+        @ray.remote
+        def use(value: object) -> object:
+            return value
+
+        with pytest.raises(ValueError, match=r"ray::fail\(\)"):
+            ray.get(fail.remote())
+        with pytest.raises(ValueError, match=r"ray::use\(\).*\n.*ray::fail\(\)"):
+            ray.get(use.remote(fail.remote()))
+
+    def test_the_older_way_to_connect(self, as_ray: None) -> None:
+        import ray
+
+        with ray.client().namespace("mine").env({"env_vars": {"A": "1"}}).connect() as context:
+            assert context.ray_version == ray.__version__
+            assert ray.get_runtime_context().namespace == "mine"
+        assert not ray.is_initialized()
+
+    def test_addresses_that_programs_read(self, as_ray: None) -> None:
+        import ray
+
+        info = ray.init(num_cpus=1).address_info
+        assert ray.get_runtime_context().gcs_address == info["gcs_address"] == info["address"]
+        assert {"redis_address", "node_ip_address", "object_store_address"} <= set(info)
+        assert {"raylet_socket_name", "webui_url", "session_dir", "node_id"} <= set(info)
+        ray.shutdown()
+        assert ray.init(address=info["address"])["address"] == info["address"]
+
+    def test_the_backend_of_joblib(self, as_ray: None) -> None:
+        from ray.util.joblib.ray_backend import RayBackend
+
+        from skate.util.joblib._backend import SkateBackend
+
+        assert RayBackend is SkateBackend

@@ -242,3 +242,23 @@ def test_a_reference_to_no_object():
     assert not skate.put(1).is_nil()
     with pytest.raises(skate.exceptions.ObjectLostError):
         skate.get(nil)
+
+
+def test_a_reference_from_its_bytes():
+    ref = skate.put([1, 2])
+    same = skate.ObjectRef(ref.binary())
+    assert same == ref
+    assert skate.get(same) == [1, 2]
+    assert skate.ObjectRef.from_hex(ref.hex()) == ref
+
+
+@pytest.mark.parametrize(("given", "error"), [(b"short", ValueError), ("a" * 28, TypeError)])
+def test_bytes_that_are_no_reference(given, error):
+    with pytest.raises(error, match=r"28|bytes"):
+        skate.ObjectRef(given)
+
+
+def test_random_references_are_all_different():
+    refs = {skate.ObjectRef.from_random() for _ in range(20)}
+    assert len({ref.hex() for ref in refs}) == 20
+    assert not any(ref.is_nil() for ref in refs)

@@ -127,3 +127,27 @@ def test_the_bundle_index_is_checked() -> None:
     check_placement_group_index(PlacementGroup.empty(), -1)
     with pytest.raises(ValueError, match="must be -1"):
         check_placement_group_index(PlacementGroup.empty(), 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"bundles": []}, "bundles"),
+        ({"bundles": [{"bundle": 1}]}, "bundle"),
+        ({"bundles": [{"CPU": 1}], "strategy": "TIGHT"}, "Invalid placement group strategy"),
+        ({"bundles": [{"CPU": 1}], "lifetime": "long"}, "lifetime"),
+    ],
+)
+def test_arguments_can_be_checked_beforehand(given: dict[str, Any], words: str) -> None:
+    from skate.util import placement_group as made
+    from skate.util.placement_group import (
+        VALID_PLACEMENT_GROUP_STRATEGIES,
+        validate_placement_group,
+    )
+
+    with pytest.raises(ValueError, match=words):
+        validate_placement_group(**given)
+    with pytest.raises(ValueError, match=words):
+        made(**given)
+    for strategy in VALID_PLACEMENT_GROUP_STRATEGIES:
+        validate_placement_group([{"CPU": 1}], strategy=strategy)

@@ -34,6 +34,7 @@ def test_a_live_actor() -> None:
     actor = Sleeper.options(name="sleeper", resources={}, namespace="bed").remote()
     pid = skate.get(actor.pid.remote())
     (row,) = state.list_actors(filters=[("name", "=", "sleeper")])
+    assert state.list_actors(filters=[("NAME", "=", "sleeper"), ("State", "=", "alive")]) == [row]
     assert row == of_actor(actor)
     assert (row.state, row.class_name, row.pid) == ("ALIVE", "Sleeper", pid)
     assert (row["ray_namespace"], row["is_detached"], row["num_restarts"]) == ("bed", False, 0)

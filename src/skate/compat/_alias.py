@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 from skate.compat._table import has_home, missing_name
 from skate.compat.parts.inside import Absent
@@ -16,10 +16,16 @@ _LIBRARIES = ("ray.air", "ray.serve", "ray.train", "ray.tune")
 class Alias(types.ModuleType):
     """`ray.x`: the names of its homes, the first that has one; also what is set is set there."""
 
-    def __init__(self, name: str, homes: tuple[types.ModuleType, ...]) -> None:
-        super().__init__(name, homes[0].__doc__)
-        self.__dict__["_homes"] = homes
+    _homes: tuple[types.ModuleType, ...] = ()
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.__dict__["__path__"] = []  # so that importing what is missing comes to the finder
+
+    def fill(self, homes: tuple[types.ModuleType, ...]) -> None:
+        """Look names up in these modules from now on."""
+        self.__dict__["_homes"] = homes
+        self.__doc__ = homes[0].__doc__
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":  # or `from ray.x import *` would find nothing
@@ -67,14 +73,26 @@ class Alias(types.ModuleType):
         return sorted(names - {"_homes"})
 
     def _home_of(self, name: str) -> types.ModuleType:
-        homes: tuple[types.ModuleType, ...] = self._homes
-        return next((home for home in homes if name in vars(home)), homes[-1])
+        return next((home for home in self._homes if name in vars(home)), self._homes[-1])
 
     def _is_function(self, name: str) -> bool:
         for home in self._homes:
             if name in vars(home) or name in getattr(home, "__all__", ()):  # some load it later
                 return not isinstance(getattr(home, name), types.ModuleType)
         return False
+
+
+class UnknownAlias(Alias):
+    """A module of which skate knows nothing, so that it may as well be a class or a function.
+
+    `from ray.x import Thing` asks for a module `ray.x.Thing` where there is no such name.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        Absent(self.__name__)(*args, **kwargs)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return Absent(self.__name__).__mro_entries__(bases)
 
 
 def _is_private(name: str) -> bool:

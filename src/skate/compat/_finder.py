@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import types
 from collections.abc import Iterable, Sequence
 from email.message import Message
@@ -13,7 +12,7 @@ from importlib.metadata import Distribution, DistributionFinder
 from typing import Any
 
 from skate.compat import _beside
-from skate.compat._alias import Alias
+from skate.compat._alias import Alias, UnknownAlias
 from skate.compat._table import UNKNOWN, homes_of, missing_module
 
 RAY_VERSION = "2.60.0"  # of the API that is offered
@@ -35,21 +34,26 @@ class Finder(MetaPathFinder, Loader):
             raise ModuleNotFoundError(missing_module(name))
         return ModuleSpec(name, self, is_package=True)
 
+    def create_module(self, spec: ModuleSpec) -> Alias:
+        return _kind_of(spec.name)(spec.name)
+
     def exec_module(self, module: types.ModuleType) -> None:
-        """Replace the empty module that the import system has made by the alias."""
-        if isinstance(module, Alias):  # by importlib.reload: it always looks its names up
-            return
+        """Import the homes of an alias."""
         name = module.__name__
-        homes = tuple(map(importlib.import_module, homes_of(name) or ()))
-        alias = Alias(name, homes)
-        alias.__spec__, alias.__loader__, alias.__package__ = module.__spec__, self, name
-        sys.modules[name] = alias
+        # importlib.util.LazyLoader has changed the class until now.
+        module.__class__ = _kind_of(name)
+        assert isinstance(module, Alias)
+        module.fill(tuple(map(importlib.import_module, homes_of(name) or ())))
 
     def find_distributions(
         self, context: DistributionFinder.Context | None = None
     ) -> Iterable[Distribution]:
         """`importlib.metadata.version("ray")` says the same as `ray.__version__`."""
         return [_RayDistribution()] if context is not None and context.name == "ray" else []
+
+
+def _kind_of(name: str) -> type[Alias]:
+    return UnknownAlias if homes_of(name) == UNKNOWN else Alias
 
 
 class _RayDistribution(Distribution):

@@ -30,7 +30,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray._private": _INSIDE,
     "ray._raylet": ("skate", "skate.compat.parts.inside"),
     "ray.autoscaler": ("skate.compat.parts.inside",),
-    "ray.client_builder": ("skate",),
+    "ray.client_builder": ("skate.client_builder", "skate"),
     "ray.cloudpickle": ("cloudpickle",),
     "ray.core": _INSIDE,
     "ray.cluster_utils": ("skate.compat.parts.cluster_utils",),

@@ -374,6 +374,11 @@ class Engine(ABC):
     def nodes(self) -> list[dict[str, Any]]:
         """One dictionary per machine, with Ray's keys."""
 
+    @property
+    def address(self) -> str:
+        """What `init(address)` takes in another process to find the same kind of engine."""
+        return self.name
+
     @abstractmethod
     def context(self) -> Context:
         """Where the calling code runs."""
@@ -381,6 +386,22 @@ class Engine(ABC):
     @abstractmethod
     def state(self, kind: str) -> list[dict[str, Any]]:
         """A row for each of the "actors", "tasks", "objects" or "workers", with Ray's keys."""
+
+    def locations(
+        self, refs: Sequence[ObjectRef[Any]], timeout_ms: int
+    ) -> dict[ObjectRef[Any], dict[str, Any]]:
+        """Where the values are, with Ray's keys; a cluster may take `timeout_ms` to find out."""
+        rows = {row["object_id"]: row for row in self.state("objects")}
+        ready, _ = self.wait(refs, len(refs), 0) if refs else ([], [])
+        here, found = self.context().node_id, set(ready)
+        return {
+            ref: {
+                "node_ids": [here] if ref in found else [],
+                "object_size": rows.get(ref.hex(), {}).get("object_size") or None,
+                "did_spill": bool(rows.get(ref.hex(), {}).get("spilled")),
+            }
+            for ref in refs
+        }
 
     @abstractmethod
     def timeline(self) -> list[dict[str, Any]]:

@@ -1,10 +1,17 @@
-"""What Ray keeps under `ray.experimental`: weights of TensorFlow networks."""
+"""What Ray keeps under `ray.experimental`: where values are, weights of TensorFlow networks."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["TensorFlowVariables", "tf_utils"]
+from skate.experimental.locations import get_local_object_locations, get_object_locations
+
+__all__ = [
+    "TensorFlowVariables",
+    "get_local_object_locations",
+    "get_object_locations",
+    "tf_utils",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 _REF_SIZE = 28  # bytes of an object id; a group's id is its end
 _RESERVED = "bundle"  # Ray counts the bundles of a machine under this name
+NODE_ID_LABEL_KEY = "ray.io/node-id"  # the label of a machine that is its id
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+VALID_PLACEMENT_GROUP_STRATEGIES = set(STRATEGIES)
 
 
 class PlacementGroup:
@@ -108,18 +110,41 @@ def placement_group(
     has made goes with it if it is killed or crashes; `lifetime="detached"` keeps it. Placement by
     node id, label or topology is not supported.
     """
-    _refuse("_soft_target_node_id", _soft_target_node_id)
-    _refuse("bundle_label_selector", bundle_label_selector)
-    _refuse("topology_strategy", topology_strategy)
-    specs = _checked_bundles(bundles)
-    if strategy not in (None, *STRATEGIES):
-        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {strategy!r}")
-    if lifetime not in (None, "detached"):
-        raise ValueError(f'lifetime must be None or "detached"; got {lifetime!r}')
+    validate_placement_group(
+        bundles,
+        strategy,
+        lifetime,
+        _soft_target_node_id,
+        bundle_label_selector,
+        topology_strategy,
+    )
+    specs = [{key: float(amount) for key, amount in bundle.items()} for bundle in bundles]
     ref = current_engine().create_placement_group(
         specs, strategy or "PACK", name, lifetime == "detached"
     )
     return _handle(ref, specs)
+
+
+def validate_placement_group(
+    bundles: list[Bundle],
+    strategy: str | None = None,
+    lifetime: str | None = None,
+    _soft_target_node_id: str | None = None,
+    bundle_label_selector: list[dict[str, str]] | None = None,
+    topology_strategy: dict[str, str] | None = None,
+) -> None:
+    """Raise ValueError if `placement_group` would not take these arguments."""
+    _refuse("_soft_target_node_id", _soft_target_node_id)
+    _refuse("bundle_label_selector", bundle_label_selector)
+    _refuse("topology_strategy", topology_strategy)
+    _check_bundles(bundles)
+    if strategy not in (None, *STRATEGIES):
+        raise ValueError(
+            f"Invalid placement group strategy {strategy!r}: it must be one of "
+            f"{', '.join(STRATEGIES)}"
+        )
+    if lifetime not in (None, "detached"):
+        raise ValueError(f'lifetime must be None or "detached"; got {lifetime!r}')
 
 
 def _handle(ref: ObjectRef[Any], bundles: list[Bundle] | None) -> PlacementGroup:
@@ -134,7 +159,7 @@ def _refuse(parameter: str, value: object) -> None:
         )
 
 
-def _checked_bundles(bundles: Any) -> list[Bundle]:
+def _check_bundles(bundles: Any) -> None:
     if not isinstance(bundles, list) or not bundles or not all(map(_is_bundle, bundles)):
         raise ValueError(
             "bundles must be a non-empty list of resources, each with an amount above 0, like "
@@ -146,7 +171,6 @@ def _checked_bundles(bundles: Any) -> list[Bundle]:
                 f"a bundle cannot hold a resource named {_RESERVED!r}, which is reserved for the "
                 f"group itself: give it another name; got {bundle!r}"
             )
-    return [{name: float(amount) for name, amount in bundle.items()} for bundle in bundles]
 
 
 def _is_bundle(bundle: object) -> bool:

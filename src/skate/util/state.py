@@ -167,11 +167,13 @@ def _chosen(rows: Iterable[dict[str, Any]], filters: Filters | None, limit: int)
     return [row for _, row in zip(range(limit), found, strict=False)]
 
 
-def _checked(filter: tuple[str, str, Any]) -> tuple[str, bool, Any]:
+def _checked(filter: Any) -> tuple[str, bool, Any]:
+    if not isinstance(filter, (tuple, list)) or len(filter) != 3 or not isinstance(filter[0], str):
+        raise ValueError(f'a filter is a triple like ("state", "=", "ALIVE"); got {filter!r}')
     key, predicate, value = filter
     if predicate not in ("=", "!="):
         raise ValueError(f"a filter compares with '=' or '!='; got {filter!r}")
-    return key, predicate == "=", value
+    return key.lower(), predicate == "=", value
 
 
 def _fits(row: dict[str, Any], key: str, equal: bool, value: Any) -> bool:

@@ -40,8 +40,8 @@ class Names:
         if ref is None:
             there = ", ".join(repr(name) for space, name in self.all() if space == key[0])
             raise ValueError(
-                f"Failed to look up actor with name {key[1]!r}: there is none in namespace {key[0]!r}; "
-                f"named actors there: {there or 'none'}"
+                f"Failed to look up actor with name {key[1]!r}: there is none in namespace "
+                f"{key[0]!r}; named actors there: {there or 'none'}"
             )
         return ref
 

@@ -289,6 +289,18 @@ class RayEngine(Engine):
         rows = getattr(state, f"list_{kind}")(detail=True, limit=10_000)
         return [row if isinstance(row, dict) else row.asdict() for row in rows]
 
+    @property
+    def address(self) -> str:
+        return str(ray.get_runtime_context().gcs_address)
+
+    def locations(
+        self, refs: Sequence[ObjectRef[Any]], timeout_ms: int
+    ) -> dict[ObjectRef[Any], dict[str, Any]]:
+        theirs = {self.references.ray_ref(ref): ref for ref in refs}
+        with translating:
+            found = ray.experimental.get_object_locations([*theirs], timeout_ms)
+        return {theirs[ref]: place for ref, place in found.items()}
+
     def timeline(self) -> list[dict[str, Any]]:
         return list(ray.timeline() or ())
 

@@ -160,6 +160,7 @@ def _object_row(entry: Entry) -> Row:
     return {
         "object_id": f"{entry.id:056x}",
         "object_size": _size(entry),
+        "spilled": entry.kind == STORED and str(entry.data[0]).startswith("d"),
         "task_status": status,
         "reference_count": entry.count,
     }

@@ -1,0 +1,139 @@
+"""Several actors of one class, called together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import skate
+from skate._refs import ObjectRef
+
+__all__ = ["ActorGroup", "ActorGroupMethod", "ActorWrapper"]
+
+
+@dataclass
+class ActorWrapper:
+    """One actor of a group, and what its `get_actor_metadata()` said, if it has that method."""
+
+    actor: skate.ActorHandle
+    metadata: Any = None
+
+
+class ActorGroupMethod:
+    """A method of all actors of a group."""
+
+    def __init__(self, actor_group: ActorGroup, method_name: str) -> None:
+        self._group = actor_group
+        self._method_name = method_name
+
+    def remote(self, *args: Any, **kwargs: Any) -> list[ObjectRef[Any]]:
+        """Call the method of every actor; returns a reference for each, in their order."""
+        methods = [getattr(member.actor, self._method_name) for member in self._group.actors]
+        return [method.remote(*args, **kwargs) for method in methods]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            "Methods of an ActorGroup cannot be called directly: use "
+            f"group.{self._method_name}.remote(...)"
+        )
+
+
+class ActorGroup:
+    """Actors of one class whose methods are called together: `group.method.remote(...)`.
+
+    Args:
+        actor_cls: The class, not yet made remote.
+        num_actors: How many actors to start; at least 1.
+        num_cpus_per_actor: CPUs that each reserves.
+        num_gpus_per_actor: GPUs that each reserves.
+        resources_per_actor: Other resources that each reserves.
+        init_args: Positional arguments of each constructor.
+        init_kwargs: Keyword arguments of each constructor.
+
+    Example:
+        >>> group = ActorGroup(Counter, num_actors=2)
+        >>> skate.get(group.increment.remote())
+        [1, 1]
+    """
+
+    def __init__(
+        self,
+        actor_cls: type,
+        num_actors: int = 1,
+        num_cpus_per_actor: float = 1,
+        num_gpus_per_actor: float = 0,
+        resources_per_actor: dict[str, float] | None = None,
+        init_args: tuple[Any, ...] | None = None,
+        init_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        if num_actors <= 0:
+            raise ValueError(f"num_actors takes a number of at least 1; got {num_actors}")
+        make: Any = skate.remote(
+            num_cpus=num_cpus_per_actor,
+            num_gpus=num_gpus_per_actor,
+            resources=resources_per_actor,
+        )
+        self.actors: list[ActorWrapper] = []
+        self.num_actors = num_actors
+        self._class = make(actor_cls)
+        self._arguments = (init_args or (), init_kwargs or {})
+        self.start()
+
+    def __getattr__(self, name: str) -> ActorGroupMethod:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if not self.actors:
+            raise RuntimeError(
+                f"the actors of this group are shut down: start() it to call {name}"
+            )
+        getattr(self.actors[0].actor, name)  # raises AttributeError if the class has none
+        return ActorGroupMethod(self, name)
+
+    def __len__(self) -> int:
+        return len(self.actors)
+
+    def __getitem__(self, index: int) -> ActorWrapper:
+        return self.actors[index]
+
+    @property
+    def actor_metadata(self) -> list[Any]:
+        """What each actor's `get_actor_metadata()` said; None where there is no such method."""
+        return [member.metadata for member in self.actors]
+
+    def start(self) -> None:
+        """Start `num_actors` actors again, after `shutdown()`."""
+        if self.actors:
+            raise RuntimeError("the actors of this group run already: shutdown() them first")
+        self.add_actors(self.num_actors)
+
+    def add_actors(self, num_actors: int) -> None:
+        """Start `num_actors` more actors."""
+        args, kwargs = self._arguments
+        added = [self._class.remote(*args, **kwargs) for _ in range(num_actors)]
+        described = hasattr(self._class._cls, "get_actor_metadata")
+        facts = skate.get([actor.get_actor_metadata.remote() for actor in added if described])
+        facts = facts or [None] * len(added)
+        self.actors += [ActorWrapper(*pair) for pair in zip(added, facts, strict=True)]
+
+    def remove_actors(self, actor_indexes: Iterable[int]) -> None:
+        """Let the actors at these indexes go; those that nobody else refers to end."""
+        gone = set(actor_indexes)
+        kept = [member for index, member in enumerate(self.actors) if index not in gone]
+        self.actors = kept
+
+    def shutdown(self, patience_s: float = 5) -> None:
+        """End all actors.
+
+        Args:
+            patience_s: Seconds for calls under way to finish, before the actors are killed; 0
+                kills them at once.
+        """
+        ended = [member.actor.__ray_terminate__.remote() for member in self.actors]
+        pending = ended
+        if patience_s > 0 and ended:
+            _, pending = skate.wait(ended, num_returns=len(ended), timeout=patience_s)
+        for member, end in zip(self.actors, ended, strict=True):
+            if end in pending:
+                skate.kill(member.actor)
+        self.actors = []
