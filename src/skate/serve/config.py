@@ -241,6 +241,7 @@ class HTTPOptions(Settings):
     root_path: str = ""
     request_timeout_s: float | None = field(default_factory=_request_timeout)
     keep_alive_timeout_s: float = 90
+    receive_timeout_s: float = 60  # for the head of a request, and between parts of its body
     show_errors: bool = False  # whether answers to failed requests carry the traceback
     ssl_keyfile: str | None = None
     ssl_certfile: str | None = None
@@ -251,6 +252,7 @@ class HTTPOptions(Settings):
         "port": c.integer(0, "a port number, or 0 for any that is free"),
         "request_timeout_s": c.optional(c.non_negative),
         "keep_alive_timeout_s": c.non_negative,
+        "receive_timeout_s": c.positive,
     }
 
     def __post_init__(self) -> None:

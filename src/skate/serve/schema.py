@@ -167,6 +167,7 @@ class HTTPOptionsSchema(_Strict):
     root_path: str = ""
     request_timeout_s: float | None = Field(default=None, ge=0)
     keep_alive_timeout_s: float = Field(default=90, ge=0)
+    receive_timeout_s: float = Field(default=60, gt=0)
     show_errors: bool = False
     ssl_keyfile: str | None = None
     ssl_certfile: str | None = None

@@ -71,7 +71,7 @@ class Street:
 
     async def add(self, id: DeploymentID, name: str) -> tuple[ReplicaStation, Host]:
         host = Host(id, name)
-        station = ReplicaStation(HTTPOptions(), host)
+        station = ReplicaStation(HTTPOptions(), self.door.place, host)
         self.stations.append(station)
         await station.join(self.door.place)
         return station, host
@@ -217,10 +217,11 @@ async def test_a_port_that_is_taken() -> None:
 
 @on_a_loop
 async def test_messages_that_nobody_takes() -> None:
-    with pytest.raises(OSError, match="refused"):
-        passing.send("skate-serve-nobody", b"x")
-    with pytest.raises(OSError, match="more than"):
-        passing.send("skate-serve-nobody", bytes(passing.LARGEST + 1))
+    with pytest.raises(FileNotFoundError):
+        passing.send("/tmp/skate-serve-nobody", b"x")
+    assert not await passing.hand_over("/tmp/skate-serve-nobody", b"x", [])
+    with pytest.raises(OSError, match="choose a shorter TMPDIR"):
+        passing.send("/tmp/" + 120 * "x", b"x")
 
 
 def test_a_websocket_whose_client_left_is_no_error(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from skate.serve._http.folder import make_folder, remove_socket
 from skate.serve._http.routes import Routes
 from skate.serve._http.station import FAREWELL, HERE, LISTENER, NEWS, WANTED, Station, tell
 from skate.serve._identity import DeploymentID
@@ -29,7 +30,8 @@ class Door(Station):
     """
 
     def __init__(self, options: HTTPOptions) -> None:
-        super().__init__(options)
+        self.folder = make_folder()
+        super().__init__(options, self.folder)
         self._socket: socket.socket | None = None
         self._lent: asyncio.Future[int] | None = None
         self._lives: dict[str, tuple[DeploymentID, int]] = {}  # place -> whose it is, its pipe
@@ -120,6 +122,7 @@ class Door(Station):
         if known is not None:
             self._loop.remove_reader(known[1])
             os.close(known[1])
+            remove_socket(place)  # of one that was killed
             self._spread()
             self._watch()
 

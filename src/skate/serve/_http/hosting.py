@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,10 @@ async def serve_replica(
     None on another machine than the door's: requests come to it by handles.
     """
     door, options = invitation
-    server: HttpServer = replica.http or HttpServer(replica, options)
-    try:
-        await server.join(door)
-    except ConnectionRefusedError:
-        server.close()
+    if replica.http is None and not os.path.exists(door):
         return None
+    server: HttpServer = replica.http or HttpServer(replica, options, door)
+    await server.join(door)
     return server
 
 
@@ -53,9 +52,9 @@ def answer(
 class HttpServer:
     """A replica's station, from its first connection to its last."""
 
-    def __init__(self, replica: Replica, options: HTTPOptions) -> None:
+    def __init__(self, replica: Replica, options: HTTPOptions, door: str) -> None:
         self._id = replica.deployment_id
-        self._station = ReplicaStation(options, Callee(replica))
+        self._station = ReplicaStation(options, door, Callee(replica))
 
     @property
     def place(self) -> str:

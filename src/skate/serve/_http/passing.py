@@ -1,13 +1,17 @@
 """Messages with descriptors between the processes of this machine.
 
-Each process has a place: a Unix socket in the abstract namespace, which leaves no file behind
-however the process ends. Anybody may see the names there, so both sides look at who the other is.
+Each process has a place: a Unix socket in a folder that only this user may enter. Both sides look
+at who the other is all the same.
+
+    sender ── connect, message, descriptors ──► mailbox
+           ◄── one byte, once it is taken ─────          (only `hand_over` waits for it)
 """
 
 from __future__ import annotations
 
 import array
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -15,8 +19,12 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-LARGEST = 64 * 1024  # bytes in a message; more would not fit into every socket's buffer
-_MOST = 8  # descriptors in a message
+from skate.serve._http.folder import address_of, remove_socket
+
+_LARGEST_BYTES = 32 * 1024  # of a message by itself; a larger one travels as a file in memory
+_MOST_DESCRIPTORS = 8  # in a message
+_TAKEN = b"+"
+_WHOLE, _IN_FILE = b"w", b"f"  # how a message begins: it follows, or is in the last descriptor
 
 Receive = Callable[[bytes, list[int]], None]
 
@@ -24,62 +32,126 @@ Receive = Callable[[bytes, list[int]], None]
 class Mailbox:
     """The place of this process. Messages arrive on the event loop that made it."""
 
-    def __init__(self, on_message: Receive) -> None:
-        self.place = f"skate-serve-{os.getpid()}-{secrets.token_hex(8)}"
+    def __init__(self, folder: str, on_message: Receive) -> None:
+        self.place = os.path.join(folder, f"{os.getpid()}-{secrets.token_hex(4)}")
         self._on_message = on_message
         self._loop = asyncio.get_running_loop()
+        self._coming: set[socket.socket] = set()  # connected, and nothing sent yet
         self._listener = _new_socket()
-        self._listener.bind(_address(self.place))
+        self._listener.bind(address_of(self.place))
         self._listener.listen(1024)
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
-        """What has been sent by now is still received."""
-        if self._listener.fileno() >= 0:
-            self._loop.remove_reader(self._listener.fileno())
-            while self._accept():
-                pass
-            self._listener.close()
+        """Take what has been sent by now; whoever comes later notices that nobody takes it."""
+        if self._listener.fileno() < 0:
+            return
+        self._loop.remove_reader(self._listener.fileno())
+        remove_socket(self.place)
+        while self._accept():
+            pass
+        self._listener.close()
+        for connection in self._coming:
+            self._loop.remove_reader(connection.fileno())
+            connection.close()
+        self._coming.clear()
 
     def _accept(self) -> bool:
         try:
             connection, _ = self._listener.accept()
         except OSError:
             return False
+        connection.setblocking(False)
+        if not is_ours(connection):
+            connection.close()
+        elif not self._take(connection):
+            self._coming.add(connection)
+            self._loop.add_reader(connection.fileno(), self._came, connection)
+        return True
+
+    def _came(self, connection: socket.socket) -> None:
+        self._loop.remove_reader(connection.fileno())
+        self._coming.discard(connection)
+        if not self._take(connection):
+            connection.close()
+
+    def _take(self, connection: socket.socket) -> bool:
+        """Whether there was anything; the sender learns that it was taken."""
+        try:
+            message, descriptors = _receive(connection)
+        except BlockingIOError:
+            return False
+        except OSError:
+            message, descriptors = b"", []
         with connection:
-            message, descriptors = _receive(connection) if is_ours(connection) else (b"", [])
-        if message:
-            self._on_message(message, descriptors)
+            if message:
+                self._on_message(message, descriptors)
+                with contextlib.suppress(OSError):  # it does not wait for an answer
+                    connection.send(_TAKEN)
         return True
 
 
 def send(place: str, message: bytes, descriptors: Sequence[int] = ()) -> None:
     """Raises OSError where nobody of ours listens, or too many messages wait there."""
-    if len(message) > LARGEST:
-        raise OSError(f"a message of {len(message)} bytes, more than {LARGEST}")
-    with _new_socket() as connection:
-        connection.connect(_address(place))
+    _offer(place, message, descriptors).close()
+
+
+async def hand_over(place: str, message: bytes, descriptors: Sequence[int]) -> bool:
+    """Send a message; whether the other process has taken it, however busy or short-lived."""
+    try:
+        connection = _offer(place, message, descriptors)
+    except OSError:
+        return False
+    with connection:
+        try:
+            return await asyncio.get_running_loop().sock_recv(connection, 1) == _TAKEN
+        except OSError:
+            return False
+
+
+def _offer(place: str, message: bytes, descriptors: Sequence[int]) -> socket.socket:
+    connection = _new_socket()
+    try:
+        connection.connect(address_of(place))
         if not is_ours(connection):
             raise PermissionError(f"{place} belongs to another user")
-        rights = array.array("i", descriptors)
-        connection.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        if len(message) <= _LARGEST_BYTES:
+            _send_with(connection, _WHOLE + message, descriptors)
+        else:
+            with _in_memory(message) as file:
+                _send_with(connection, _IN_FILE, [*descriptors, file.fileno()])
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _send_with(connection: socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
+    rights = array.array("i", descriptors)
+    connection.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    # Whoever connects has its message ready: it is sent in the same breath.
-    connection.settimeout(1)
-    message, descriptors, _, _ = socket.recv_fds(connection, LARGEST, _MOST)
-    return message, descriptors
+    message, descriptors, _, _ = socket.recv_fds(
+        connection, _LARGEST_BYTES + len(_WHOLE), _MOST_DESCRIPTORS
+    )
+    if message[:1] == _IN_FILE:
+        with os.fdopen(descriptors.pop(), "rb") as file:
+            return file.read(), descriptors
+    return message[1:], descriptors
+
+
+def _in_memory(message: bytes) -> Any:
+    file = os.fdopen(os.memfd_create("skate-serve-message"), "w+b")
+    file.write(message)
+    file.seek(0)  # flushes it; the receiver reads from the same position
+    return file
 
 
 def _new_socket() -> socket.socket:
     new = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     new.setblocking(False)
     return new
-
-
-def _address(place: str) -> bytes:
-    return b"\0" + place.encode()
 
 
 def is_ours(connection: Any) -> bool:

@@ -15,23 +15,31 @@ import asyncio
 import logging
 import os
 import random
+import resource
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from skate._imports import try_import
 from skate.serve._http import passing
-from skate.serve._http.answers import TASK
+from skate.serve._http.connection import connection_class, websocket_class
 
 if TYPE_CHECKING:
     from skate.serve.config import HTTPOptions
 
-_COURTESY = 0.001  # seconds: much for an idle process, little for a new connection
+_COURTESY_SECONDS = 0.001  # much for an idle process, little for a new connection
+_PAUSE_SECONDS = 0.1  # until a process without descriptors looks for some again
+_FLUSH_SECONDS = 0.01  # until a response that is still being written is looked at again
+_QUIET_SECONDS = 60.0  # between warnings of the same kind
+_MOST_DESCRIPTORS = 65_536
+_FAREWELL_SECONDS = 1.0  # for a last request on a connection that nobody else can have
 
 CONNECTION = b"C"  # a message that begins so carries a connection, and what was read from it
+
+logger = logging.getLogger("skate.serve")
 
 
 class Server:
@@ -43,24 +51,33 @@ class Server:
         options: HTTPOptions,
         other_place: Callable[[str], str | None],
         has_peers: Callable[[], bool],
-        wait_for_room: Callable[[str], Awaitable[str | None] | None],
+        room_for: Callable[[str], Awaitable[str | None] | None],
     ) -> None:
         """`other_place(path)`: the place that answers a path, if it is not this process.
         `has_peers()`: whether another process could take any connection as well.
-        `wait_for_room(path)`: for a websocket, None if it is answered here and now; else, when
-        there is room, the place that has it, or None for here."""
+        `room_for(path)`: for a websocket, None if it is answered here and now; else, when there
+        is room, the place that has it, or None for here."""
         uvicorn = try_import("uvicorn", "serve")
+        try_import("httptools", "serve")
         self._loop = asyncio.get_running_loop()
+        self._options = options
         self._other_place = other_place
         self._has_peers = has_peers
-        self._wait_for_room = wait_for_room
+        self._room_for = room_for
+        self._successors: Callable[[], Iterable[str]] | None = None
         self._listener: socket.socket | None = None
         self._state = uvicorn.server.ServerState()
         self._config = _config(uvicorn, app, options)
-        self._protocol = _protocol_class(self._config.http_protocol_class, self)
-        self._dated = 0.0
+        if self._config.ws_protocol_class is not None:
+            self._config.ws_protocol_class = websocket_class(self._config.ws_protocol_class, self)
+        self._connection = connection_class(self._config.http_protocol_class, self)
+        self._most = _most_connections()
+        self._warned = -_QUIET_SECONDS
+        self._is_ticking = False
         self._connecting = 0
+        self._moves: set[asyncio.Task[None]] = set()
         self._emptied = asyncio.Event()
+        self.now = self._loop.time()  # to the second, for those who look often
 
     @property
     def listener(self) -> socket.socket | None:
@@ -85,35 +102,25 @@ class Server:
         self._connecting += 1
         self._loop.create_task(self._connect(connection, read))
 
-    def pass_idle(self, place: str) -> None:
-        """Give connections without a request to `place`; the others end after their response."""
-        for protocol in list(self._state.connections):
-            if not getattr(protocol, "is_idle", False) or not self._pass(
-                protocol, place, protocol.held
-            ):
-                protocol.shutdown()
-
-    async def finished(self) -> None:
-        """Returns when no connection is left."""
-        while self._state.connections or self._connecting:
-            self._emptied.clear()
-            await self._emptied.wait()
-
     def close(self) -> None:
         """End what is left, at once."""
         self.stop_accepting()
-        for protocol in list(self._state.connections):
-            protocol.transport.abort()
+        for move in self._moves:
+            move.cancel()
+        for connection in list(self._state.connections):
+            connection.transport.abort()
 
-    # -- connections ---------------------------------------------------------------------------
+    # -- accepting -----------------------------------------------------------------------------
 
     def _accept(self) -> None:
         """A connection waits. Who is busy lets others go first, for a moment."""
         if self._listener is None:
             return
-        if self._state.tasks and self._has_peers():
+        if len(self._state.connections) + self._connecting >= self._most:
+            self._pause_accepting()
+        elif self._state.tasks and self._has_peers():
             self._loop.remove_reader(self._listener.fileno())
-            self._loop.call_later(_COURTESY, self._accept_now)
+            self._loop.call_later(_COURTESY_SECONDS, self._accept_now)
         else:
             self._take()
 
@@ -126,16 +133,41 @@ class Server:
         assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
-        except OSError:
+        except (BlockingIOError, ConnectionError, InterruptedError):
             return  # another process was faster, or the client is gone
+        except OSError:  # above all, no descriptor is left
+            self._pause_accepting()
+            return
         self.adopt(connection)
+
+    def _pause_accepting(self) -> None:
+        """There are as many connections as can be: those that have been silent for longest end,
+        and until they have, new ones wait where they are."""
+        assert self._listener is not None
+        self._loop.remove_reader(self._listener.fileno())
+        self._loop.call_later(_PAUSE_SECONDS, self._resume_accepting)
+        idle = [each for each in self._state.connections if getattr(each, "is_idle", False)]
+        idle.sort(key=lambda each: each.silent_since)
+        for connection in idle[: max(1, self._most // 8)]:
+            connection.transport.close()
+        if self.now - self._warned > _QUIET_SECONDS:
+            self._warned = self.now
+            logger.warning(
+                "Serve: %d connections are as many as this process can have: the most silent are "
+                "closed, others wait",
+                len(self._state.connections),
+            )
+
+    def _resume_accepting(self) -> None:
+        if self._listener is not None:
+            self._loop.add_reader(self._listener.fileno(), self._accept)
 
     async def _connect(self, connection: socket.socket, read: bytes) -> None:
         def protocol() -> Any:
-            made = self._protocol(
+            made = self._connection(
                 config=self._config, server_state=self._state, app_state={}, _loop=self._loop
             )
-            made.read_before = read
+            made.held = read
             return made
 
         try:
@@ -146,55 +178,129 @@ class Server:
             self._connecting -= 1
             self.closed()
 
-    def opened(self) -> None:
-        """A connection begins: responses carry the date, which is kept while there are some."""
-        if time.time() - self._dated > 1:
+    def opened(self) -> float:
+        """A connection begins; the time."""
+        if not self._is_ticking:
+            self._is_ticking = True
             self._tick()
+        return self.now
 
     def _tick(self) -> None:
-        self._dated = time.time()
-        date = (b"date", formatdate(self._dated, usegmt=True).encode())
+        """Once a second while there are connections: the date of responses, who is too slow."""
+        self.now = self._loop.time()
+        date = (b"date", formatdate(time.time(), usegmt=True).encode())
         self._state.default_headers[:] = [date, *self._config.encoded_headers]
-        if self._state.connections:
+        options = self._options
+        for connection in list(self._state.connections):
+            if hasattr(connection, "look_at"):
+                connection.look_at(
+                    self.now, options.receive_timeout_s, options.keep_alive_timeout_s
+                )
+        if self._state.connections or self._connecting:
             self._loop.call_later(1, self._tick)
+        else:
+            self._is_ticking = False
 
     def closed(self) -> None:
         if not self._state.connections:
             self._emptied.set()
 
-    def pass_on(self, protocol: Any, data: bytes) -> bool:
-        """Whether the connection has gone to a process that answers its first request itself."""
-        place = self._other_place(_path(data))
-        return place is not None and self._pass(protocol, place, data)
+    # -- connections that others have ----------------------------------------------------------
 
-    def hold(self, protocol: Any, data: bytes) -> asyncio.Task[None] | None:
+    def pass_on(self, connection: Any, data: bytes) -> bool:
+        """Whether the connection goes to a process that answers its first request itself."""
+        place = self._other_place(_path(data))
+        if place is None or self._config.ssl is not None:
+            return False
+        self._move(connection, data, [place])
+        return True
+
+    def wait_for_room(self, connection: Any, data: bytes) -> asyncio.Task[None] | None:
         """A websocket for which there is no room here waits before it is read, so that its
         connection can go to whoever has room."""
         if self._config.ssl is not None or not _is_websocket(data):
             return None
-        room = self._wait_for_room(_path(data))
-        return None if room is None else self._loop.create_task(self._release(protocol, room))
+        room = self._room_for(_path(data))
+        return None if room is None else self._loop.create_task(self._release(connection, room))
 
-    async def _release(self, protocol: Any, room: Awaitable[str | None]) -> None:
+    async def _release(self, connection: Any, room: Awaitable[str | None]) -> None:
         place = await room
-        if place is None or not self._pass(protocol, place, protocol.held):
-            protocol.release()
+        if place is None:
+            connection.release()
+        else:
+            self._move(connection, connection.held, [place])
 
-    def _pass(self, protocol: Any, place: str, data: bytes) -> bool:
-        if self._config.ssl is not None:
-            return False  # what was agreed on is in this process
-        transport = protocol.transport
-        transport.pause_reading()
-        descriptor = os.dup(transport.get_extra_info("socket").fileno())
+    def _move(self, connection: Any, data: bytes, places: Iterable[str]) -> None:
+        connection.prepare_to_move()
+        connection.held = data
+        move = self._loop.create_task(self._offer(connection, places))
+        self._moves.add(move)
+        move.add_done_callback(self._moves.discard)
+
+    async def _offer(self, connection: Any, places: Iterable[str]) -> None:
+        """Ask one after the other; a connection that nobody takes stays here."""
+        descriptor = os.dup(connection.transport.get_extra_info("socket").fileno())
         try:
-            passing.send(place, CONNECTION + data, [descriptor])
-        except OSError:
-            transport.resume_reading()
-            return False
+            for place in places:
+                message = CONNECTION + connection.held
+                if await passing.hand_over(place, message, [descriptor]):
+                    connection.transport.abort()  # this process's copy of the descriptor only
+                    return
         finally:
             os.close(descriptor)
-        transport.abort()  # closes this process's copy of the descriptor only
-        return True
+        if not connection.transport.is_closing():
+            connection.ends = self.is_leaving
+            connection.stay()
+            self.move_if_idle(connection)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._successors is not None
+
+    def leave(self, successors: Callable[[], Iterable[str]]) -> None:
+        """Give all connections to one of these places, each as soon as it has no request."""
+        self.stop_accepting()
+        self._successors = successors
+        for connection in list(self._state.connections):
+            if hasattr(connection, "is_idle"):
+                self.move_if_idle(connection)
+            else:
+                connection.shutdown()  # a websocket
+
+    def move_if_idle(self, connection: Any) -> None:
+        """Once the server is leaving: have another process go on, unless a request is here."""
+        if self._successors is None or not connection.is_idle:
+            return
+        if self._config.ssl is not None:
+            connection.ends = True  # what was agreed on with the client is in this process
+        if connection.ends:
+            self._loop.call_later(_FAREWELL_SECONDS, self._end, connection)
+        elif connection.transport.get_write_buffer_size():
+            self._loop.call_later(_FLUSH_SECONDS, self.move_if_idle, connection)
+        else:
+            self._move(connection, connection.held, self._successors())
+
+    def _end(self, connection: Any) -> None:
+        if connection.is_idle:
+            connection.transport.close()
+
+    async def finished(self) -> None:
+        """Returns when no connection is left."""
+        while self._state.connections or self._connecting:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+
+def _most_connections() -> int:
+    """As many as descriptors may be open, without those that the user's code and skate need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    limit = _MOST_DESCRIPTORS if hard == unlimited else min(hard, _MOST_DESCRIPTORS)
+    if soft != unlimited and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return max(8, limit - max(64, limit // 4))
 
 
 def _path(data: bytes) -> str:
@@ -220,6 +326,7 @@ def _config(uvicorn: Any, app: Any, options: HTTPOptions) -> Any:
         app = middleware.cls(app, *middleware.args, **middleware.kwargs)
     config = uvicorn.Config(
         app,
+        http="httptools",
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -230,73 +337,6 @@ def _config(uvicorn: Any, app: Any, options: HTTPOptions) -> Any:
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # the front tells what failed
     config.load()
     return config
-
-
-def _protocol_class(base: Any, server: Server) -> Any:
-    """uvicorn's protocol, with eyes for first requests and lost clients."""
-
-    class Protocol(base):  # type: ignore[misc]
-        read_before = b""
-        _is_new = True
-        _unfinished = 0  # requests of which only a part has come
-        held = b""  # what came of a request that waits for room
-        _waiting: asyncio.Task[None] | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            server.opened()
-            if self.read_before:
-                self._is_new = False
-                self._begin(self.read_before)
-
-        def data_received(self, data: bytes) -> None:
-            if self._waiting is not None:
-                self.held += data
-            elif self._is_new:
-                self._is_new = False
-                if not server.pass_on(self, data):
-                    self._begin(data)
-            else:
-                super().data_received(data)
-
-        def _begin(self, data: bytes) -> None:
-            """Its first request is answered here, unless it waits for room anywhere."""
-            self._waiting = server.hold(self, data)
-            if self._waiting is None:
-                super().data_received(data)
-            else:
-                self.held = data
-
-        def release(self) -> None:
-            """What was held is answered here."""
-            held, self.held, self._waiting = self.held, b"", None
-            super().data_received(held)
-
-        def on_message_begin(self) -> None:
-            self._unfinished += 1
-            super().on_message_begin()
-
-        def on_message_complete(self) -> None:
-            self._unfinished -= 1
-            super().on_message_complete()
-
-        @property
-        def is_idle(self) -> bool:
-            """Whether nothing of a request is here; only one kind of protocol can tell."""
-            waits = self.cycle is None or self.cycle.response_complete
-            return waits and not self._unfinished and hasattr(base, "on_message_begin")
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            server.closed()
-            if self._waiting is not None:
-                self._waiting.cancel()
-            if self.cycle is not None and not self.cycle.response_complete:
-                task = self.scope.get(TASK)
-                if task is not None:
-                    task.cancel()
-
-    return Protocol
 
 
 def any_of(places: list[str]) -> str | None:

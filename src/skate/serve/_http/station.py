@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import socket
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
@@ -34,13 +35,14 @@ WANTED = b"W"  # someone needs the listening socket
 class Station:
     """What a replica and the door have in common."""
 
-    def __init__(self, options: HTTPOptions, host: Host | None = None) -> None:
+    def __init__(self, options: HTTPOptions, folder: str, host: Host | None = None) -> None:
+        """`folder`: where the sockets of this instance are."""
         self._options = options
         self._host = host
         self._id = None if host is None else host.deployment_id
         self.front = Front(options, host)
         self.places: dict[DeploymentID, list[str]] = {}
-        self.mailbox = passing.Mailbox(self._on_message)
+        self.mailbox = passing.Mailbox(folder, self._on_message)
         self._server: Server | None = None
 
     @property
@@ -91,9 +93,9 @@ class Station:
 class ReplicaStation(Station):
     """The station of a replica."""
 
-    def __init__(self, options: HTTPOptions, host: Host) -> None:
-        super().__init__(options, host)
-        self._door = ""
+    def __init__(self, options: HTTPOptions, door: str, host: Host) -> None:
+        super().__init__(options, os.path.dirname(door), host)
+        self._door = door
         self._listens = asyncio.Event()
         self._life = -1  # the door has the other end of this pipe, and sees it close
 
@@ -114,19 +116,19 @@ class ReplicaStation(Station):
         await self._listens.wait()
 
     async def leave(self) -> None:
-        """Take no more connections; returns when those with a request have ended."""
+        """Take no more connections; returns when others have all, or they have ended."""
         tell(self._door, FAREWELL + self.place.encode())
-        self.server.stop_accepting()
-        await self._empty()
+        self.server.leave(self._successors)
+        await self.server.finished()
         self.mailbox.close()
-        await self._empty()  # what was on its way until then
+        await self.server.finished()  # what was on its way until then
         self.close()
 
-    async def _empty(self) -> None:
+    def _successors(self) -> list[str]:
+        """Who may have this replica's connections: its peers, or else the door."""
         own = self.places.get(self._id, []) if self._id is not None else []
         others = [place for place in own if place != self.place]
-        self.server.pass_idle(any_of(others) or self._door)
-        await self.server.finished()
+        return [*random.sample(others, len(others)), self._door]
 
     def close(self) -> None:
         super().close()

@@ -1,0 +1,62 @@
+"""Where the sockets of an instance are: in a folder that only its user may enter.
+
+It is inside the session's own folder, which goes with the session however that ends. Other
+processes of the user find the socket for questions (`admin`) by the kernel's list of sockets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+
+import skate
+
+_LONGEST_ADDRESS_BYTES = 107  # of a Unix socket
+_SHORT = 60  # characters of a folder that leave room for the names in it
+_SOCKETS = "/proc/net/unix"
+
+
+def make_folder() -> str:
+    """Make a folder of mode 0700 under a name that nobody can know before."""
+    scratch = skate.get_runtime_context()._scratch_dir if skate.is_initialized() else None
+    bases = [base for base in (scratch, tempfile.gettempdir()) if base and len(base) < _SHORT]
+    return tempfile.mkdtemp(prefix="skate-serve-", dir=bases[0] if bases else "/tmp")
+
+
+def remove_socket(path: str) -> None:
+    """Remove a socket, and its folder if it was the last one there."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+        os.rmdir(os.path.dirname(path))
+
+
+def address_of(path: str) -> str:
+    """The address of a socket, checked: the kernel's own message does not name the path."""
+    if len(os.fsencode(path)) > _LONGEST_ADDRESS_BYTES:
+        raise OSError(
+            f"a Unix socket's path has {_LONGEST_ADDRESS_BYTES} bytes at most, and {path} has "
+            f"{len(os.fsencode(path))}: choose a shorter TMPDIR"
+        )
+    return path
+
+
+def find_sockets(name: str) -> Iterator[str]:
+    """The sockets of this name in private folders of this user that someone listens on."""
+    with contextlib.suppress(OSError), open(_SOCKETS) as listed:
+        for line in listed:
+            path = line.rstrip("\n").partition("/")[2]
+            if path.endswith(f"/{name}") and is_private(os.path.dirname(f"/{path}")):
+                yield f"/{path}"
+
+
+def is_private(folder: str) -> bool:
+    """Whether a folder is this user's, and nobody else may enter it."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    shared = found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not shared
