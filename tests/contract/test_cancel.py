@@ -1,6 +1,7 @@
 """Cancelling what waits, what runs and what is done."""
 
 import asyncio
+import os
 import time
 
 import pytest
@@ -258,6 +259,105 @@ def test_a_call_that_ignores_its_cancellation_has_no_value(flag):
     skate.cancel(ref)
     with pytest.raises(Cancelled):
         skate.get(ref, timeout=60)
+
+
+@skate.remote
+class Careful:
+    """Notices its cancellation by itself, or where it waits."""
+
+    def run(self, started, how):
+        started.set()
+        try:
+            while not skate.get_runtime_context().is_canceled():
+                time.sleep(0.001)
+        except BaseException:
+            return "interrupted"
+        if how == "raise":
+            raise ValueError("while tidying up")
+        return "tidied up"
+
+    def wait_for(self, started, refs, tally):
+        started.set()
+        try:
+            return skate.get(refs)
+        except KeyboardInterrupt:
+            tally.add("interrupted")
+            raise
+
+    def count(self, started):
+        started.set()
+        for i in range(100_000):
+            yield i
+            time.sleep(0.001)
+
+    def hello(self):
+        return "hello"
+
+    async def never(self):
+        await asyncio.Event().wait()
+
+
+CONCURRENCY = [{"max_concurrency": 1}, {"max_concurrency": 2}]
+
+
+class PlainCareful(Careful._cls):
+    never = None
+
+
+def careful(options):
+    return skate.remote(PlainCareful).options(**options).remote()
+
+
+@parallel
+@pytest.mark.parametrize("options", CONCURRENCY)
+def test_a_running_method_tidies_up_and_has_no_value(flag, options):
+    actor, started = careful(options), flag("started")
+    ref = actor.run.remote(started, "return")
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises(Cancelled):
+        skate.get(ref, timeout=60)
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
+
+
+@parallel
+@pytest.mark.parametrize("options", CONCURRENCY)
+def test_an_error_of_a_cancelled_method_is_told(flag, options):
+    actor, started = careful(options), flag("started")
+    ref = actor.run.remote(started, "raise")
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises(ValueError, match="tidying"):
+        skate.get(ref, timeout=60)
+
+
+@parallel
+@pytest.mark.parametrize("options", [*CONCURRENCY, "async"])
+def test_a_cancelled_method_waits_no_longer(flag, tally, options):
+    cls = Careful if options == "async" else skate.remote(PlainCareful).options(**options)
+    actor, started = cls.remote(), flag("started")
+    endless = Careful.remote().never.remote()
+    for _ in range(2):
+        ref = actor.wait_for.remote(started, [endless], tally)
+        started.wait()
+        skate.cancel(ref)
+        with pytest.raises(Cancelled):
+            skate.get(ref, timeout=60)
+        os.unlink(started.path)
+    assert tally.words() == ["interrupted"] * 2
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
+
+
+@parallel
+@pytest.mark.parametrize("options", CONCURRENCY)
+def test_a_stream_of_a_method_is_cancelled(flag, options):
+    actor = careful(options)
+    stream = actor.count.remote(flag("started"))
+    assert skate.get(next(stream), timeout=60) == 0
+    skate.cancel(stream)
+    with pytest.raises(Cancelled):
+        skate.get(list(stream), timeout=60)
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
 
 
 @parallel

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate._errors import unknown_concurrency_group
@@ -14,7 +15,12 @@ from skate.engine.base import ActorOptions, ClassSpec, Context, method_of
 from skate.engine.inline.calls import ActorExit, Arguments, Call, KnownError
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.loops import LoopThread
-from skate.exceptions import ActorDiedError, SkateError, TaskCancelledError
+from skate.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    SkateError,
+    TaskCancelledError,
+)
 
 if TYPE_CHECKING:
     from skate._refs import ObjectRef
@@ -53,6 +59,8 @@ class Actor:
         self.restarts = 0
         self.streams: list[Stream] = []
         self.groups: list[ObjectRef[Any]] = []  # placement groups that go with it if it is killed
+        self.leaving: set[str | None] = set()  # ids of calls that have called exit_actor()
+        self.construct_again: Callable[[], None] = _nothing
         self._resources = resources
         self._lane = Lane(objects)
         self._loop = LoopThread(cls.meta.class_name) if cls.meta.is_async else None
@@ -120,8 +128,6 @@ class Actor:
                 await self._finish(call)
         except asyncio.CancelledError:
             call.results.fail(self.death or TaskCancelledError(call.context.task_id))
-        except ActorExit:
-            call.results.fail(self.exited())
         except BaseException as error:
             call.results.fail(call.failed(error))
 
@@ -145,14 +151,28 @@ class Actor:
                 value = await value
             call.finish(value)
 
-    def exited(self) -> SkateError:
-        """The death that the running call has asked for."""
-        death = ActorDiedError(
-            "It ended itself with exit_actor().", self.actor_id, "INTENDED_USER_EXIT"
-        )
+    def exited(self, how: str) -> SkateError:
+        """End the actor as the running call has asked for; returns its death."""
+        why = f"It ended itself with {how}."
+        death = ActorDiedError(why, self.actor_id, "INTENDED_USER_EXIT")
         self._clean_up()
         self.end(death)
         return death
+
+    def crashed(self, why: str) -> SkateError:
+        """Begin anew, as far as restarts are left; returns the error of the running call."""
+        if not self.may_restart():
+            self.end(ActorDiedError(why, self.actor_id))
+            assert self.death is not None
+            return self.death
+        self.restarts += 1
+        self.construct_again()
+        return ActorUnavailableError(f"it is being restarted, because {why}", self.actor_id)
+
+    def may_restart(self) -> bool:
+        """Whether it lives, and may begin anew once more."""
+        limit = self.options.max_restarts
+        return self.death is None and (limit == -1 or self.restarts < limit)
 
     def _limit(self, group: str | None) -> asyncio.Semaphore:
         if group not in self._limits:
@@ -197,6 +217,10 @@ class Actor:
             self._loop.join(timeout=1)  # a method that blocks its loop is left to the daemon
 
 
+def _nothing() -> None:
+    pass
+
+
 class MethodCall(Call):
     """A call of a method of an actor."""
 
@@ -217,21 +241,39 @@ class MethodCall(Call):
         if self.method == "__ray_ready__":
             return True
         if self.method == "__ray_terminate__":
-            raise ActorExit
+            raise ActorExit(0)
         if self.method == "__ray_call__":
             function, *rest = args
             return function(instance, *rest, **kwargs)
         return method_of(instance, self.method)(*args, **kwargs)
 
+    def finish(self, value: Any) -> None:
+        if self.context.task_id in self.actor.leaving:
+            raise ActorExit(0)  # again: the method has caught the first one
+        super().finish(value)
+
     def failed(self, error: BaseException) -> SkateError:
-        if isinstance(error, ActorExit):
-            return self.actor.exited()
+        if self.context.task_id in self.actor.leaving:
+            error = ActorExit(0)
         if isinstance(error, SystemExit):
-            death = ActorDiedError(str(super().failed(error)), self.actor.actor_id)
-            self.actor.end(death)
-            return death
+            return self._exited(error)
         self.actor_repr = self.actor.repr()
         return super().failed(error)
+
+    def _exited(self, exit: SystemExit) -> SkateError:
+        if isinstance(exit, ActorExit):
+            return self.actor.exited("exit_actor()")
+        if exit.code is not None and exit.code == 0:
+            return self.actor.exited(f"sys.exit({exit.code!r})")
+        return self.actor.crashed(f"{self.name} called sys.exit({exit.code!r})")
+
+    def _is_retried(self, error: BaseException) -> bool:
+        crashed = type(error) is SystemExit and (error.code is None or error.code != 0)
+        if not (crashed and self.retries and self.actor.may_restart()):
+            return super()._is_retried(error)
+        self.retries -= 1
+        self.failed(error)
+        return self.actor.death is None
 
 
 class Construction(MethodCall):

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from weakref import WeakSet, finalize
+from weakref import ref as WeakRef  # noqa: N812
 
 from skate._errors import user_traceback
 from skate._ids import NodeID, TaskID, WorkerID, actor_id_of
@@ -318,6 +319,14 @@ class InlineEngine(Engine):
         )
         ref._entry.actor = actor
         finalize(ref, actor.abandoned).atexit = False
+        weak = WeakRef(ref)
+
+        def construct_again() -> None:
+            live = weak()
+            if live is not None:
+                self._construct(live, actor, Results(self._objects, 1))
+
+        actor.construct_again = construct_again
         self._actors.add(actor)
         if group is not None:
             self._placement.enter(group, actor)
@@ -392,21 +401,16 @@ class InlineEngine(Engine):
 
     def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
         target = self._actor(actor)
-        limit = target.options.max_restarts
         if target.death is not None:
             return
         while target.groups:
             self._placement.remove(target.groups.pop())
-        if no_restart or (limit != -1 and target.restarts >= limit):
-            target.end(
-                ActorDiedError(
-                    "It was killed with kill().", target.actor_id, "INTENDED_SYSTEM_EXIT"
-                )
-            )
+        if no_restart or not target.may_restart():
+            why = "It was killed with kill()."
+            target.end(ActorDiedError(why, target.actor_id, "INTENDED_SYSTEM_EXIT"))
             return
         target.restarts += 1
-        results = Results(self._objects, 1)
-        self._construct(actor, target, results)
+        target.construct_again()
 
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
         key = (namespace or self.context().namespace, name)
@@ -418,7 +422,10 @@ class InlineEngine(Engine):
         return [key for key in self._names.all() if all_namespaces or key[0] == here]
 
     def exit_actor(self) -> None:
-        raise ActorExit
+        context = self.context()
+        assert context.actor is not None
+        self._actor(context.actor[0]).leaving.add(context.task_id)
+        raise ActorExit(0)
 
     # -- resources and surroundings ------------------------------------------------------------
 

@@ -35,10 +35,11 @@ class Answers:
         """Answer with what the function returned."""
         message = work[0]
         id, extra = message[1], message[-1]
-        if message[0] == m.CALL and id in self._engine.execution.cancelled:
-            self._engine.execution.cancelled.discard(id)
-            self.cancelled(work)
-            return
+        if message[0] == m.CALL:
+            self._engine.execution.leave_if_asked()
+            if id in self._engine.execution.cancelled:
+                self.cancelled(work)
+                return
         count = message[6] if message[0] != m.CREATE else 1
         if extra and message[0] != m.CREATE:
             if "streaming" in extra:
@@ -109,6 +110,9 @@ class Answers:
 
     def _send(self, work: Work, message: tuple[Any, ...]) -> None:
         engine = self._engine
+        engine.execution.unanswered.discard(message[1])
+        if engine.execution.cancelled:
+            engine.execution.cancelled.discard(message[1])
         if work[1] is not None:
             engine.peers.reply(work[1], message)
             return
@@ -126,7 +130,6 @@ class Answers:
         id = message[1]
         execution = self._engine.execution
         if id in execution.cancelled and isinstance(error, _INTERRUPTS):
-            execution.cancelled.discard(id)
             self.cancelled(work)
             return
         name = execution.name_of(message)
@@ -165,6 +168,9 @@ class Answers:
             for index, item in enumerate(_iterate(items)):
                 self.item(id, index, item)
                 self._engine.execution.stop_if_cancelled()
+                if id in self._engine.execution.cancelled:  # a call of an actor
+                    _close(items)
+                    raise exceptions.TaskCancelledError
                 if not self._may_go_on(id, index + 1, message[-1].get("backpressure")):
                     _close(items)
                     break
@@ -174,6 +180,7 @@ class Answers:
         self.finish_stream(work, start)
 
     def finish_stream(self, work: Work, start: float) -> None:
+        self._engine.execution.leave_if_asked()
         id = work[0][1]
         self._credits.pop(id, None)
         self._send(work, (m.RESULT, id, *self.pack(None), _micros(start)))
@@ -197,6 +204,8 @@ class Answers:
         engine.reactor.flush()
 
     def on_credit(self, task_id: int, taken: int) -> None:
+        if task_id not in self._engine.execution.unanswered:
+            return  # the stream has ended
         self._credits[task_id] = taken
         waiter = self._credit_came.get(task_id)
         if waiter is not None:

@@ -14,7 +14,7 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local.execution import Work, _running
@@ -23,12 +23,24 @@ if TYPE_CHECKING:
     from skate.engine.local.execution import Execution
 
 _DEFAULT = ""
-_PATIENCE = 1.0  # seconds for what runs in groups, when the actor ends
+_PATIENCE = 1.0  # seconds for what still runs when the actor ends
 
 
-def run_event_loop(execution: Execution, creation: Work) -> int:
-    """Construct the actor on a new event loop, then run its calls there; the exit code."""
-    return asyncio.run(_Actor(execution, creation).run())
+def run_event_loop(execution: Execution, creation: Work) -> None:
+    """Construct the actor on a new event loop, then run its calls there until it ends."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    actor = _Actor(execution, creation)
+    try:
+        try:
+            loop.run_until_complete(actor.run())
+        except SystemExit as exit:  # in a task of the user's own
+            execution.leave(exit, execution.actor_label)
+        with suppress(SystemExit):  # of those that were cancelled
+            loop.run_until_complete(actor.wind_up())
+    finally:
+        execution.on_exit = lambda: None
+        loop.close()
 
 
 class _Actor:
@@ -37,12 +49,12 @@ class _Actor:
         self._creation = creation
         self._lanes: dict[str, _Lane] = {}
 
-    async def run(self) -> int:
+    async def run(self) -> None:
         execution = self._execution
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         settings = self._creation[0][6]
-        main = _Lane(execution, self._loop, settings["concurrency"], self._stop)
+        main = _Lane(execution, self._loop, settings["concurrency"])
         self._lanes = {_DEFAULT: main}
         execution.cancel_running = self._cancel
         execution.on_exit = self._stop
@@ -58,13 +70,21 @@ class _Actor:
                 self._deliver(work)
         self._loop.add_reader(execution.engine.reactor.fileno(), self._read)
         self._read()
-        await self._stopped.wait()
-        for group in groups.values():
-            group.end()
-        return 0
+        if not execution.exiting:
+            await self._stopped.wait()
+
+    async def wind_up(self) -> None:
+        """Cancel what runs. What does not let itself be cancelled ends with the process."""
+        for lane in self._lanes.values():
+            lane.end()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_PATIENCE)
 
     def _group(self, name: str, size: int) -> _Lane:
-        lane = _Lane(self._execution, asyncio.new_event_loop(), size, self._stop)
+        lane = _Lane(self._execution, asyncio.new_event_loop(), size)
         lane.run_in_thread(f"skate-{name}")
         return lane
 
@@ -88,22 +108,16 @@ class _Actor:
     def _cancel(self, id: int) -> None:
         for lane in self._lanes.values():
             lane.cancel(id)
+        self._execution.end_wait_of(id)  # of a method that blocks its loop
 
 
 class _Lane:
     """The calls of one group, so many at a time."""
 
-    def __init__(
-        self,
-        execution: Execution,
-        loop: asyncio.AbstractEventLoop,
-        size: int,
-        stop: Callable[[], None],
-    ) -> None:
+    def __init__(self, execution: Execution, loop: asyncio.AbstractEventLoop, size: int) -> None:
         self._execution = execution
         self._loop = loop
         self._limit = asyncio.Semaphore(size)
-        self._stop = stop
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._flush_planned = False
         self._thread: threading.Thread | None = None
@@ -121,9 +135,9 @@ class _Lane:
         self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     def end(self) -> None:
-        """Cancel what runs; what cannot be cancelled ends with the process."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Cancel what runs in a thread of its own."""
         if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_PATIENCE)
 
     def deliver(self, work: Work) -> None:
@@ -134,6 +148,10 @@ class _Lane:
 
     def _start(self, work: Work) -> None:
         id = work[0][1]
+        if id in self._execution.cancelled:  # on the way to this loop
+            self._execution.answers.cancelled(work)
+            self.plan_flush()
+            return
         task = self._loop.create_task(self._limited(work))
         self._tasks[id] = task
         task.add_done_callback(lambda _: self._tasks.pop(id, None))
@@ -146,7 +164,8 @@ class _Lane:
     async def _limited(self, work: Work) -> None:
         try:
             async with self._limit:
-                await self.perform(work)
+                if not self._execution.exiting:  # else it is for the hub to tell
+                    await self.perform(work)
         except asyncio.CancelledError:
             if not self._execution.exiting:  # then the hub tells how the actor ended
                 self._execution.answers.cancelled(work)
@@ -155,7 +174,11 @@ class _Lane:
     async def perform(self, work: Work) -> None:
         execution = self._execution
         start = time.perf_counter()
-        call = execution.begin(work)
+        try:
+            call = execution.begin(work)
+        except SystemExit as exit:  # while unpickling the arguments
+            execution.ends_actor(work, exit)
+            return
         if call is not None:
             function, args, kwargs, running = call
             _running.set(running)
@@ -167,13 +190,11 @@ class _Lane:
                     await self._stream(work, value, start)
                 else:
                     execution.answers.give(work, value, start)
-            except asyncio.CancelledError:
-                raise
-            except SystemExit as exit:
-                execution.stop(work, exit)
-                self._stop()
             except BaseException as error:
-                execution.answers.fail(work, error, start)
+                if not execution.ends_actor(work, error):
+                    if isinstance(error, asyncio.CancelledError):
+                        raise
+                    execution.answers.fail(work, error, start)
         self.plan_flush()
 
     async def _stream(self, work: Work, items: Any, start: float) -> None:

@@ -49,12 +49,17 @@ class ActorExit(SystemExit):
 class Running:
     """The piece of work that a thread or coroutine is busy with."""
 
-    __slots__ = ("extra", "function", "function_name", "id", "label")
+    __slots__ = (
+        "extra", "function", "function_name", "id", "label", "leaving", "pending", "waiter",
+    )  # fmt: skip
 
     def __init__(
         self, id: int, function_name: str, label: str, extra: Any, function: Any = None
     ) -> None:
         self.id = id
+        self.leaving = False  # it has called exit_actor()
+        self.pending = False  # its wait is to end, because it was cancelled; see `reactor.Stop`
+        self.waiter: Waiter | None = None  # what it waits for, in an actor with several calls
         self.function = function
         self.function_name = function_name
         self.label = label
@@ -73,9 +78,12 @@ class Execution:
         self.interrupts = Interrupts(engine.reactor, engine.lock, self._is_cancelled)
         self.queue: deque[Work] = deque()
         self.arrived = Waiter()  # done when there is work
-        self.cancelled: set[int] = set()
+        self.unanswered: set[int] = set()  # ids of the work that is here
+        self.cancelled: set[int] = set()  # those of them that somebody has cancelled
         self.borrowed: dict[int, list[Entry]] = {}  # objects that came with a call, by its id
         self.exiting = False
+        self.exit_code = 0
+        self.ended = Waiter()  # done when this process is to end
         self.actor: Any = None
         self.actor_id = 0
         self.actor_label = ""
@@ -91,6 +99,7 @@ class Execution:
         self._pid = os.getpid()
         self._current: Running | None = None  # on the main thread
         self._waiting = 0  # the main thread is inside get or wait
+        self._calls_waiting: dict[int, Running] = {}  # of an actor, other than on the main thread
         self.handlers: dict[int, Callable[..., None]] = {
             m.FUNCTION: self._on_function,
             m.FORGET: self._on_forget,
@@ -115,6 +124,7 @@ class Execution:
 
     def on_task(self, message: Message) -> None:
         if self._waiting:
+            self.unanswered.discard(message[1])
             self.engine.send((m.GAVE_BACK, [message[1]]))
         else:
             self._enqueue((message, None))
@@ -129,13 +139,27 @@ class Execution:
                 self.queue.remove(work)
                 self.answers.cancelled(work)
                 return
-        self.cancelled.add(id)
-        self.cancel_running(id)
+        if id in self.unanswered:
+            self.cancelled.add(id)
+            self.cancel_running(id)
 
     def _interrupt_main(self, id: int) -> None:
+        """Interrupt a task wherever it is, and a method of an actor only where it waits: it may
+        have changed half of its state, and can ask whether it is cancelled."""
         current = self._current
         if current is not None and current.id == id:
-            self.interrupts.trigger(self._main)
+            if self.actor is None:
+                self.interrupts.trigger(self._main)
+            else:
+                self.interrupts.end_wait()
+
+    def end_wait_of(self, id: int) -> None:
+        """A call of an actor that runs several is cancelled: it need not wait any longer."""
+        running = self._calls_waiting.get(id)
+        if running is not None and running.waiter is not None:
+            running.pending = True
+            self.engine.reactor.interrupt()
+            running.waiter.wake()
 
     def _is_cancelled(self) -> bool:
         return self._current is not None and self._current.id in self.cancelled
@@ -147,6 +171,8 @@ class Execution:
     def _on_exit(self) -> None:
         self.exiting = True
         self.arrived.finish()
+        self.ended.finish()
+        self.engine.reactor.interrupt()  # the main thread may lead, and sleep
         self.on_exit()
 
     def give_back(self) -> None:
@@ -157,6 +183,7 @@ class Execution:
     def _give_back(self, ids: list[int]) -> None:
         if ids:
             self.queue = deque(work for work in self.queue if work[0][1] not in set(ids))
+            self.unanswered.difference_update(ids)
         self.engine.send((m.GAVE_BACK, ids))
 
     # -- running, in order ---------------------------------------------------------------------
@@ -177,7 +204,7 @@ class Execution:
             self._function = refuse  # type: ignore[method-assign]
 
     def run(self) -> int:
-        """Work until told to exit; the exit code."""
+        """Work until told to exit; returns the exit code."""
         self.engine.reactor.start_courier()
         reactor = self.engine.reactor
         done_since = 0
@@ -198,7 +225,7 @@ class Execution:
             if work[0][0] == m.CREATE and not self._is_sequential(work):
                 return self._run_concurrently(work)
             self._perform(work)
-        return 0
+        return self.exit_code
 
     @staticmethod
     def _is_sequential(work: Work) -> bool:
@@ -209,10 +236,12 @@ class Execution:
         if creation[0][6]["is_async"]:
             from skate.engine.local.event_loop import run_event_loop
 
-            return run_event_loop(self, creation)
-        from skate.engine.local.threads import run_threads
+            run_event_loop(self, creation)
+        else:
+            from skate.engine.local.threads import run_threads
 
-        return run_threads(self, creation)
+            run_threads(self, creation)
+        return self.exit_code
 
     def _perform(self, work: Work) -> None:
         key = work[0][2]
@@ -236,7 +265,6 @@ class Execution:
         finally:
             self._current = None
             self.interrupts.pending = False
-            self.cancelled.discard(running.id)
             _running.reset(token)
             elapsed = time.perf_counter() - start
             if len(self._durations) >= _MOST:
@@ -254,19 +282,33 @@ class Execution:
             os._exit(0)
 
     def _failed(self, work: Work, error: BaseException, start: float) -> None:
-        if isinstance(error, SystemExit):
-            self.stop(work, error)
-        else:
+        if not self.ends_actor(work, error):
             self.answers.fail(work, error, start)
 
-    def stop(self, work: Work, exit: SystemExit) -> None:
-        """exit_actor(), sys.exit(): the process ends, and the hub sees the call unanswered."""
-        if self.actor is not None:
-            self.engine.send((m.EXITING,))
-            self.exiting = True
-            self.arrived.finish()
-        else:
-            raise exit
+    def ends_actor(self, work: Work, error: BaseException) -> bool:
+        """Whether what a call has raised, or has asked for before, is the end of its actor, which
+        begins then: the process ends, and the hub sees the call unanswered."""
+        running = _running.get()
+        if running is not None and running.leaving:
+            error = ActorExit(0)
+        if not isinstance(error, SystemExit):
+            return False
+        if self.actor_id == 0:
+            raise error  # a task: its process ends at once
+        self.leave(error, self.name_of(work[0]))
+        return True
+
+    def leave(self, exit: SystemExit, who: str) -> None:
+        """End this actor. It is what was wanted after exit_actor() and sys.exit(0), and a crash
+        after any other sys.exit, with the restarts and retries that follow one."""
+        wanted = exit.code is not None and exit.code == 0
+        said = "exit_actor()" if isinstance(exit, ActorExit) else f"sys.exit({exit.code!r})"
+        with self.engine.lock:
+            if not self.exiting:
+                why = f"it ended itself with {said}" if wanted else f"{who} called {said}"
+                self.engine.send((m.EXITING, wanted, why))
+                self.exit_code = 0 if wanted else _exit_code(exit)
+                self._on_exit()
 
     def _flush_unless_short(self, key: Any) -> None:
         """Answers wait for the next run only if that is known to be short."""
@@ -368,18 +410,46 @@ class Execution:
 
     def wait(self, needs: Waiter, timeout: float | None) -> bool:
         """Wait inside get, wait or next; ended early by cancellation."""
-        if threading.get_ident() != self._main:
-            return self.engine.reactor.run_until(needs, timeout)
+        if self._current is None or threading.get_ident() != self._main:
+            running = _running.get() if self.actor_id else None
+            if running is None:
+                return self.engine.reactor.run_until(needs, timeout)
+            return self._wait_in_call(running, needs, timeout)
         self._waiting += 1
         try:
             return self.interrupts.wait(needs, timeout)
         finally:
             self._waiting -= 1
 
+    def _wait_in_call(self, running: Running, needs: Waiter, timeout: float | None) -> bool:
+        running.waiter = needs
+        self._calls_waiting[running.id] = running
+        if running.id in self.cancelled:
+            running.pending = True
+        try:
+            return self.engine.reactor.run_until(needs, timeout, running)
+        finally:
+            running.waiter = None
+            self._calls_waiting.pop(running.id, None)
+            if running.pending:
+                raise KeyboardInterrupt
+
     def exit_actor(self) -> None:
+        """End the actor when the calling method ends, even if it catches what is raised here."""
         if self.actor_id == 0:
             raise TypeError("exit_actor() is for the methods of an actor; this is a task")
+        running = _running.get()
+        if running is None:  # a thread of the user's own
+            self.leave(ActorExit(0), self.actor_label)
+        else:
+            running.leaving = True
         raise ActorExit(0)
+
+    def leave_if_asked(self) -> None:
+        """Raise again what exit_actor() has raised, if the method has caught it."""
+        running = _running.get()
+        if running is not None and running.leaving:
+            raise ActorExit(0)
 
     def end_actor(self) -> None:
         """Let the actor clean up: `__ray_shutdown__` if it has one, then `__del__`."""
@@ -475,6 +545,11 @@ def safe_repr(value: Any) -> str:
         return repr(value)
     except Exception:
         return object.__repr__(value)
+
+
+def _exit_code(exit: SystemExit) -> int:
+    """The status of a process that has crashed: never 0."""
+    return exit.code & 0xFF or 1 if isinstance(exit.code, int) else 1
 
 
 def _has_own_new(cls: type) -> bool:

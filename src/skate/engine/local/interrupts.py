@@ -76,12 +76,21 @@ class Interrupts:
         if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
             self.install()
         self._waiter = waiter
+        if self._wanted is not None and self._wanted():
+            self.pending = True
         try:
             return self._reactor.run_until(waiter, timeout, self)
         finally:
             self._waiter = None
             if self.pending:
                 self.deliver()
+
+    def end_wait(self) -> None:
+        """Interrupt the main thread if it waits, and only there. From any thread."""
+        if self._waiter is not None:
+            self.pending = True
+            self._reactor.interrupt()
+            self._waiter.wake()
 
     def deliver(self) -> None:
         if threading.current_thread() is threading.main_thread():

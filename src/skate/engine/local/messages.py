@@ -46,7 +46,7 @@ PROMISE = 19  # ids that this worker will PUT
 CONNECT = 20  # actor
 LISTENING = 21  # name of the socket ("": it could not be made)
 LOST_CALL = 22  # process number of the actor, then as CALL_ACTOR: it was sent directly
-EXITING = 23  # the actor ends by itself, as asked (exit_actor)
+EXITING = 23  # the actor ends itself: whether that is wanted (exit_actor) or a crash, and why
 PUT_FOR = 24  # process number of the owner, id, kind, data, contained
 RETURN = 25  # id: the worker holds what it was lent
 

@@ -355,6 +355,7 @@ class Peers:
                 return
             for message in received:
                 if message[0] == m.CALL:
+                    engine.execution.unanswered.add(message[1])
                     engine.execution.deliver((message, connection))
                 elif message[0] == m.HELLO:
                     self._callers[connection] = message[1]

@@ -15,73 +15,95 @@ if TYPE_CHECKING:
 _DEFAULT = ""
 
 
-def run_threads(execution: Execution, creation: Work) -> int:
-    """Construct the actor, then pass calls to the threads of their group; the exit code."""
+def run_threads(execution: Execution, creation: Work) -> None:
+    """Construct the actor, then pass calls to the threads of their group until it ends."""
     start = time.perf_counter()
     _perform(execution, creation, start)
     execution.engine.reactor.flush()  # so that the hub knows it before a call begins
     settings = creation[0][6]
-    groups = {_DEFAULT: settings["concurrency"], **settings["groups"]}
-    queues: dict[str, queue.SimpleQueue[Work]] = {}
-    for name, size in groups.items():
-        queues[name] = queue.SimpleQueue()
-        for number in range(size):
-            threading.Thread(
-                target=_serve,
-                args=(execution, queues[name]),
-                name=f"skate-{name or 'default'}-{number}",
-                daemon=True,
-            ).start()
+    sizes = {_DEFAULT: settings["concurrency"], **settings["groups"]}
+    groups = {name: _Group(execution, name, size) for name, size in sizes.items()}
 
     def deliver(work: Work) -> None:
-        group = execution.group_of(work, queues)
+        group = execution.group_of(work, groups)
         if group is not None:
-            queues[group].put(work)
+            groups[group].deliver(work)
 
-    execution.cancel_running = lambda id: None  # a thread cannot be interrupted
+    execution.cancel_running = execution.end_wait_of  # a thread cannot be interrupted
     with execution.engine.lock:
         execution.deliver = deliver
         while execution.queue:
             deliver(execution.queue.popleft())
-    while not execution.exiting:
-        execution.arrived.done = False
-        execution.engine.reactor.run_until(execution.arrived)
-    return 0
+    if not execution.exiting:
+        execution.engine.reactor.run_until(execution.ended)
 
 
-def _serve(execution: Execution, calls: queue.SimpleQueue[Work]) -> None:
-    while True:
-        work = calls.get()
-        _perform(execution, work, time.perf_counter())
-        del work
-        execution.engine.reactor.flush()
-        if execution.engine.dropped:
-            execution.engine.collect()
-            execution.engine.reactor.flush()
+class _Group:
+    """Run the calls of a concurrency group in up to `size` threads, started as they are needed."""
+
+    def __init__(self, execution: Execution, name: str, size: int) -> None:
+        self._execution = execution
+        self._name = name
+        self._size = size
+        self._started = 0
+        self._calls: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)  # threads that wait for a call
+
+    def deliver(self, work: Work) -> None:
+        """Pass a call to a thread. The engine's lock is held."""
+        self._calls.put(work)
+        if self._started < self._size and not self._idle.acquire(blocking=False):
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        name = f"skate-{self._name or 'default'}-{self._started}"
+        thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more for this process
+            if not self._started:
+                self._execution.answers.fail(self._calls.get(), error, time.perf_counter())
+            return  # else those that there are run it, later
+        self._started += 1
+
+    def _serve(self) -> None:
+        execution = self._execution
+        engine = execution.engine
+        while True:
+            try:
+                work = self._calls.get_nowait()
+            except queue.Empty:
+                self._idle.release()
+                work = self._calls.get()
+            if execution.exiting:
+                return  # what has not begun is for the hub to tell
+            _perform(execution, work, time.perf_counter())
+            del work
+            engine.reactor.flush()
+            if engine.dropped:
+                engine.collect()
+                engine.reactor.flush()
 
 
-def _perform(execution: Execution, work: Work, start: float) -> bool:
+def _perform(execution: Execution, work: Work, start: float) -> None:
     if work[0][1] in execution.cancelled:
         execution.answers.cancelled(work)
-        return False
+        return
     try:
         call = execution.begin(work)
     except SystemExit as exit:  # while unpickling the arguments
-        execution.stop(work, exit)
-        return False
+        execution.ends_actor(work, exit)
+        return
     if call is None:
-        return False
+        return
     function, args, kwargs, running = call
     token = _running.set(running)
     try:
         value = function(*args, **kwargs)
         del args, kwargs, call
         execution.answers.give(work, value, start)
-        return True
-    except SystemExit as exit:
-        execution.stop(work, exit)
     except BaseException as error:
-        execution.answers.fail(work, error, start)
+        if not execution.ends_actor(work, error):
+            execution.answers.fail(work, error, start)
     finally:
         _running.reset(token)
-    return False

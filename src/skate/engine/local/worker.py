@@ -102,8 +102,10 @@ class WorkerEngine(Objects, Asking):
                 return
             for message in received:
                 if message[0] == m.CALL:
+                    self.execution.unanswered.add(message[1])
                     self.execution.deliver((message, None))
                 elif message[0] == m.TASK:
+                    self.execution.unanswered.add(message[1])
                     self.execution.on_task(message)
                 else:
                     self._handlers[message[0]](*message[1:])

@@ -41,6 +41,7 @@ class Actor:
         self.unfinished: dict[int, int] | None = {} if options.max_pending_calls > 0 else None
         self.error: bytes = b""  # packed, why it is dead
         self.stop_reason = ""  # set when it must not be restarted
+        self.ended_itself = False  # by exit_actor() or sys.exit(0)
         self._waiting: deque[Task] = deque()
         self._lanes: dict[int, deque[Task]] = {}
 

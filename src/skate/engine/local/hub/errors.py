@@ -72,8 +72,8 @@ def system_said(error: OSError) -> str:
 
 def how_it_ended(worker: Worker) -> str:
     """A sentence without its full stop."""
-    if worker.stillborn:
-        return worker.stillborn
+    if worker.stillborn or worker.last_words:
+        return worker.stillborn or worker.last_words
     code = exitcode(worker)
     who = f"the worker (pid={worker.pid})"
     if code is None:
@@ -95,21 +95,20 @@ def _signal_name(number: int) -> str:
 
 
 # Why actors end that were meant to, each with Ray's word for the end of such a process.
-EXITED = "it ended itself with exit_actor()"
 KILLED = "it was killed by skate.kill(actor)"
 UNREACHABLE = "all handles to it are gone"
 _EXIT_TYPES = {
-    EXITED: "INTENDED_USER_EXIT",
     KILLED: "INTENDED_SYSTEM_EXIT",
     UNREACHABLE: "INTENDED_SYSTEM_EXIT",
 }
 
 
 def actor_died(actor: Actor, reason: Any) -> exceptions.ActorDiedError:
+    intended = "INTENDED_USER_EXIT" if actor.ended_itself else _EXIT_TYPES.get(reason)
     return exceptions.ActorDiedError(
         f"Actor {actor.class_name} is dead: {reason}",
         actor_id=hex_id(actor.id),
-        exit_type=_EXIT_TYPES.get(reason, "SYSTEM_ERROR"),
+        exit_type=intended or "SYSTEM_ERROR",
     )
 
 

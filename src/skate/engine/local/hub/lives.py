@@ -104,10 +104,12 @@ class Lives(Tasks):
             self.scheduler.withdraw(actor.creation)
             self._actor_dead(actor, errors.packed(errors.actor_died(actor, actor.stop_reason)))
 
-    def on_exiting(self, worker: Worker) -> None:
-        """exit_actor() or __ray_terminate__: a wanted end."""
-        if worker.actor is not None:
-            worker.actor.stop_reason = errors.EXITED
+    def on_exiting(self, worker: Worker, wanted: bool, why: str) -> None:
+        """The actor of a worker ends itself: as it wants to, by exit_actor(), or by a crash."""
+        worker.last_words = why
+        if wanted and worker.actor is not None:
+            worker.actor.stop_reason = why
+            worker.actor.ended_itself = True
 
     def _lose_actor(self, actor: Actor, worker: Worker, reason: str) -> None:
         calls = [task for task in worker.in_flight.values() if task.method]

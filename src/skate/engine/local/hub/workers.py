@@ -40,9 +40,9 @@ class Worker:
 
     __slots__ = (
         "actor", "allocation", "birth", "blocked", "calls", "connection", "doomed", "environment",
-        "exclusive", "exported", "functions", "holds", "idle_since", "in_flight", "listening",
-        "loans", "number", "options", "pid", "promised", "server", "shape", "status", "stealing",
-        "stillborn", "wants_peer", "when_lost",
+        "exclusive", "exported", "functions", "holds", "idle_since", "in_flight", "last_words",
+        "listening", "loans", "number", "options", "pid", "promised", "server", "shape", "status",
+        "stealing", "stillborn", "wants_peer", "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
@@ -54,6 +54,7 @@ class Worker:
         self.server: Any = None
         self.status: int | None = None  # as from waitpid, when it has ended
         self.stillborn = ""  # why there never was a process
+        self.last_words = ""  # why it ends, as it has said itself
         self.doomed: str | None = None  # why it is being ended
         self.in_flight: dict[int, Task] = {}  # sent and not answered, in order
         self.shape: Shape | None = None  # what it is leased for
