@@ -50,6 +50,18 @@ def test_fields_are_checked_when_set() -> None:
         ({"working_dir": "no/such/directory"}, ValueError, "no/such/directory"),
         ({"py_modules": "module"}, TypeError, "list"),
         ({"worker_process_setup_hook": 3}, TypeError, "module.name"),
+        ({"pip": 3}, TypeError, "list of strings"),
+        ({"pip": ["a", 3]}, TypeError, "list of strings"),
+        ({"pip": "no/such/file.txt"}, ValueError, "no/such/file.txt"),
+        ({"pip": {"pip_check": True}}, ValueError, "packages"),
+        ({"pip": {"packages": ["a"], "uv_check": True}}, ValueError, "pip_check"),
+        ({"pip": {"packages": ["a"], "pip_check": "yes"}}, TypeError, "pip_check"),
+        ({"uv": {"packages": ["a"], "uv_version": 3}}, TypeError, "uv_version"),
+        ({"uv": {"packages": ["a"], "uv_pip_install_options": "-q"}}, TypeError, "options"),
+        ({"conda": 3}, TypeError, "conda"),
+        ({"conda": "no/such/file.yml"}, ValueError, "no/such/file.yml"),
+        ({"py_executable": 3}, TypeError, "py_executable"),
+        ({"pip": ["a"], "conda": "b"}, ValueError, "pip and conda"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], error: type, words: str) -> None:
@@ -60,10 +72,10 @@ def test_what_is_refused(given: dict[str, Any], error: type, words: str) -> None
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"pip": ["no-such-package"]}, "install"),
+        ({"pip": ["no-such-package"]}, "local or ray engine"),
         ({"pip": {"packages": ["numpy", "numpy<1"]}}, "install"),
         ({"uv": ["-e ."]}, "install"),
-        ({"py_executable": "uv run"}, "install"),
+        ({"py_executable": "uv run"}, "local or ray engine"),
         ({"conda": "env"}, "ray engine"),
         ({"image_uri": "image"}, "image_uri"),
         ({"nsight": "default"}, "nsight"),
@@ -71,7 +83,9 @@ def test_what_is_refused(given: dict[str, Any], error: type, words: str) -> None
     ],
 )
 @pytest.mark.parametrize("where", ["init", "remote"])
-def test_what_only_a_cluster_can_give(given: dict[str, Any], words: str, where: str) -> None:
+def test_what_this_process_cannot_give_by_itself(
+    given: dict[str, Any], words: str, where: str
+) -> None:
     env = RuntimeEnv(**given)
     if where == "init":
         with pytest.raises(ValueError, match=words):
@@ -94,6 +108,7 @@ def test_what_is_there_already_is_not_refused(tmp_path: Path) -> None:
     for given in (
         {"pip": ["numpy", "cloudpickle>=1"]},
         {"pip": str(requirements)},
+        {"pip": ["skate", "no-such-package; python_version < '3'", "dask[array]>=2024"]},
         {"uv": {"packages": ["numpy"], "uv_version": "==0.4"}},
         {"py_executable": sys.executable},
         {"working_dir": str(tmp_path), "excludes": ["*.csv"]},

@@ -258,7 +258,7 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
     if runtime_env := settings.get("runtime_env"):
         from skate.runtime_env import check_possible_here
 
-        check_possible_here(runtime_env)
+        check_possible_here(runtime_env, installs=name == "local")
     if name == "inline":
         from skate.engine.inline import InlineEngine
 

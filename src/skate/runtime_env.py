@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from skate._requirements import all_installed
+from skate._requirements import TOOLS, parse_requirements, requirements_of
 
 _HOOK = "worker_process_setup_hook"
-_SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config", _HOOK)
-_INSTALLING = ("pip", "conda", "uv", "container", "image_uri", "py_executable", "java_jars")
+_SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config", _HOOK, *TOOLS)
+_CONTAINERS = ("container", "image_uri", "java_jars")
 _PROCESS = ("nsight", "rocprof_sys", "mpi")
 
 
@@ -25,12 +22,18 @@ class RuntimeEnv(dict[str, Any]):
     Workers run in the directories themselves: nothing is copied, so `excludes` leaves out nothing.
     `worker_process_setup_hook` is a function, or the path of one ("module.name"), that each worker
     calls before anything else. If that raises, so does whatever was to run there.
-    What installs packages or containers, and directories that are elsewhere, can be had on a Ray
-    cluster only; on this machine init() or remote() raise ValueError, unless the packages that
-    `pip` or `uv` ask for are there already.
+
+    `pip` and `uv` take a list of packages, the path of a requirements file, or a dictionary with
+    `packages`, `pip_check`, `pip_version` and `pip_install_options` (`uv_check`, ...). Unless all
+    of them are installed, workers run in an environment of their own that has them and sees
+    everything else that the driver has. It is built once, in the user's cache. `conda` takes the
+    name or folder of an environment, or its description; `py_executable` another interpreter of
+    the same version. If that fails, so does what was to run there: RuntimeEnvSetupError.
+    The inline engine has no workers: there init() or remote() raise ValueError. Containers, and
+    directories that are elsewhere, can be had on a Ray cluster only.
     """
 
-    known_fields = frozenset((*_SUPPORTED, *_INSTALLING, *_PROCESS))
+    known_fields = frozenset((*_SUPPORTED, *_CONTAINERS, *_PROCESS))
     extensions_fields: frozenset[str] = frozenset()
 
     def __init__(
@@ -72,6 +75,7 @@ class RuntimeEnv(dict[str, Any]):
         if _validate:
             for name, value in self.items():
                 _check(name, value)
+            _check_one_tool(self)
 
     # -- dictionary ----------------------------------------------------------------------------
 
@@ -165,12 +169,36 @@ def _restore(fields: dict[str, Any]) -> RuntimeEnv:
     return RuntimeEnv(_validate=False, **fields)
 
 
-def check_possible_here(runtime_env: Mapping[str, Any]) -> None:
-    """Raise ValueError for what only a Ray cluster can give to its workers."""
+def merge_runtime_envs(
+    outer: Mapping[str, Any], inner: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the environment of what is started inside `outer` and asks for `inner`.
+
+    Variables are merged; everything else that `inner` has replaces what `outer` says of it.
+    """
+    if not inner:
+        return dict(outer)
+    replaced = TOOLS if any(name in inner for name in TOOLS) else ()
+    kept = {name: value for name, value in outer.items() if name not in replaced}
+    variables = {**outer.get("env_vars", {}), **inner.get("env_vars", {})}
+    return {**kept, **inner, **({"env_vars": variables} if variables else {})}
+
+
+def check_possible_here(runtime_env: Mapping[str, Any], installs: bool = False) -> None:
+    """Raise ValueError for what the engine cannot give to its workers.
+
+    `installs` says whether it can give them packages of their own.
+    """
+    if not installs and requirements_of(runtime_env) is not None:
+        asked = [name for name in TOOLS if name in runtime_env]
+        raise ValueError(
+            f"runtime_env[{asked[0]!r}] asks for another environment, and the inline engine runs "
+            "everything in this process: install the packages here, or use the local or ray engine"
+        )
     for name, value in runtime_env.items():
-        if name in _INSTALLING and not _is_this_one(name, value):
+        if name in _CONTAINERS:
             raise ValueError(
-                f"runtime_env[{name!r}] asks for another environment, but workers share this one: "
+                f"runtime_env[{name!r}] asks for a container, and workers run beside the driver: "
                 "install what is needed here, or run on a Ray cluster with the ray engine"
             )
         if name in _PROCESS:
@@ -220,13 +248,6 @@ def run_setup_hook(hook: Any) -> None:
         ) from error
 
 
-def _is_this_one(name: str, value: Any) -> bool:
-    """Whether the environment that is asked for is the one that workers share."""
-    if name == "py_executable":
-        return os.path.abspath(shutil.which(str(value)) or "") == os.path.abspath(sys.executable)
-    return name in ("pip", "uv") and all_installed(value)
-
-
 def _check(name: str, value: Any) -> None:
     if name not in RuntimeEnv.known_fields:
         raise ValueError(f"runtime_env has no field {name!r}; allowed are {', '.join(_SUPPORTED)}")
@@ -235,9 +256,19 @@ def _check(name: str, value: Any) -> None:
         "working_dir": _check_path,
         "py_modules": _check_list,
         _HOOK: _check_hook,
+        **dict.fromkeys(TOOLS, parse_requirements),
     }
     if name in check:
         check[name](name, value)
+
+
+def _check_one_tool(runtime_env: Mapping[str, Any]) -> None:
+    asked = [name for name in TOOLS if runtime_env.get(name)]
+    if len(asked) > 1:
+        raise ValueError(
+            f"runtime_env takes one of {', '.join(TOOLS)}; got {' and '.join(asked)}: list the "
+            "packages of all under one of them"
+        )
 
 
 def _check_env_vars(name: str, value: Any) -> None:

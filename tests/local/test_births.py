@@ -64,7 +64,7 @@ class Bench:
         self.births = Births(chooser, lambda *timer: self.timers.append(timer), self._gone)
         self._ends: list[socket.socket] = []
 
-    def choose(self, wants: Callable[[list[str]], bool]) -> Any:
+    def choose(self, wants: Callable[[list[str]], bool], interpreter: object) -> Any:
         if self.cannot_choose is not None:
             raise self.cannot_choose
         self.wanted.append(wants(["module"]))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skate.runtime_env import check_possible_here
+from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 
 def merged(outer: Mapping[str, Any], inner: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -17,8 +17,7 @@ def merged(outer: Mapping[str, Any], inner: Mapping[str, Any] | None) -> dict[st
     if not inner:
         return dict(outer)
     check_possible_here(inner)
-    env_vars = {**outer.get("env_vars", {}), **inner.get("env_vars", {})}
-    return {**outer, **inner, **({"env_vars": env_vars} if env_vars else {})}
+    return merge_runtime_envs(outer, inner)
 
 
 @contextmanager

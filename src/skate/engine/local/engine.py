@@ -112,6 +112,8 @@ class LocalEngine(Objects, Asking):
         self.reactor.start_courier()
         _engines.add(self)
         atexit.register(self.shutdown)
+        if self.runtime_env:
+            self.planner.prepare_environment()
 
     def _resources(
         self,

@@ -491,7 +491,10 @@ class Execution:
                 changes["placement_group"] = _serialization.loads(group)
                 changes["capture_child_tasks"] = True
             if env is not None:
-                changes["runtime_env"] = _merged_env(_serialization.loads(env), options)
+                from skate.runtime_env import merge_runtime_envs
+
+                parent = _serialization.loads(env)
+                changes["runtime_env"] = merge_runtime_envs(parent, options.runtime_env)
             # With the original, so that its id is not given to another.
             known = self._captured[key] = (options, options._replace(**changes))
         return known[1]
@@ -526,13 +529,6 @@ class Execution:
         return _serialization.dumps(
             task_error(error, name, actor_repr=label, actor_id=actor_id)
         ).packed()
-
-
-def _merged_env(parent: dict[str, Any], options: TaskOptions | ActorOptions) -> dict[str, Any]:
-    own = options.runtime_env or {}
-    variables = {**parent.get("env_vars", {}), **own.get("env_vars", {})}
-    merged = {**parent, **own}
-    return {**merged, "env_vars": variables} if variables else merged
 
 
 def _short(name: str) -> str:

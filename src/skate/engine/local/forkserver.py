@@ -28,6 +28,7 @@ from typing import Any
 
 from skate._imports import without_collections
 from skate._tensorflow_mode import tensorflow_runs
+from skate.engine.local import surroundings
 from skate.engine.local.session import remove
 
 # driver -> server
@@ -40,25 +41,36 @@ FORKED = 1  # worker number, pid (by the worker itself) or a negative error numb
 EXITED = 2  # worker number, status as from waitpid
 BUSY = 3  # an import begins that nobody has asked for
 
+Around = tuple[list[str], list[str]]  # the driver's paths before and after an interpreter's own
+
 _PACKET = 1 << 20
 _IDLE_MILLISECONDS = 2000  # without a request, before what can wait is imported
 
 
-def main(fd: int, session_dirs: list[str], preload: list[str], later: list[str]) -> None:
+def main(
+    fd: int,
+    session_dirs: list[str],
+    preload: list[str],
+    later: list[str],
+    around: Around | None = None,
+    own_path: list[str] | None = None,
+) -> None:
     """Serve until the driver is gone. Returns only in a worker, when its work is over.
 
-    `preload` is imported at once, `later` when there is nothing else to do.
+    `preload` is imported at once, `later` when there is nothing else to do. An interpreter with
+    packages of its own has `own_path`, and the driver's paths `around` it.
     """
     control = socket.socket(fileno=fd)
     control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import skate.engine.local.worker  # noqa: F401  # so that workers have it without importing
 
+    surroundings.own_path = own_path
     try:
         _preload(preload)
     except _Unforkable as error:
         rest = [name for name in preload if name != error.name]
-        os.execv(sys.executable, command(fd, session_dirs, rest, later))
+        os.execv(sys.executable, command(sys.executable, around, fd, session_dirs, rest, later))
     server = _Server(control, session_dirs, later)
     server.tell((READY,))
     server.serve()
@@ -242,12 +254,39 @@ def _kill_group(pid: int) -> None:
         pass
 
 
-def command(fd: int, session_dirs: list[str], preload: list[str], later: list[str]) -> list[str]:
-    """The command line of a fork server that sees the same modules as this process."""
+def path_around() -> Around:
+    """Return what this process has on `sys.path` before its standard library, and after it."""
+    library = os.path.dirname(os.__file__)
+    zipped = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    paths = [os.fspath(path) for path in sys.path]
+    standard = [
+        path in (library, os.path.join(library, "lib-dynload")) or os.path.basename(path) == zipped
+        for path in paths
+    ]
+    first = standard.index(True) if any(standard) else 0
+    rest = zip(paths[first:], standard[first:], strict=True)
+    return paths[:first], [path for path, is_standard in rest if not is_standard]
+
+
+def command(
+    python: str,
+    around: Around | None,
+    fd: int,
+    session_dirs: list[str],
+    preload: list[str],
+    later: list[str],
+) -> list[str]:
+    """Return the command line of a fork server that sees the same modules as this process.
+
+    Where `python` has packages of its own, these go before the driver's: `around` is where the
+    driver finds modules before and after its standard library.
+    """
+    paths = [os.fspath(path) for path in sys.path]
     program = (
         "import sys\n"
-        f"sys.path[:] = {[os.fspath(path) for path in sys.path]!r}\n"
+        f"around, own = {around!r}, [path for path in sys.path if path]\n"
+        f"sys.path[:] = {paths!r} if around is None else [*around[0], *own, *around[1]]\n"
         "from skate.engine.local.forkserver import main\n"
-        f"main({fd}, {session_dirs!r}, {preload!r}, {later!r})"
+        f"main({fd}, {session_dirs!r}, {preload!r}, {later!r}, around, own)"
     )
-    return [sys.executable, "-c", program]
+    return [python, "-c", program]

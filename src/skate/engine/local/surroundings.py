@@ -24,6 +24,9 @@ _THREAD_VARIABLES = (
 _WAITING_THREAD_VARIABLE = "TF_NUM_INTEROP_THREADS"
 
 
+own_path: list[str] | None = None  # of an interpreter with packages of its own
+
+
 def settle_in(settings: Mapping[str, Any], stdout: int, stderr: int) -> None:
     """Make this process what the driver (and the runtime environment) say it should be."""
     os.dup2(stdout, 1)
@@ -42,6 +45,10 @@ def _set_variables(settings: Mapping[str, Any]) -> None:
     for name in set(os.environ) - set(environ):
         del os.environ[name]
     os.environ.update(environ)
+    if "prefix" in settings:  # as the environment's `activate` does
+        os.environ["VIRTUAL_ENV"] = settings["prefix"]
+        programs = os.path.join(settings["prefix"], "bin")
+        os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
     if settings["hide_gpus"]:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     threads = settings.get("threads", 1)
@@ -62,7 +69,12 @@ def _set_threads(count: int) -> None:
 
 
 def _set_paths(settings: Mapping[str, Any]) -> None:
-    sys.path[:] = settings["sys_path"]
+    around = settings.get("path_around")
+    if around is None:
+        sys.path[:] = settings["sys_path"]
+    else:  # the interpreter's own packages go before the driver's
+        before, after = around
+        sys.path[:] = dict.fromkeys([*before, *(own_path or ()), *after])
     sys.path[:0] = settings.get("py_modules", ())
     directory = settings.get("working_dir")
     if directory:

@@ -47,7 +47,7 @@ class Births:
         # The last try does without what is imported beforehand: that may be what ends servers.
         wants = birth.wants if birth.tries < _TRIES else _nothing
         try:
-            server = self._servers.choose(wants)
+            server = self._servers.choose(wants, birth.interpreter)
         except OSError as error:  # a new one was needed
             self._try_again(worker, system_said(error), _PAUSE)
             return

@@ -114,12 +114,13 @@ class Lives(Tasks):
     def _lose_actor(self, actor: Actor, worker: Worker, reason: str) -> None:
         calls = [task for task in worker.in_flight.values() if task.method]
         worker.in_flight.clear()
-        if actor.may_restart():
+        if worker.failure is None and actor.may_restart():
             for task in actor.restarting(calls):
                 self.fail(task, errors.packed(errors.actor_unavailable(actor, reason)))
             self.scheduler.enqueue(actor.creation)
             return
-        error = errors.packed(errors.actor_died(actor, actor.stop_reason or reason))
+        died = worker.failure or errors.actor_died(actor, actor.stop_reason or reason)
+        error = errors.packed(died)
         for task in calls:
             self.fail(task, error)
         self._actor_dead(actor, error)

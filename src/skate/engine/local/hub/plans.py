@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from skate import _serialization
+from skate._requirements import requirements_of
 from skate.engine.affinity import elsewhere
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.work import Plan
 from skate.engine.local.hub.workers import Environment
-from skate.runtime_env import check_possible_here
+from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
+    from skate.engine.local.hub.environments import WantedEnvironment
 
 _MOST_PLANS = 4096
 _ASYNC_CONCURRENCY = 1000
+_SETUP_SECONDS = 600.0  # to set up an environment, where `RuntimeEnvConfig` does not say
+_WORKING_DIR = "${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}"  # in lines of requirements, as in Ray
 
 
 class Planner:
@@ -32,6 +36,14 @@ class Planner:
         self._engine = engine
         # The options are kept with their plan, so that their id cannot be given to others.
         self._plans: dict[Any, tuple[Any, Plan]] = {}
+
+    def prepare_environment(self) -> None:
+        """Begin to build the environment of the whole session, unless it says to wait."""
+        env = self._engine.runtime_env
+        wanted = wanted_environment(env)
+        if wanted is not None and (env.get("config") or {}).get("eager_install", True):
+            with self._engine.lock:
+                self._engine.processes.find_environment(wanted, lambda outcome: None)
 
     def task_plan(self, options: TaskOptions) -> Plan:
         known = self._plans.get(id(options))
@@ -170,12 +182,9 @@ class Planner:
 
     def _runtime_env(self, own: Mapping[str, Any] | None) -> dict[str, Any]:
         """The session's environment with the task's own on top; variables are merged."""
-        base = self._engine.runtime_env
         if own:
-            check_possible_here(own)
-        merged = {**base, **(own or {})}
-        variables = {**base.get("env_vars", {}), **(own or {}).get("env_vars", {})}
-        return {**merged, "env_vars": variables} if variables else merged
+            check_possible_here(own, installs=True)
+        return merge_runtime_envs(self._engine.runtime_env, own)
 
     def _environment(
         self, runtime_env: Mapping[str, Any] | None, demand: Mapping[str, float]
@@ -191,10 +200,33 @@ class Planner:
             items["py_modules"] = tuple(_module_parent(module) for module in env["py_modules"])
         if env.get("worker_process_setup_hook"):
             items["setup_hook"] = _packed_hook(env["worker_process_setup_hook"])
+        wanted = wanted_environment(env)
+        if wanted is not None:
+            items["wants"] = wanted
         threads = int(demand.get("CPU", 0))
         if threads > 1:
             items["threads"] = threads
         return tuple(sorted(items.items()))
+
+
+def wanted_environment(runtime_env: Mapping[str, Any]) -> WantedEnvironment | None:
+    """Return the environment of packages that workers need; None: the driver's own will do."""
+    requirements = requirements_of(runtime_env)
+    if requirements is None:
+        return None
+    from skate.engine.local.hub.environments import WantedEnvironment
+
+    directory = os.path.abspath(runtime_env.get("working_dir") or os.getcwd())
+    packages = [line.replace(_WORKING_DIR, directory) for line in requirements.packages]
+    variables = runtime_env.get("env_vars", {})
+    obeyed = [name for name in variables if name.startswith(("PIP_", "UV_", "CONDA_"))]
+    timeout = (runtime_env.get("config") or {}).get("setup_timeout_seconds", _SETUP_SECONDS)
+    return WantedEnvironment(
+        requirements._replace(packages=tuple(packages)),
+        tuple((str.__str__(name), str.__str__(variables[name])) for name in sorted(obeyed)),
+        directory,
+        max(0.0, float(timeout)),
+    )
 
 
 def plain_text(text: str | None) -> str | None:

@@ -19,9 +19,16 @@ from skate.engine.local.hub.work import Task
 from skate.engine.local.hub.workers import Birth, Environment, Worker
 from skate.engine.local.objects import new_process_number
 from skate.engine.local.wire import Connection, Message
+from skate.exceptions import RuntimeEnvSetupError
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
+    from skate.engine.local.hub.environments import (
+        Environments,
+        Outcome,
+        WantedEnvironment,
+        WhenDone,
+    )
 
 _GRACE = 5.0  # seconds for a worker that was asked to exit
 _IDLE = 1.0  # seconds after which a worker that is not needed ends
@@ -46,6 +53,7 @@ class Processes:
         self._outputs = outputs  # where workers' own stdout and stderr go
         self._servers = servers
         self._births = Births(servers, self._later, self._gone)
+        self._environments: Environments | None = None  # once someone asks for another one
         servers.watch(self._watch_server)
         self._tidying = False
         self._warming = False
@@ -72,8 +80,34 @@ class Processes:
         worker.birth = Birth(settings, theirs, self._outputs, task.uses_any)
         self.workers[worker.number] = worker
         self._reactor.add(ours.fileno(), lambda: self._readable(worker))
-        self._births.begin(worker)
+        wanted = settings.pop("wants", None)
+        if wanted is None:
+            self._births.begin(worker)
+        else:
+            self.find_environment(wanted, lambda outcome: self._begin_there(worker, outcome))
         return worker
+
+    def find_environment(self, wanted: WantedEnvironment, when_done: WhenDone) -> None:
+        """Have an environment with packages of its own; `when_done` is told, now or later."""
+        if self._environments is None:
+            from skate.engine.local.hub.environments import Environments
+
+            self._environments = Environments(self._reactor, self._later)
+        self._environments.find(wanted, when_done)
+
+    def _begin_there(self, worker: Worker, outcome: Outcome) -> None:
+        """Start the worker on the interpreter that was found for it, unless there is none."""
+        birth = worker.birth
+        if birth is None:  # it was given up meanwhile
+            return
+        if isinstance(outcome, RuntimeEnvSetupError):
+            worker.failure = outcome
+            self._later(0, lambda: self._gone(worker))
+            return
+        birth.interpreter = outcome
+        birth.settings["prefix"] = outcome.prefix
+        birth.settings["path_around"] = forkserver.path_around()
+        self._births.begin(worker)
 
     def _later(self, delay: float, callback: Callable[[], None]) -> None:
         def call() -> None:
@@ -264,6 +298,8 @@ class Processes:
             worker.forget_birth()
         for server in self._servers.all():
             server.close()
+        if self._environments is not None:
+            self._environments.forsake()
 
     def shutdown(self) -> None:
         for worker in self.workers.values():
@@ -273,6 +309,8 @@ class Processes:
         self.workers.clear()
         for server in self._servers.all():
             server.stop()
+        if self._environments is not None:
+            self._environments.close()
         open_files.allow(self._open_files)
 
 

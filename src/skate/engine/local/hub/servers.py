@@ -10,7 +10,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from skate.engine.local import forkserver
 from skate.engine.local.hub.workers import Worker
@@ -55,6 +55,13 @@ _SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it
 _PATIENCE = 1.0  # seconds for a server that is to end
 _UNDER_WAY = 32  # requests that a server has and has not answered; many more would not fit
 WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server
+
+
+class Interpreter(NamedTuple):
+    """A Python with packages of its own, for workers that ask for it."""
+
+    executable: str
+    prefix: str  # the folder of its environment
 
 
 class ForkRequests:
@@ -110,8 +117,13 @@ class ForkServer:
     """One server process, by its control socket."""
 
     def __init__(
-        self, session_dirs: list[str], preload: list[str], later: list[str] | None = None
+        self,
+        session_dirs: list[str],
+        preload: list[str],
+        later: list[str] | None = None,
+        interpreter: Interpreter | None = None,
     ) -> None:
+        self.interpreter = interpreter  # None: that of this process
         self.preload = preload = [*_in_use(_ALIAS), *preload]
         self.busy = 1  # imports under way, the first ones included
         self.dead = False
@@ -120,9 +132,11 @@ class ForkServer:
         self.control.setblocking(False)
         self.requests = ForkRequests(self.control)
         fd = 3
+        around = forkserver.path_around() if interpreter is not None else None
+        python = interpreter.executable if interpreter is not None else sys.executable
         self.pid = os.posix_spawn(
-            sys.executable,
-            forkserver.command(fd, session_dirs, preload, later or []),
+            python,
+            forkserver.command(python, around, fd, session_dirs, preload, later or []),
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), fd),
@@ -213,20 +227,20 @@ class ForkServer:
 
 
 class Servers:
-    """The light server, and the warm one while it is worth it."""
+    """The light server, and the warm one while it is worth it; both for each interpreter."""
 
     def __init__(self, session_dirs: list[str], preload: list[str], light: ForkServer) -> None:
         self._session_dirs = session_dirs
         self._asked_preload = preload
-        self._light = light
-        self._warm: ForkServer | None = None
+        self._light: dict[Interpreter | None, ForkServer] = {None: light}
+        self._warm: dict[Interpreter | None, ForkServer] = {}
         self._started = [light]
         self._watch: Callable[[ForkServer], None] = lambda server: None
 
     def watch(self, watch: Callable[[ForkServer], None]) -> None:
         """Call `watch` with every server, the one that runs already included."""
         self._watch = watch
-        watch(self._light)
+        watch(self._started[0])
 
     def all(self) -> list[ForkServer]:
         """Those that live, also superseded ones that still have workers."""
@@ -235,7 +249,9 @@ class Servers:
     def forget(self, server: ForkServer) -> None:
         self._started.remove(server)
 
-    def choose(self, wants: Callable[[list[str]], bool]) -> ForkServer:
+    def choose(
+        self, wants: Callable[[list[str]], bool], interpreter: Interpreter | None = None
+    ) -> ForkServer:
         """The server to fork from. `wants(modules)`: does the work use any of these?
 
         Work that needs what is slow to import waits until the warm server has that (importing it
@@ -243,22 +259,27 @@ class Servers:
         """
         needed = [name for name in (*self._asked_preload, *_in_use(_SLOW)) if wants([name])]
         if needed:
-            self.warm_up(needed)
-            assert self._warm is not None
-            return self._warm
-        if self._warm is not None and self._warm.ready and not self._warm.dead:
-            return self._warm
-        if self._light.dead:
-            self._light = self._start([])
-        return self._light
+            server = self.warm_up(needed, interpreter)
+            assert server is not None
+            return server
+        warm = self._warm.get(interpreter)
+        if warm is not None and warm.ready and not warm.dead:
+            return warm
+        light = self._light.get(interpreter)
+        if light is None or light.dead:
+            self._light[interpreter] = light = self._start([], interpreter=interpreter)
+        return light
 
     def slow_in_use(self) -> bool:
         """Whether this process uses something that takes long to import."""
         return bool(self._asked_preload or _in_use(_SLOW))
 
-    def warm_up(self, needed: Sequence[str] | None = None) -> None:
+    def warm_up(
+        self, needed: Sequence[str] | None = None, interpreter: Interpreter | None = None
+    ) -> ForkServer | None:
         """Have a warm server with what is needed (by default nearly all that this process uses
-        now); it imports the rest when it is idle, except for what would keep others waiting."""
+        now); it imports the rest when it is idle, except for what would keep others waiting.
+        None if there is nothing that it could have imported."""
         slow = _in_use(_SLOW)
         if needed is None:
             needed = [*self._asked_preload, *(name for name in slow if name not in _SLOWEST)]
@@ -268,14 +289,21 @@ class Servers:
         idle = [name for module in slow for name in _IMPORTED_WHEN_IDLE.get(module, ())]
         later = [name for name in (*slow, *idle) if name not in (*modules, *_SLOWEST)]
         if not modules:
-            return
-        if self._warm is None or self._warm.dead:
-            self._warm = self._start(modules, later)
+            return None
+        warm = self._warm.get(interpreter)
+        if warm is None or warm.dead:
+            self._warm[interpreter] = warm = self._start(modules, later, interpreter)
         else:
-            self._warm.also_import(modules)
+            warm.also_import(modules)
+        return warm
 
-    def _start(self, preload: list[str], later: list[str] | None = None) -> ForkServer:
-        server = ForkServer(self._session_dirs, preload, later)
+    def _start(
+        self,
+        preload: list[str],
+        later: list[str] | None = None,
+        interpreter: Interpreter | None = None,
+    ) -> ForkServer:
+        server = ForkServer(self._session_dirs, preload, later, interpreter)
         self._started.append(server)
         self._watch(server)
         return server

@@ -312,6 +312,8 @@ class Tasks(Streaming):
     def _lost_task(self, worker: Worker, task: Task, alone: bool) -> None:
         if task.cancelled:
             self.fail(task, errors.packed(errors.cancelled(task)))
+        elif worker.failure is not None:
+            self.fail(task, errors.packed(worker.failure))
         elif not alone and task.plan.retries != 0:
             # Which of them was running is not known: each goes on its own now, uncharged.
             task.solo = True

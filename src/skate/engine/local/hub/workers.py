@@ -10,8 +10,10 @@ if TYPE_CHECKING:
 
     from skate.engine.local.hub.resources import Allocation
     from skate.engine.local.hub.scheduler import Shape
+    from skate.engine.local.hub.servers import Interpreter
     from skate.engine.local.hub.work import Task
     from skate.engine.local.wire import Connection
+    from skate.exceptions import SkateError
 
 Environment = tuple[Any, ...]  # what a process must be started with; hashable
 
@@ -19,7 +21,7 @@ Environment = tuple[Any, ...]  # what a process must be started with; hashable
 class Birth:
     """What a fork server needs to start a worker."""
 
-    __slots__ = ("outputs", "settings", "socket", "tries", "wants")
+    __slots__ = ("interpreter", "outputs", "settings", "socket", "tries", "wants")
 
     def __init__(
         self,
@@ -32,6 +34,7 @@ class Birth:
         self.socket = socket  # the worker's end
         self.outputs = outputs
         self.wants = wants  # whether its work uses any of these modules
+        self.interpreter: Interpreter | None = None  # other than the driver's
         self.tries = 0
 
 
@@ -40,7 +43,8 @@ class Worker:
 
     __slots__ = (
         "actor", "allocation", "birth", "blocked", "calls", "connection", "doomed", "environment",
-        "exclusive", "exported", "functions", "holds", "idle_since", "in_flight", "last_words",
+        "exclusive", "exported", "failure", "functions", "holds", "idle_since", "in_flight",
+        "last_words",
         "listening", "loans", "number", "options", "pid", "promised", "server", "shape", "status",
         "stealing", "stillborn", "wants_peer", "when_lost",
     )  # fmt: skip
@@ -55,6 +59,7 @@ class Worker:
         self.status: int | None = None  # as from waitpid, when it has ended
         self.stillborn = ""  # why there never was a process
         self.last_words = ""  # why it ends, as it has said itself
+        self.failure: SkateError | None = None  # the error of its work, which nothing would mend
         self.doomed: str | None = None  # why it is being ended
         self.in_flight: dict[int, Task] = {}  # sent and not answered, in order
         self.shape: Shape | None = None  # what it is leased for
