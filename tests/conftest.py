@@ -25,7 +25,8 @@ import pytest
 from tests import oracle
 from tests.leftovers import MARKER, Picture, leftovers_since
 from tests.ray_engine import differences, sharing
-from tests.support import Flag, Tally
+from tests.support import Flag, Program, Tally, handle_signals_as_usual
+from tests.time_limit import limit_the_whole
 
 os.environ.setdefault(MARKER, uuid.uuid4().hex)
 
@@ -47,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    handle_signals_as_usual()
+    limit_the_whole()
     for line in MARKERS:
         config.addinivalue_line("markers", line)
 
@@ -84,8 +87,9 @@ def _senseless(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = Picture.take()
+    before, programs = Picture.take(), len(Program.started)
     yield
+    Program.end_all(since=programs)
     if (
         oracle.ACTIVE
         or sharing.is_active()

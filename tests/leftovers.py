@@ -56,7 +56,18 @@ def leftovers_since(before: Picture, except_for: str = "") -> list[str]:
     return found
 
 
+def kill_marked_processes() -> None:
+    """Kill whatever this test session has started and is still there."""
+    for process in _started_here():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
 def _processes() -> frozenset[str]:
+    return frozenset(text for process in _started_here() if (text := _describe(process)))
+
+
+def _started_here() -> list[psutil.Process]:
     """Descendants of this process, and whoever carries the marker of this test session."""
     mark = _mark()
     found = {p.pid: p for p in psutil.Process().children(recursive=True)}
@@ -64,7 +75,7 @@ def _processes() -> frozenset[str]:
         if pid not in found and pid != os.getpid() and mark in _environment(pid):
             with contextlib.suppress(psutil.NoSuchProcess):
                 found[pid] = psutil.Process(pid)
-    return frozenset(text for p in found.values() if (text := _describe(p)))
+    return [*found.values()]
 
 
 def _mark() -> bytes:

@@ -1,11 +1,16 @@
-"""What the tests share: markers for engines, and events and counters that cross processes."""
+"""What the tests share: markers for engines, programs of their own, and events and counters that
+cross processes."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +31,79 @@ def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> N
         if time.monotonic() > deadline:
             raise TimeoutError(f"not true within {patience} s: {condition}")
         time.sleep(0.002)
+
+
+def handle_signals_as_usual() -> None:
+    """Undo what starting the tests by a shell's `&` or by some runners does: signals that are
+    ignored or blocked there would be so in every program that a test interrupts."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, usual)
+
+
+class Program(subprocess.Popen[str]):
+    """A program that a test has started, with text in its pipes and a process group of its own.
+
+    It is killed with its group when its test ends, or before if an error leaves its `with`: who
+    only waits for it there may wait for ever.
+    """
+
+    started: list[Program] = []  # noqa: RUF012  # in this process, and not known to have ended
+
+    def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
+        super().__init__(command, **{"text": True, "start_new_session": True, **options})
+        self.started.append(self)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            self.kill_group()
+        super().__exit__(kind, error, trace)
+
+    def kill_group(self) -> None:
+        """Kill it, with what it has started and left in its group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self.poll() is None:
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill it, and close its pipes."""
+        self.kill_group()
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            with contextlib.suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+        self.wait(PATIENCE)
+
+    @classmethod
+    def end_all(cls, since: int = 0) -> None:
+        """End those that were started after the first `since` ones."""
+        while len(cls.started) > since:
+            cls.started.pop().end()
+
+
+def run_program(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    input: str | None = None,
+    timeout: float = 2 * PATIENCE,
+    check: bool = False,
+    **options: Any,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, and return what it has printed and its exit code.
+
+    `input` is what it reads; after `timeout` seconds it is killed and `TimeoutExpired` raised.
+    With `check` it must end well. Other options are those of `Popen`.
+    """
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if input is not None:
+        pipes["stdin"] = subprocess.PIPE
+    with Program(command, **{**pipes, **options}) as program:
+        out, err = program.communicate(input, timeout)
+    Program.started.remove(program)
+    assert not check or program.returncode == 0, f"{out}\n{err}"
+    return subprocess.CompletedProcess(command, program.returncode, out, err)
 
 
 def offline_trackers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support import run_program
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -33,12 +34,10 @@ def test_every_example_is_listed() -> None:
 
 def run(program: Path, folder: Path) -> str:
     """What a program prints; it must end well and without complaints."""
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, program],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
         timeout=240,
     )
     assert done.returncode == 0, done.stderr

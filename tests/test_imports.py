@@ -6,13 +6,13 @@ import importlib.metadata
 import json
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import skate
+from tests.support import run_program
 
 SOURCE = str(Path(__file__).parents[1] / "src")
 
@@ -29,9 +29,7 @@ NAMES = """
 
 def run(code: str, **variables: str) -> str:
     environment = os.environ | {"PYTHONPATH": SOURCE} | variables
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
-    ).stdout
+    return run_program([sys.executable, "-c", code], env=environment, check=True).stdout
 
 
 def modules_after(statement: str) -> set[str]:

@@ -9,11 +9,12 @@ would import it in their fork servers too. The files can also be run one by one:
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support import run_program
 
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("*_with_tensorflow.py"))
@@ -22,11 +23,10 @@ FILES = sorted(TESTS.rglob("*_with_tensorflow.py"))
 @pytest.mark.timeout(900)  # several files in one test
 def test_with_tensorflow() -> None:
     assert len(FILES) == 4
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *FILES],
         cwd=TESTS.parent,
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
+        timeout=880,
     )
     assert done.returncode == 0, f"{done.stdout[-20_000:]}\n{done.stderr[-5_000:]}"

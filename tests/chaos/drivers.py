@@ -15,11 +15,9 @@ from pathlib import Path
 import pytest
 
 import skate
+from tests.support import Program, run_program
 
 SECONDS = 120
-
-#: Programs that run by themselves until somebody ends them.
-spawned: list[subprocess.Popen[str]] = []
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -29,32 +27,25 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **more}
 
 
-def spawn(code: str, prefix: Sequence[str] = (), **more: str) -> subprocess.Popen[str]:
-    """Start a program in its own process group; its output is readable line by line."""
-    process = subprocess.Popen(
+def spawn(code: str, prefix: Sequence[str] = (), **more: str) -> Program:
+    """Start a program; its output is readable line by line."""
+    return Program(
         [*prefix, sys.executable, "-u", "-c", textwrap.dedent(code)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         env=environment(**more),
-        start_new_session=True,
     )
-    spawned.append(process)
-    return process
 
 
 def run(command: Sequence[str], text: str | None = None, **more: str) -> str:
     """Run a command to its end; returns what it printed, fails if it failed."""
-    done = subprocess.run(
+    done = run_program(
         command,
         input=text,
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         env=environment(**more),
         timeout=SECONDS,
-        start_new_session=True,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -64,7 +55,7 @@ def run_code(code: str, prefix: Sequence[str] = (), **more: str) -> str:
     return run([*prefix, sys.executable, "-c", textwrap.dedent(code)], **more)
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process: Program) -> str:
     """The rest of what a spawned program prints, when it has ended well."""
     assert process.stdout is not None
     out = process.stdout.read()
@@ -72,12 +63,12 @@ def finish(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: Program) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=SECONDS)
 
 
-def line(process: subprocess.Popen[str]) -> str:
+def line(process: Program) -> str:
     """The next line that the program prints."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
@@ -120,4 +111,4 @@ def _everybody_may_enter(path: Path) -> bool:
 def _version(path: Path | None) -> str:
     code = "import sys; print(*sys.version_info[:2])"
     command = [str(path or sys.executable), "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return run_program(command, check=True).stdout

@@ -94,8 +94,7 @@ def test_the_next_start_sweeps_what_a_power_cut_left(start):
 # -- interrupts -----------------------------------------------------------------------------------
 
 INTERRUPTED = """
-    import signal, time, skate
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, if started by a shell's &
+    import time, skate
     skate.init(num_cpus=2)
 
     @skate.remote

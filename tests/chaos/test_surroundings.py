@@ -120,7 +120,6 @@ def test_control_c_while_the_hub_answers_a_worker():
     code = """
         import os, signal, sys, threading, skate
         from skate import _serialization
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & has it ignored
         skate.init(num_cpus=2)
 
         @skate.remote

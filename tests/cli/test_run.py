@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 import skate
+from tests.support import run_program
 
 
 def skate_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "skate", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    return run_program(command, cwd=cwd)
 
 
 def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    return run_program(command, cwd=cwd)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.support import PATIENCE
+from tests.support import PATIENCE, Program, run_program
 
 PROGRAM = """
 from skate import serve
@@ -48,13 +48,8 @@ def get(url: str) -> httpx.Response:
 
 def skate(folder: Path, *arguments: str) -> str:
     """What a command prints, whether it goes well or not."""
-    done = subprocess.run(
-        [sys.executable, "-m", "skate", "serve", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    command = [sys.executable, "-m", "skate", "serve", *arguments]
+    done = run_program(command, cwd=folder, timeout=PATIENCE)
     return done.stdout + done.stderr
 
 
@@ -68,15 +63,12 @@ def folder(tmp_path: Path) -> Path:
 def instance(folder: Path) -> Iterator[str]:
     """`skate serve run` on a free port; its address."""
     command = [sys.executable, "-m", "skate", "serve", "run", "--port", "0", "shop:app"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+    with Program(command, cwd=folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        try:
-            line = process.stdout.readline()
-            assert line.startswith("Serving default at http://127.0.0.1:"), line
-            yield line.split()[3]
-            assert process.wait(PATIENCE) == 0
-        finally:
-            process.kill()
+        line = process.stdout.readline()
+        assert line.startswith("Serving default at http://127.0.0.1:"), line
+        yield line.split()[3]
+        assert process.wait(PATIENCE) == 0
 
 
 def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 import skate
 from skate.compat import ray as compat
+from tests.support import run_program
 
 
 @pytest.fixture(autouse=True)
@@ -270,13 +270,7 @@ def test_shutdown(shutdown_only):
 def test_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(FIXTURES)
     command = [sys.executable, "-m", "skate", "run", "--as-ray", "-m", "pytest", "-q"]
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "test_it.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_program([*command, "-p", "no:cacheprovider", "test_it.py"], cwd=tmp_path)
     assert "4 passed" in done.stdout, done.stdout
 
 

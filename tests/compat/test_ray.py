@@ -18,6 +18,7 @@ import pytest
 
 import skate
 from skate.compat import ray as compat
+from tests.support import run_program
 
 MODULE = """
 import ray
@@ -41,13 +42,7 @@ def as_ray() -> Iterator[None]:
 
 
 def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run_program([sys.executable, "-c", code], env={**os.environ, **variables})
 
 
 class TestNames:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skate.compat import ray as compat
-from tests.support import PATIENCE
+from tests.support import PATIENCE, run_program
 
 PATHS = {
     "ray.serve": "Application batch delete deployment ingress multiplexed run status",
@@ -95,12 +93,7 @@ def test_the_decorator_is_not_its_module() -> None:
 def test_a_program(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "-m", "skate", "run", "--as-ray", str(program)],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
+    done = run_program(command, timeout=PATIENCE)
     assert done.stderr == ""
     assert done.stdout == "42\n8\nRUNNING\n{}\n"

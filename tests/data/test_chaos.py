@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -11,7 +10,7 @@ import skate
 import skate.data
 from skate.data import ActorPoolStrategy, iterator
 from skate.exceptions import WorkerCrashedError
-from tests.support import eventually, local_only
+from tests.support import Program, eventually, local_only
 
 pytestmark = [local_only, pytest.mark.usefixtures("engine")]
 
@@ -127,7 +126,7 @@ skate.data.range(4).write_datasink(Half(str(folder), file_format="txt"))
 
 def test_a_program_that_is_killed_while_it_writes_leaves_no_half_file(tmp_path):
     folder = tmp_path / "out"
-    program = subprocess.Popen([sys.executable, "-c", HALF_A_FILE, str(folder)])
+    program = Program([sys.executable, "-c", HALF_A_FILE, str(folder)])
     eventually((tmp_path / "begun").exists)
     program.kill()
     program.wait()

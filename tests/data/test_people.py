@@ -4,7 +4,6 @@ import io
 import os
 import pty
 import select
-import subprocess
 import sys
 import time
 
@@ -15,6 +14,7 @@ from rich.console import Console
 import skate.data
 from skate.data._progress import FIRST, Progress
 from skate.data._stats import ExecutionStats
+from tests.support import Program
 
 SLOW = """
 import time
@@ -32,7 +32,7 @@ def on_a_terminal(program):
     """What a program writes to a terminal of 120 columns."""
     leader, follower = pty.openpty()
     environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
-    process = subprocess.Popen(
+    process = Program(
         [sys.executable, "-c", program], stdout=follower, stderr=follower, env=environment
     )
     os.close(follower)

@@ -5,7 +5,6 @@ import functools
 import http.server
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,7 +23,7 @@ import torch.utils.data
 
 import skate
 import skate.data
-from tests.support import local_only
+from tests.support import local_only, run_program
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -132,11 +131,9 @@ def test_a_store_out_of_reach_is_an_error_soon_that_names_it():
         taken.bind(("127.0.0.1", 0))  # nobody listens there
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         start = time.monotonic()
-        done = subprocess.run(
+        done = run_program(
             [sys.executable, "-c", OUT_OF_REACH],
             env={**os.environ, "AWS_ENDPOINT_URL": url},
-            capture_output=True,
-            text=True,
             check=True,
         )
     assert time.monotonic() - start < 60

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import tensorflow as tf
 
 from skate.engine.local.mapping import map_copy_on_write
 from skate.experimental.tf_utils import TensorFlowVariables
+from tests.support import run_program
 
 v1 = tf.compat.v1
 
@@ -498,5 +498,5 @@ def test_tensorflow_is_imported_by_use_alone() -> None:
         "try: TensorFlowVariables(Variable())\n"
         "except ImportError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_program([sys.executable, "-c", program])
     assert 'pip install "skate[tensorflow]"' in done.stdout, done.stderr

@@ -15,6 +15,7 @@ import pytest
 
 from skate.engine.local import session as session_module
 from skate.engine.local.session import Session, make_private, remove, remove_tree, sweep
+from tests.support import Program
 
 STRANGER = 54321  # a user without an account
 STARTS = 10
@@ -56,10 +57,9 @@ def shared(monkeypatch: Any) -> Iterator[Path]:
 def stranger(shared: Path) -> Iterator[Callable[[str], None]]:
     """Another user: looks when told to, and plants what it is told."""
     pipe = subprocess.PIPE
-    user = subprocess.Popen(
+    user = Program(
         ["/bin/sh", "-c", PLANTING],
-        cwd=shared, stdin=pipe, stdout=pipe, text=True, user=STRANGER, group=STRANGER,
-        extra_groups=[],
+        cwd=shared, stdin=pipe, stdout=pipe, user=STRANGER, group=STRANGER, extra_groups=[],
     )  # fmt: skip
     assert user.stdin is not None
     assert user.stdout is not None
@@ -69,8 +69,7 @@ def stranger(shared: Path) -> Iterator[Callable[[str], None]]:
         assert user.stdout.readline() == "done\n"
 
     yield plant
-    user.kill()
-    user.communicate()
+    user.end()
 
 
 @needs_root

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from skate.engine.local import session as session_module
 from skate.engine.local.session import Session, remove, remove_tree, sweep
+from tests.support import run_program
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def test_a_session_is_dead_when_its_process_is(tmp_path: Path) -> None:
         f"session._SHM = {session_module._SHM!r};"
         "print(session.Session().dir, flush=True); os._exit(1)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    run = run_program([sys.executable, "-c", code])
     assert os.path.isdir(run.stdout.strip()), run.stderr
     sweep(str(tmp_path / "shm"))
     assert left(tmp_path) == []

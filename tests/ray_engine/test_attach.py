@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import eventually
+from tests.support import Program, eventually, run_program
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +45,7 @@ class Head:
     def __init__(self, folder: Path) -> None:
         self.port = _free_port()
         (folder / "sitecustomize.py").write_text(WITHOUT_SKATE)
-        self.process = subprocess.Popen(
+        self.process = Program(
             [*self._command(), "--temp-dir", str(folder / "ray")],
             env={**os.environ, "PYTHONPATH": str(folder), "RAY_AUTH_MODE": "disabled"},
             cwd=folder,
@@ -100,12 +100,10 @@ def run(folder: Path, **surroundings: str) -> str:
     """What the driver prints."""
     script = folder / "driver.py"
     script.write_text(DRIVER)
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, str(script)],
         env={**os.environ, **surroundings},
         cwd=folder,
-        capture_output=True,
-        text=True,
         timeout=150,
     )
     assert done.stdout, done.stderr

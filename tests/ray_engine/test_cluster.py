@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -26,6 +25,7 @@ from skate.util.scheduling_strategies import (
     NodeAffinitySchedulingStrategy,
     PlacementGroupSchedulingStrategy,
 )
+from tests.support import run_program
 
 pytestmark = [
     pytest.mark.usefixtures("cluster"),
@@ -311,6 +311,6 @@ print(skate.get([double.remote(i) for i in range(3)]), skate.engine.current_engi
 def test_a_separate_driver_attaches_by_the_environment(cluster):
     surroundings = {**os.environ, "SKATE_ADDRESS": cluster.address}
     command = [sys.executable, "-c", DRIVER]
-    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120)
+    done = run_program(command, env=surroundings)
     assert done.stdout.strip() == "[0, 2, 4] ray", done.stderr
     assert done.stderr == ""

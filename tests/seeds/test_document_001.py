@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from tests.seeds.documents import blocks, text_of
+from tests.support import run_program
 
 DOCUMENT = text_of("001")
 STANDIN = Path(__file__).parent / "standin"
@@ -48,10 +48,8 @@ if DOCUMENT is not None:
             "SKATE_STORAGE": str(tmp_path / "results"),
             "STANDIN_IMAGES": "256",
         }
-        done = subprocess.run(
-            [sys.executable, "guide.py"],
-            cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+        command = [sys.executable, "guide.py"]
+        done = run_program(command, cwd=tmp_path, env=os.environ | settings, timeout=240)
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("checked\n")
         assert "Last result: {" in done.stdout

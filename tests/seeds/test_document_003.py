@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 from tests.seeds.documents import blocks, text_of
+from tests.support import run_program
 
 DOCUMENT = text_of("003")
 STANDIN = Path(__file__).parent / "standin"
@@ -145,10 +145,8 @@ if DOCUMENT is not None:
             "SKATE_STORAGE": str(tmp_path / "results"),
             "STANDIN_IMAGES": "240",
         }
-        done = subprocess.run(
-            [sys.executable, "guide.py"],
-            cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+        command = [sys.executable, "guide.py"]
+        done = run_program(command, cwd=tmp_path, env=os.environ | settings, timeout=240)
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("checked\n")
         assert "Number of trials: 4 (4 TERMINATED)" in done.stdout

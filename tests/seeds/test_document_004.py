@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from tests.seeds.documents import blocks, text_of
+from tests.support import run_program
 
 DOCUMENT = text_of("004")
 
@@ -81,9 +81,7 @@ def run(code: str, folder: Path) -> str:
     path.write_text(code)
     environ = {name: value for name, value in os.environ.items() if "KERAS" not in name}
     environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    done = subprocess.run(
-        [sys.executable, path], env=environ, capture_output=True, text=True, timeout=240
-    )
+    done = run_program([sys.executable, path], env=environ, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -21,7 +21,7 @@ from skate.exceptions import ActorDiedError
 from skate.serve._identity import CONTROLLER, MEMORY, NAMESPACE
 from skate.util.state import list_actors
 from tests.serve.test_redeploying import Load
-from tests.support import PATIENCE, Flag, Tally, eventually
+from tests.support import PATIENCE, Flag, Program, Tally, eventually
 
 Run = Callable[..., Any]
 
@@ -201,7 +201,7 @@ PROGRAM = """
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_outlives_its_driver(how: signal.Signals) -> None:
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+    with Program(command, stdout=subprocess.PIPE) as driver:
         assert driver.stdout is not None
         replica = int(driver.stdout.readline().split()[-1])
         driver.send_signal(how)
@@ -215,7 +215,7 @@ def test_ctrl_c_is_the_quiet_way_out() -> None:
     program = textwrap.dedent(before) + textwrap.dedent(after.split("    except")[0])
     command = [sys.executable, "-c", program]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as driver:
+    with Program(command, stdout=pipe, stderr=pipe) as driver:
         assert driver.stdout is not None
         assert driver.stderr is not None
         driver.stdout.readline()

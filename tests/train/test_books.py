@@ -30,6 +30,7 @@ from skate.train import (
 )
 from skate.train.base_trainer import BaseTrainer
 from skate.train.torch import TorchCheckpoint, TorchConfig, TorchTrainer
+from tests.support import Program, run_program
 
 
 def trainer(loop, run_config, workers=0, **settings):
@@ -311,16 +312,20 @@ DRIVER = """
 def test_a_driver_killed_at_any_step_of_a_report(tmp_path, name):
     program = tmp_path / "driver.py"
     program.write_text(textwrap.dedent(DRIVER))
+
+    def exit_code(place, number):
+        return run_program([sys.executable, program, place, str(number), name]).returncode
+
     codes = []
     for number in range(0, 60, 3):
         place = tmp_path / str(number)
-        codes.append(subprocess.call([sys.executable, program, place, str(number), name]))
+        codes.append(exit_code(place, number))
         if codes[-1] == 0:
             break
         assert codes[-1] == -9
         left = Result.from_path(place / "run")
         assert left.checkpoint.to_dict() == {"step": left.metrics["step"]}, number
-        assert subprocess.call([sys.executable, program, place, "1000", name]) == 0
+        assert exit_code(place, 1000) == 0
         result = Result.from_path(place / "run")
         steps = list(result.metrics_dataframe["step"])
         assert steps == [0, 1, 2], number
@@ -348,8 +353,8 @@ def test_a_folder_has_one_run_at_a_time(run_config, tmp_path):
     program = tmp_path / "holder.py"
     program.write_text(textwrap.dedent(HOLDER))
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, program, result.path], stdin=pipe, stdout=pipe) as held:
-        assert held.stdout.readline() == b"claimed\n"
+    with Program([sys.executable, program, result.path], stdin=pipe, stdout=pipe) as held:
+        assert held.stdout.readline() == "claimed\n"
         before = Path(result.path, RESULT_FILE).read_bytes()
         with pytest.raises(FolderInUseError, match="has not ended") as caught:
             fit(counting(2), run_config())
@@ -510,7 +515,7 @@ WITHOUT_ARROW = """
 def test_training_without_datasets_needs_no_arrow(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(WITHOUT_ARROW))
-    subprocess.run([sys.executable, program, tmp_path], check=True)
+    run_program([sys.executable, program, tmp_path], check=True)
 
 
 def test_sums_go_on_from_the_last_checkpoint(run_config):

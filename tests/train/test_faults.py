@@ -7,7 +7,6 @@ import io
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import textwrap
 import time
@@ -26,7 +25,7 @@ from skate.train import (
     FailureConfig,
     WorkerGroupError,
 )
-from tests.support import PATIENCE, eventually
+from tests.support import PATIENCE, Program, eventually
 
 
 def fit(loop, run_config, **settings):
@@ -319,7 +318,7 @@ def test_the_driver_is_killed_and_the_run_restored(tmp_path):
     program, wait = tmp_path / "driver.py", tmp_path / "wait"
     program.write_text(textwrap.dedent(DRIVER))
     wait.touch()
-    driver = subprocess.Popen([sys.executable, program, tmp_path, wait])
+    driver = Program([sys.executable, program, tmp_path, wait])
     results = tmp_path / "run" / "result.json"
     eventually(lambda: results.exists() and results.read_text().count("\n") == 2)
     family = psutil.Process(driver.pid).children(recursive=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from importlib import import_module
 
@@ -11,6 +10,7 @@ import pytest
 import skate.train.torch
 from skate.train import Checkpoint, Result, RunConfig, ScalingConfig
 from skate.train._errors import TrainingFailedError
+from tests.support import run_program
 
 HOMES = [
     ("skate.air", "Checkpoint", Checkpoint),
@@ -61,11 +61,11 @@ def test_importing_training_loads_nothing_heavy():
         "import sys, skate.train, skate.air; "
         "print([m for m in ('torch', 'pandas', 'pyarrow', 'numpy') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", code], check=True)
     assert done.stdout == "[]\n"
 
 
 def test_sub_packages_are_there_without_an_import_of_their_own():
     code = "import skate.train as train; print(train.torch.prepare_model.__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", code], check=True)
     assert done.stdout == "prepare_model\n"

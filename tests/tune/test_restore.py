@@ -22,6 +22,7 @@ from skate.tune.execution.state import StateLog
 from skate.tune.experiment import Trial
 from skate.tune.experiment._states import STATE_FILE, trials_of
 from skate.tune.schedulers import ASHAScheduler, ResourceChangingScheduler
+from tests.support import Program
 
 PROGRAM = """
 import os, sys
@@ -60,11 +61,9 @@ print(best.config["x"], best.metrics["loss"], best.metrics["training_iteration"]
 """
 
 
-def program(folder: Path, kind: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(folder), kind],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+def program(folder: Path, kind: str) -> Program:
+    command = [sys.executable, "-c", PROGRAM, str(folder), kind]
+    return Program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def begun(folder: Path) -> list[str]:

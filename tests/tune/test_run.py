@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from functools import partial
@@ -19,7 +18,7 @@ from skate.tune.schedulers import (
     PopulationBasedTraining,
     ResourceChangingScheduler,
 )
-from tests.support import Tally
+from tests.support import Tally, run_program
 
 
 def last(analysis):
@@ -611,7 +610,7 @@ def test_reports_outside_of_a_trial_say_where_they_belong():
 
 def test_importing_it_is_cheap():
     code = "import sys, skate.tune; assert not {'numpy', 'pandas', 'pyarrow'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_program([sys.executable, "-c", code], check=True)
 
 
 def test_the_process_of_a_trial_loads_only_what_it_needs(run):

@@ -26,6 +26,7 @@ from skate.tune.schedulers import (
     PopulationBasedTrainingReplay,
     TrialScheduler,
 )
+from tests.support import Program
 from tests.tune.fakes import FakeController
 
 PAUSE, STOP = TrialScheduler.PAUSE, TrialScheduler.STOP
@@ -273,8 +274,8 @@ def test_a_folder_has_one_search_at_a_time(run, tmp_path):
 
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", HOLDER, str(tmp_path / "runs")]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as holder:
-        assert b"begun" in holder.stdout.readline()
+    with Program(command, stdin=pipe, stdout=pipe) as holder:
+        assert "begun" in holder.stdout.readline()
         state = tmp_path / "runs" / "run" / STATE_FILE
         before = state.read_bytes()
         for attempt in (again, lambda: run(other), lambda: run(other, resume="AUTO")):

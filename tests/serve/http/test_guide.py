@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-from tests.support import PATIENCE
+from tests.support import PATIENCE, run_program
 
 GUIDE = Path(__file__).parents[3] / "docs" / "serving.md"
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
@@ -28,9 +27,7 @@ def test_the_guide(tmp_path: Path) -> None:
     text = START + "\n".join(SNIPPETS).replace('"http://127.0.0.1:8000', 'ADDRESS + "')
     program = tmp_path / "guide.py"
     program.write_text(text)
-    done = subprocess.run(
-        [sys.executable, program], capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = run_program([sys.executable, program], timeout=PATIENCE)
     promised = re.findall(r"print\(.*\)  # (.*)", text)
     assert done.stderr == ""
     assert done.stdout.splitlines() == promised

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from skate.predict import BatchPredictor, TensorflowPredictor
 from skate.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
 from skate.train.tensorflow import TensorflowCheckpoint, TensorflowTrainer, prepare_dataset_shard
 from tests.leftovers import Picture, leftovers_since
+from tests.support import run_program
 
 pytestmark = [
     pytest.mark.leaves("one session for the whole file: importing TensorFlow takes seconds"),
@@ -281,7 +281,7 @@ def test_the_program_that_trains_need_not_import_tensorflow() -> None:
         "skate.train.tensorflow.TensorflowTrainer(print)\n"
         "assert 'tensorflow' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_program([sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr
 
 
