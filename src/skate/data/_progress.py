@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from skate._imports import try_import
+from skate._streams import is_terminal
 from skate.data._context import DataContext
 from skate.data._stats import ExecutionStats, size_text
 
@@ -86,4 +87,4 @@ class Progress:
 def _terminal(console: Console | None) -> bool:
     import sys
 
-    return sys.stderr.isatty() if console is None else console.is_terminal
+    return is_terminal(sys.stderr) if console is None else console.is_terminal

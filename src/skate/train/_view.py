@@ -9,6 +9,7 @@ from typing import Any
 from skate._imports import is_installed
 from skate._run.reporting import AUTOMATIC
 from skate._run.values import flatten, plain
+from skate._streams import is_terminal, say
 
 FIRST_WORD_AFTER = 10.0  # seconds of standing still
 AGAIN_AFTER = 60.0
@@ -32,7 +33,7 @@ class View:
         self._last_checkpoint: Any = None
 
     def _start_live(self) -> Any:
-        if not self._verbose or not sys.stderr.isatty() or not is_installed("rich"):
+        if not self._verbose or not is_terminal(sys.stderr) or not is_installed("rich"):
             return None
         from rich.console import Console
         from rich.live import Live
@@ -84,7 +85,7 @@ class View:
     # -- how it looks ---------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        print(f"{self._name}: {text}", file=sys.stderr, flush=True)
+        say(sys.stderr, f"{self._name}: {text}")
 
     def _draw(self, state: str) -> None:
         from rich.table import Table

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from skate._imports import is_installed
+from skate._streams import is_terminal
 from skate.tune.progress_reporter import TuneReporterBase, headline
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class LiveReporter(TuneReporterBase):
         """Whether somebody would see it."""
         import sys
 
-        return sys.stdout.isatty() and is_installed("rich")
+        return is_terminal(sys.stdout) and is_installed("rich")
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
         return done or time.monotonic() - self._drawn > 0.25

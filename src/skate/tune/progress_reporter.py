@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.reporting import AUTOMATIC
 from skate._run.values import lookup, plain
+from skate._streams import say
 from skate.tune._table import text_table
 from skate.tune.result import (
     EPISODE_REWARD_MEAN,
@@ -258,8 +259,8 @@ class CLIReporter(TuneReporterBase):
     """Prints the table."""
 
     def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
-        print(self._progress_str(trials, done, *(str(line) for line in sys_info)))
-        sys.stdout.flush()
+        text = self._progress_str(trials, done, *(str(line) for line in sys_info))
+        say(sys.stdout, text)
 
 
 class JupyterNotebookReporter(TuneReporterBase):
@@ -276,7 +277,7 @@ class JupyterNotebookReporter(TuneReporterBase):
         """Show a text; outside of notebooks it is printed."""
         if self._overwrite and _in_notebook():
             sys.modules["IPython"].display.clear_output(wait=True)
-        print(string)
+        say(sys.stdout, string)
 
 
 def _in_notebook() -> bool:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 def start(spill_dir: str | None = None, **settings: Any) -> LocalEngine:
     """Start the engine. The fork server goes first: it takes as long as all the rest."""
     from skate.engine.local.hub.servers import ForkServer
+    from skate.engine.local.open_files import fill_standard_streams
     from skate.engine.local.session import Session
 
+    fill_standard_streams()
     session = Session(spill_dir)
     server = ForkServer(session.dirs, [])
     from skate.engine.local.engine import LocalEngine

@@ -1,7 +1,9 @@
-"""How many descriptors a process may have: each worker costs the driver one."""
+"""Descriptors: how many a process may have (each worker costs the driver one), and the first
+three, which belong to the standard streams."""
 
 from __future__ import annotations
 
+import os
 import resource
 
 _MANY = 65_536
@@ -14,6 +16,14 @@ def allow_many() -> int:
     if now != resource.RLIM_INFINITY and now < many:
         allow(many)
     return now
+
+
+def fill_standard_streams() -> None:
+    """Open the null device in the place of standard streams that are closed: what the engine
+    opens next would be taken for them, here and in every process that is started."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
 
 
 def allow(count: int) -> None:

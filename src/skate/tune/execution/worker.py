@@ -154,15 +154,16 @@ def _surroundings(task: Task) -> Iterator[None]:
 
 
 class _Tee:
-    """Writes to two streams; for the rest it is the first."""
+    """Writes to two streams; for the rest it is the first, which may be absent."""
 
-    def __init__(self, first: TextIO, second: TextIO) -> None:
-        self._first = first
+    def __init__(self, first: TextIO | None, second: TextIO) -> None:
+        self._first = second if first is None else first
         self._second = second
 
     def write(self, text: str) -> int:
-        self._second.write(text)
-        self._second.flush()
+        if self._second is not self._first:
+            self._second.write(text)
+            self._second.flush()
         return self._first.write(text)
 
     def flush(self) -> None:

@@ -11,6 +11,7 @@ from dask.callbacks import Callback
 
 import skate
 from skate._imports import try_import
+from skate._streams import is_terminal
 
 
 class RayCallback(NamedTuple):
@@ -151,7 +152,7 @@ class ProgressBarCallback(RayDaskCallback):
         self._counter.add.remote()
 
     def _ray_postsubmit_all(self, object_refs: Any, dsk: Any) -> None:
-        if not sys.stderr.isatty():
+        if not is_terminal(sys.stderr):
             return
         progress = try_import("rich.progress", extra="data")
         console = try_import("rich.console", extra="data").Console(stderr=True)
