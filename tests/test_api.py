@@ -45,6 +45,23 @@ class TestInit:
         skate.init(num_cpus=3, ignore_reinit_error=True)
         assert skate.cluster_resources()["CPU"] == 2
 
+    def test_a_second_call_shows_no_values_of_environment_variables(self, start: Any) -> None:
+        start(num_cpus=2)
+        wanted = {
+            "env_vars": {"TOKEN": "secret", "MODE": "fast"},
+            "config": {"eager_install": True},
+        }
+        with pytest.raises(RuntimeError, match=r"TOKEN.*MODE.*eager_install") as caught:
+            skate.init(runtime_env=wanted)
+        assert "secret" not in str(caught.value)
+        assert "fast" not in str(caught.value)
+
+    @pytest.mark.parametrize("wrong", ["secret", {"TOKEN": b"secret"}])
+    def test_wrong_environment_variables_are_not_shown(self, wrong: Any) -> None:
+        with pytest.raises(TypeError, match=r"env_vars.*(str|bytes)") as caught:
+            skate.init(runtime_env={"env_vars": wrong})
+        assert "secret" not in str(caught.value)
+
     def test_after_shutdown_everything_is_new(self, start: Any) -> None:
         start(num_cpus=2)
         skate.shutdown()

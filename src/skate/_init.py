@@ -228,12 +228,20 @@ def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:
 def _check_same(wanted: dict[str, Any]) -> None:
     changed = [name for name, value in wanted.items() if _running.get(name) != value]
     if changed:
-        asked = ", ".join(f"{name}={wanted[name]!r}" for name in changed)
+        asked = ", ".join(f"{name}={_shown(name, wanted[name])}" for name in changed)
         raise RuntimeError(
             f"init({asked}) was called, but skate runs already, with other settings: call "
             "init() before anything else, or shutdown() first to start anew, or pass "
             "ignore_reinit_error=True to keep what runs"
         )
+
+
+def _shown(name: str, value: Any) -> str:
+    """Return a setting as errors show it: of environment variables the names, because values are
+    often secrets, and errors end up in logs."""
+    if name == "runtime_env" and value.get("env_vars"):
+        value = {**value, "env_vars": dict.fromkeys(value["env_vars"], "...")}
+    return repr(value)
 
 
 def _make_engine(settings: dict[str, Any]) -> Engine:

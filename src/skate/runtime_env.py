@@ -273,11 +273,13 @@ def _check_one_tool(runtime_env: Mapping[str, Any]) -> None:
 
 def _check_env_vars(name: str, value: Any) -> None:
     if not isinstance(value, Mapping):
-        raise TypeError(f"runtime_env[{name!r}] takes a dictionary of strings; got {value!r}")
+        kind = type(value).__name__  # what it is may be secret
+        raise TypeError(f"runtime_env[{name!r}] takes a dictionary of strings; got a {kind}")
     for key, item in value.items():
         if not isinstance(key, str) or not isinstance(item, str):
             raise TypeError(
-                f"runtime_env[{name!r}] takes strings for names and values; got {key!r}: {item!r}"
+                f"runtime_env[{name!r}] takes strings for names and values; got {key!r} with a "
+                f"{type(item).__name__}"
             )
 
 
