@@ -23,7 +23,8 @@ NAMES = """
     init shutdown is_initialized remote method get put wait kill cancel get_actor
     nodes cluster_resources available_resources get_gpu_ids get_runtime_context timeline
     ObjectRef ObjectID ObjectRefGenerator DynamicObjectRefGenerator ActorHandle ActorClass
-    ActorID JobID NodeID PlacementGroupID TaskID WorkerID ClientContext LoggingConfig __version__
+    ActorID JobID NodeID PlacementGroupID TaskID WorkerID UniqueID ActorClassID FunctionID
+    ClientContext LoggingConfig client __version__
 """.split()
 
 
@@ -97,3 +98,23 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_the_version_is_the_one_installed() -> None:
     assert skate.__version__ == importlib.metadata.version("skate")
+
+
+WALKED = """
+    skate skate.air skate.dag skate.data skate.experimental skate.predict skate.serve skate.train
+    skate.tune skate.util skate.tune.search skate.train.callbacks skate.air.integrations
+""".split()
+NEEDED = {  # by the extras `data`, `train`, `tune` and `serve` themselves
+    "annotated_types", "cloudpickle", "cython_runtime", "dateutil", "numpy", "pandas", "pyarrow",
+    "pydantic", "pydantic_core", "pytz", "six", "skate", "starlette", "anyio", "typing_extensions",
+    "typing_inspection", "uvicorn",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", WALKED)
+def test_walking_over_a_package_imports_no_framework(package: str) -> None:
+    """doctest, pydoc and inspect look at every name that `dir` has."""
+    walk = f"import {package} as m; [getattr(m, name) for name in dir(m)]"
+    tops = {name.partition(".")[0] for name in modules_after(walk)}
+    inside = {name for name in tops if name.startswith("_")}  # of compiled modules
+    assert tops - inside - sys.stdlib_module_names <= NEEDED

@@ -105,7 +105,6 @@ _LAZY = frozenset(
         "remote_function",
         "runtime_env",
         "serve",
-        "testing",
         "train",
         "tune",
         "util",

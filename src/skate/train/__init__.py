@@ -88,9 +88,10 @@ __all__ = [
     "world_size",
 ]
 
+_FRAMEWORKS = frozenset("torch tensorflow lightning huggingface sklearn xgboost lightgbm".split())
 _LAZY = frozenset(
-    """torch tensorflow lightning huggingface sklearn xgboost lightgbm batch_predictor predictor
-    base_trainer trainer callbacks collective context session error constants""".split()
+    """batch_predictor predictor base_trainer trainer callbacks collective context session error
+    constants""".split()
 )
 
 
@@ -105,7 +106,7 @@ _OF_RAY_1 = {
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _LAZY:
+    if name in _LAZY or name in _FRAMEWORKS:
         return import_module(f"skate.train.{name}")
     if name in _OF_RAY_1:
         return getattr(import_module(f"skate.train.{_OF_RAY_1[name]}"), name)
@@ -115,4 +116,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    # Without the frameworks: who walks over all names (doctest, pydoc, inspect) would import
+    # every one that is installed, for a quarter of a minute.
     return sorted({*globals(), *_LAZY, *_OF_RAY_1})
