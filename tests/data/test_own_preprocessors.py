@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import skate.data
+from skate.data.aggregate import Mean
 from skate.data.preprocessor import FitStatus, Preprocessor, PreprocessorNotFittedError
 from skate.data.preprocessors import (
     Chain,
@@ -203,3 +204,39 @@ class TestPandasTypes:
         ds = skate.data.from_items([{"a": 1.0}])
         with pytest.raises(error, match="bins"):
             UniformKBinsDiscretizer(["a"], bins=bins).fit(ds)
+
+
+class Centred(Preprocessor):
+    """Learns by the plan of statistics, as preprocessors of Ray do."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def _fit(self, ds):
+        self.stat_computation_plan.add_aggregator(
+            aggregator_fn=lambda column: Mean(column),
+            post_process_fn=lambda mean: mean + 0.5,
+            columns=self.columns,
+        )
+        self.stat_computation_plan.add_callable_stat(
+            stat_fn=lambda key: {key(column): ds.count() for column in self.columns},
+            stat_key_fn=lambda column: f"count({column})",
+            post_key_fn=lambda column: f"rows({column})",
+            columns=self.columns,
+        )
+        return self
+
+    def _transform_pandas(self, df):
+        for column in self.columns:
+            df[column] -= self.stats_[f"mean({column})"]
+        return df
+
+
+def test_statistics_are_asked_for_in_fit_and_computed_once():
+    ds = skate.data.from_items([{"a": 1.0}, {"a": 2.0}])
+    centred = Centred(["a"])
+    assert centred.fit(ds) is centred
+    assert centred.stats_ == {"mean(a)": 2.0, "rows(a)": 2}
+    assert centred.stat_computation_plan.has_custom_stat_fn()
+    again = Preprocessor.deserialize(centred.serialize())
+    assert again.transform(ds).to_pandas()["a"].tolist() == [-1.0, 0.0]

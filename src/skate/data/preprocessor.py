@@ -14,6 +14,7 @@ from skate.data._blocks import batch_of, block_of_batch, check_columns, check_fo
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
+    from skate.data.preprocessors.statistics import StatComputationPlan
 
 
 class PreprocessorNotFittedError(RuntimeError):
@@ -57,6 +58,7 @@ class Preprocessor:
     stats_: dict[str, Any]
     _is_fittable: bool = True
     _fitted: bool = False
+    _plan: StatComputationPlan | None = None
     _class_id: str | None = None
     _version: int = 1
 
@@ -83,6 +85,23 @@ class Preprocessor:
         learned = self._fitted or any(v for k, v in vars(self).items() if k.endswith("_"))
         return _Status.FITTED if learned else _Status.NOT_FITTED
 
+    @property
+    def stat_computation_plan(self) -> StatComputationPlan:
+        """What `_fit` wants to know of the dataset: `fit` puts it into `stats_`."""
+        if self._plan is None:
+            from skate.data.preprocessors.statistics import StatComputationPlan
+
+            self._plan = StatComputationPlan()
+        return self._plan
+
+    @property
+    def _stat_computation_plan(self) -> StatComputationPlan:
+        return self.stat_computation_plan
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Its functions may refer to datasets, and are of use in `fit` only.
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
+
     def has_stats(self) -> bool:
         return bool(getattr(self, "stats_", None))
 
@@ -90,9 +109,13 @@ class Preprocessor:
         """Learn from a dataset; returns itself."""
         if self._is_fittable:
             check_columns(self.columns, ds.columns() or [])
+            self.stat_computation_plan.reset()
             learned = self._fit(ds)
             if isinstance(learned, dict):
                 self.stats_ = learned
+            if self.stat_computation_plan:
+                computed = self.stat_computation_plan.compute(ds)
+                self.stats_ = {**getattr(self, "stats_", {}), **computed}
             self._fitted = True
         return self
 

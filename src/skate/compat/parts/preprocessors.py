@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skate.data.preprocessors.statistics import StatComputationPlan
 from skate.data.preprocessors.text import _at_spaces as simple_split_tokenizer
 from skate.data.preprocessors.text import _bucket
 
@@ -11,4 +12,4 @@ def simple_hash(value: object, num_features: int) -> int:
     return _bucket(str(value), num_features)
 
 
-__all__ = ["simple_hash", "simple_split_tokenizer"]
+__all__ = ["StatComputationPlan", "simple_hash", "simple_split_tokenizer"]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class Chain(Builtin):
     """One after the other: each learns from what those before it made of the dataset."""
 
+    preprocessors: tuple[Preprocessor, ...]
+
     def __init__(self, *preprocessors: Preprocessor) -> None:
         self.preprocessors = preprocessors
 

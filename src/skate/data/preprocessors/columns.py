@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 class SimpleImputer(ColumnPreprocessor):
     """Missing values become the mean, the most frequent value, or a constant."""
 
+    strategy: str
+    fill_value: Any
+
     def __init__(
         self,
         columns: Sequence[str],
@@ -90,6 +93,10 @@ class Concatenator(Builtin):
     columns are meant."""
 
     _is_fittable = False
+    output_column_name: str
+    dtype: Any
+    raise_if_missing: bool
+    flatten: bool
 
     def __init__(
         self,
@@ -144,6 +151,8 @@ class TorchVisionPreprocessor(Builtin):
     """A transform of torchvision on columns of images."""
 
     _is_fittable = False
+    torchvision_transform: Callable[..., Any]
+    batched: bool
 
     def __init__(
         self,

@@ -19,6 +19,12 @@ Dtypes = Mapping[str, Any]
 
 
 class _Discretizer(ColumnPreprocessor):
+    bins: Any = None
+    right: bool = True
+    include_lowest: bool = False
+    duplicates: str = "raise"
+    dtypes: Any = None
+
     def __init__(
         self,
         columns: Sequence[str],

@@ -57,6 +57,8 @@ def _numbers(values: Any, known: Mapping[Any, int]) -> Any:
 class OrdinalEncoder(ColumnPreprocessor):
     """Each category is its number in sorted order; unknown ones are missing."""
 
+    encode_lists: bool
+
     def __init__(
         self,
         columns: Sequence[str],
@@ -82,6 +84,8 @@ class OneHotEncoder(ColumnPreprocessor):
     """Each category is a vector with a single 1; unknown ones have none."""
 
     _lists = False
+
+    max_categories: dict[str, int]
 
     def __init__(
         self,
@@ -127,6 +131,9 @@ class MultiHotEncoder(OneHotEncoder):
 class LabelEncoder(ColumnPreprocessor):
     """The labels as numbers, and back."""
 
+    label_column: str
+    output_column: str
+
     def __init__(self, label_column: str, *, output_column: str | None = None) -> None:
         super().__init__([label_column], [output_column] if output_column else None)
         self.label_column = label_column
@@ -155,6 +162,8 @@ class LabelEncoder(ColumnPreprocessor):
 
 class Categorizer(Builtin):
     """Columns as pandas categories."""
+
+    dtypes: dict[str, Any]
 
     def __init__(
         self,

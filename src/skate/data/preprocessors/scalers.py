@@ -77,6 +77,9 @@ class RobustScaler(ColumnPreprocessor):
 
     DEFAULT_QUANTILE_PRECISION = 800
 
+    quantile_range: tuple[float, float]
+    quantile_precision: int
+
     def __init__(
         self,
         columns: Sequence[str],
@@ -110,6 +113,8 @@ class PowerTransformer(ColumnPreprocessor):
     """More like a normal distribution: Yeo-Johnson, or Box-Cox for positive numbers."""
 
     _is_fittable = False
+    power: float
+    method: str
 
     def __init__(
         self,
@@ -144,6 +149,7 @@ class Normalizer(ColumnPreprocessor):
     """Each row, taken over the columns, has length 1."""
 
     _is_fittable = False
+    norm: str
 
     def __init__(
         self,

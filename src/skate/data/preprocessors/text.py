@@ -31,6 +31,7 @@ class Tokenizer(ColumnPreprocessor):
     """Text as lists of words; split at spaces unless a function is given."""
 
     _is_fittable = False
+    tokenization_fn: Callable[[str], list[str]]
 
     def __init__(
         self,
@@ -49,6 +50,9 @@ class Tokenizer(ColumnPreprocessor):
 
 class CountVectorizer(ColumnPreprocessor):
     """Text as a vector that counts the words known from the dataset, the frequent ones first."""
+
+    tokenization_fn: Callable[[str], list[str]]
+    max_features: int | None
 
     def __init__(
         self,
@@ -88,6 +92,8 @@ class HashingVectorizer(ColumnPreprocessor):
     """Text as a vector that counts words by their hash: needs no fitting."""
 
     _is_fittable = False
+    tokenization_fn: Callable[[str], list[str]]
+    num_features: int
 
     def __init__(
         self,
@@ -120,6 +126,8 @@ class FeatureHasher(Builtin):
     """Columns of counts as one vector, by the hash of their names."""
 
     _is_fittable = False
+    num_features: int
+    output_column: str
 
     def __init__(self, columns: Sequence[str], num_features: int, output_column: str) -> None:
         self.columns = list(columns)
