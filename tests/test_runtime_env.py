@@ -146,3 +146,31 @@ def test_a_hook_by_its_path_and_one_of_a_task_alone(tmp_path: Path) -> None:
 def test_hooks_are_shown_by_their_name() -> None:
     env = RuntimeEnv(worker_process_setup_hook=_fails)
     assert env.serialize() == '{"worker_process_setup_hook": "_fails"}'
+
+
+def test_what_an_environment_says_of_itself() -> None:
+    env = RuntimeEnv(
+        pip=["numpy"],
+        conda={"dependencies": ["pip"]},
+        container={"image": "box", "run_options": ["--fast"]},
+        py_executable="python3 -X dev",
+        image_uri="box:1",
+        java_jars=["a.jar"],
+        _validate=False,
+    )
+    assert env.pip_config() == ["numpy"]
+    assert env.uv_config() == {}
+    assert env.virtualenv_name() is None
+    assert env.conda_env_name() is None
+    assert env.conda_config() == '{"dependencies": ["pip"]}'
+    assert (env.py_container_image(), env.py_container_worker_path()) == ("box", "")
+    assert env.py_container_run_options() == ["--fast"]
+    assert env.py_executable() == "python3 -X dev"
+    assert (env.image_uri(), env.java_jars()) == ("box:1", ["a.jar"])
+    assert (env.nsight(), env.rocprof_sys()) == (None, None)
+    assert env.plugins() == []
+    assert RuntimeEnv(conda="base").conda_env_name() == "base"
+    assert RuntimeEnv(_validate=False, mine=1).plugins() == [("mine", 1)]
+    assert RuntimeEnv().py_container_image() is None
+    with pytest.raises(ValueError, match="mine"):
+        env.get_extension("mine")

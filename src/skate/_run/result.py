@@ -19,7 +19,11 @@ ERROR_FILE = "error.pkl"
 
 class Result:
     """`metrics` and `checkpoint` are the last ones, `best_checkpoints` all that were kept, each
-    with its metrics. `error` is what ended the run, if something did."""
+    with its metrics. `error` is what ended the run, if something did. `return_value` is what the
+    loop of the first worker returned."""
+
+    best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] | None
+    return_value: Any
 
     def __init__(
         self,

@@ -180,6 +180,8 @@ class PathPartitionParser:
 class PathPartitionFilter:
     """Keeps the files whose partition values a function accepts."""
 
+    parser: PathPartitionParser
+
     def __init__(
         self,
         path_partition_parser: PathPartitionParser | Partitioning,

@@ -31,7 +31,13 @@ class SkateServeError(Exception):
 
 
 class BackPressureError(SkateServeError):
-    """A handle has `max_queued_requests` requests that wait for a replica, and got another."""
+    """A handle has `max_queued_requests` requests that wait for a replica, and got another.
+
+    HTTP answers with `status_code`, and with a `Retry-After` of `retry_after_s` seconds.
+    """
+
+    status_code: int
+    retry_after_s: float | None
 
     def __init__(
         self,

@@ -32,6 +32,9 @@ class Trial(Failures):
 
     is_saving = False  # paused, and its checkpoint is still to come
 
+    num_failures: int  # in all, and since the search was taken up again
+    num_failures_after_restore: int
+
     def __init__(
         self,
         trainable_name: str,

@@ -34,6 +34,13 @@ class TrialScheduler:
     _mode: str | None = None
     _needs_mode = False
 
+    _supports_buffered_results = True
+
+    @property
+    def supports_buffered_results(self) -> bool:
+        """Whether several results may come at once; here each comes when it is reported."""
+        return self._supports_buffered_results
+
     @property
     def metric(self) -> str | None:
         """The name of what is compared."""
