@@ -67,9 +67,17 @@ def _told(click: Any, command: Callable[..., None]) -> Callable[..., None]:
     """Mistakes of the user as one line; tracebacks are for errors in the applications."""
 
     def run(**options: Any) -> None:
+        from skate.serve.exceptions import SkateServeError
+
         try:
             command(**options)
-        except (ConnectionError, FileNotFoundError, TypeError, ValueError) as error:
+        except (
+            ConnectionError,
+            FileNotFoundError,
+            TypeError,
+            ValueError,
+            SkateServeError,
+        ) as error:
             raise click.ClickException(str(error)) from None
 
     return run
@@ -122,7 +130,7 @@ def _deploy(
     arguments: tuple[str, ...],
 ) -> None:
     from skate.serve._files import specs_of
-    from skate.serve._http.admin import ask
+    from skate.serve._http.admin import ask, pack
 
     config = _config(target, arguments, app_dir, name, route_prefix)
     folder = os.path.abspath(app_dir)
@@ -132,18 +140,16 @@ def _deploy(
     names = [spec.name for spec in specs]
     if _is_file(target):
         ask(port, "delete", [name for name in ask(port, "names") if name not in names])
-    ask(port, "deploy", specs)
+    ask(port, "deploy", pack(specs))
     _settled(ask(port, "wait_until_settled", names), names)
     _remember(config, port)
     print(f"Deployed {', '.join(names)}")
 
 
 def _status(port: int) -> None:
-    from dataclasses import asdict
-
     from skate.serve._http.admin import ask
 
-    print(_yaml(asdict(ask(port, "status"))), end="")
+    print(_yaml(ask(port, "status")), end="")
 
 
 def _show_config(port: int) -> None:
@@ -212,8 +218,9 @@ def _remember(config: Any, port: int) -> None:
 
 def _settled(found: Any, names: list[str]) -> None:
     for name, (status, message) in zip(names, found, strict=True):
-        if status.value != "RUNNING":
-            raise RuntimeError(f"application {name} is {status.value}: {message}")
+        if status != "RUNNING":
+            status = getattr(status, "value", status)
+            raise RuntimeError(f"application {name} is {status}: {message}")
 
 
 def _yaml(value: Any) -> str:

@@ -97,7 +97,7 @@ class Controller:
         door.set_routes(self._apps.routes())
         # The port as it turned out: a controller that comes after this one opens the same.
         self._http, self._door = options.copy(update={"port": door.address[2]}), door
-        self._desk = Desk(self, door.address[2])
+        self._desk = Desk(self, door.folder, door.address[2])
         await self._desk.open()
 
     async def deploy(self, specs: list[ApplicationSpec]) -> None:

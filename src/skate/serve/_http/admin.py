@@ -1,104 +1,126 @@
 """Questions to a running instance from other processes of the same user: `skate serve status`.
 
-The controller answers on a Unix socket in the abstract namespace whose name has the user and the
-port, one question per connection. Both sides make sure that the other is the same user.
+The controller answers on a Unix socket in the instance's folder (`folder`), whose name has the
+port: JSON, one question per connection. Code to deploy is the user's own, and is pickled inside.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import dataclasses
+import json
 import os
 import pickle
 import socket
-import struct
+from collections.abc import Sequence
 from typing import Any
 
+from skate.serve._application import ApplicationSpec
+from skate.serve._http.folder import address_of, find_sockets, remove_socket
 from skate.serve._http.passing import is_ours
+from skate.serve.exceptions import SkateServeError
 
-_LENGTH = struct.Struct("!Q")
+_METHODS = (
+    "config", "delete", "deploy", "names", "remember", "shut_down", "status",
+    "wait_until_settled",
+)  # fmt: skip
 
 
 class Desk:
     """Answers, in the controller's process, by calling methods of the controller."""
 
-    OWN = ("config", "remember")
-    METHODS = ("deploy", "delete", "names", "shut_down", "status", "wait_until_settled")
-
-    def __init__(self, controller: Any, port: int) -> None:
+    def __init__(self, controller: Any, folder: str, port: int) -> None:
         self._controller = controller
-        self._port = port
+        self._place = os.path.join(folder, _name(port))
         self._server: asyncio.AbstractServer | None = None
         self._config: dict[str, Any] = {}
 
     async def open(self) -> None:
-        try:
-            self._server = await asyncio.start_unix_server(self._serve, _place(self._port))
-        except OSError:
-            pass  # of a former controller that is about to end; this one answers all but this
+        self._server = await asyncio.start_unix_server(self._serve, address_of(self._place))
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
+            remove_socket(self._place)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if not is_ours(writer.get_extra_info("socket")):
-                return
-            size = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))[0]
-            method, args = pickle.loads(await reader.readexactly(size))
-            writer.write(_framed(await self._answer(method, args)))
-            await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
+            if is_ours(writer.get_extra_info("socket")):
+                answer = await self._answer(await reader.read())
+                writer.write(json.dumps(answer, default=_plain).encode())
+                await writer.drain()
+        except OSError:
             pass  # whoever asked is gone
         finally:
             writer.close()
 
+    async def _answer(self, question: bytes) -> dict[str, Any]:
+        try:
+            method, arguments = json.loads(question)
+            if method not in _METHODS:
+                raise ValueError(f"{method!r} is none of {', '.join(_METHODS)}")
+            who = self if hasattr(type(self), method) else self._controller
+            return {"value": await getattr(who, method)(*arguments)}
+        except Exception as error:
+            return {"error": str(error) or repr(error)}
+
+    async def deploy(self, packed: str) -> None:
+        """Make these the targets of their applications; `packed` by `pack`."""
+        await self._controller.deploy(pickle.loads(base64.b64decode(packed)))
+
     async def remember(self, config: dict[str, Any]) -> None:
-        """What a config file said, by application."""
+        """Keep what a config file said, by application."""
         self._config.update(config)
 
     async def config(self) -> dict[str, Any]:
-        """What was said of the applications that are still there."""
+        """Return what was said of the applications that are still there."""
         there = await self._controller.names()
         return {name: said for name, said in self._config.items() if name in there}
 
-    async def _answer(self, method: str, args: tuple[Any, ...]) -> tuple[Any, Exception | None]:
-        if method not in (*self.OWN, *self.METHODS):
-            return None, ValueError(f"{method!r} is none of {(*self.OWN, *self.METHODS)}")
-        who = self if method in self.OWN else self._controller
-        try:
-            return await getattr(who, method)(*args), None
-        except Exception as error:
-            return None, error
+
+def pack(specs: Sequence[ApplicationSpec]) -> str:
+    """Make applications an argument of the question "deploy"."""
+    return base64.b64encode(pickle.dumps(list(specs))).decode()
 
 
-def ask(port: int, method: str, *args: Any) -> Any:
-    """What the instance at a port answers; ConnectionError if there is none."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        try:
-            connection.connect(_place(port))
-        except OSError:
-            raise ConnectionError(
-                f"no instance of skate.serve of yours answers at port {port}: start one with "
-                "`skate serve run module:app`, or say where it is with --port"
-            ) from None
-        if not is_ours(connection):
-            raise ConnectionError(f"the instance at port {port} belongs to another user")
-        connection.sendall(_framed((method, args)))
+def ask(port: int, method: str, *arguments: Any) -> Any:
+    """Return what the instance at a port answers; ConnectionError if there is none."""
+    with _connect(port) as connection:
+        connection.sendall(json.dumps([method, arguments], default=_plain).encode())
+        connection.shutdown(socket.SHUT_WR)
         with connection.makefile("rb") as answers:
-            size = answers.read(_LENGTH.size)
-            if not size:
-                raise ConnectionError("the instance ended before it answered")
-            value, error = pickle.loads(answers.read(_LENGTH.unpack(size)[0]))
-    if error is not None:
-        raise error
-    return value
+            answer = answers.read()
+    if not answer:
+        raise ConnectionError("the instance ended before it answered")
+    found = json.loads(answer)
+    if "error" in found:
+        raise SkateServeError(found["error"])
+    return found["value"]
 
 
-def _framed(value: Any) -> bytes:
-    payload = pickle.dumps(value)
-    return _LENGTH.pack(len(payload)) + payload
+def _connect(port: int) -> socket.socket:
+    for place in find_sockets(_name(port)):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(place)
+            if is_ours(connection):
+                return connection
+        except OSError:
+            pass  # it ended a moment ago
+        connection.close()
+    raise ConnectionError(
+        f"no instance of skate.serve of yours answers at port {port}: start one with "
+        "`skate serve run module:app`, or say where it is with --port"
+    )
 
 
-def _place(port: int) -> str:
-    return f"\0skate-serve-{os.getuid()}-{port}"
+def _name(port: int) -> str:
+    return f"control-{port}"
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for records; enumerations of strings are strings."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON: {value!r}")
