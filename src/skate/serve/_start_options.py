@@ -61,8 +61,8 @@ def _differs(name: str, running: HTTPOptions, wanted: HTTPOptions) -> bool:
 
 
 def _shown(options: HTTPOptions, names: Iterable[str]) -> str:
-    hidden = "ssl_keyfile_password"
-    return ", ".join(f"{n}={'...' if n == hidden else repr(getattr(options, n))}" for n in names)
+    hidden = ("ssl_keyfile_password", "auth_token")
+    return ", ".join(f"{n}={'...' if n in hidden else repr(getattr(options, n))}" for n in names)
 
 
 def warn_of_options(given: ControllerOptions) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, ClassVar
 
 from skate.serve import _checks as c
@@ -224,12 +226,18 @@ def _request_timeout() -> float | None:
     return float(os.environ.get("RAY_SERVE_REQUEST_PROCESSING_TIMEOUT_S") or 0) or None
 
 
+def _token_of_environment() -> str | None:
+    return os.environ.get("SKATE_SERVE_AUTH_TOKEN") or None
+
+
 @dataclass
 class HTTPOptions(Settings):
     """The address, and what applies to all requests over HTTP.
 
-    `middlewares` are Starlette's. `num_cpus` and `root_url` have no effect: no process is there
-    for HTTP alone, and `serve.http_address()` says the URL.
+    `middlewares` are Starlette's. With an `auth_token`, or the file that has it, requests need the
+    header `Authorization: Bearer <token>`; `/-/healthz` does not. `ssl_ca_certs` are the
+    authorities of whose certificates clients must have one. `num_cpus` and `root_url` have no
+    effect: no process is there for HTTP alone, and `serve.http_address()` says the URL.
     """
 
     host: str | None = "127.0.0.1"
@@ -247,6 +255,8 @@ class HTTPOptions(Settings):
     ssl_certfile: str | None = None
     ssl_keyfile_password: str | None = None
     ssl_ca_certs: str | None = None
+    auth_token: str | None = field(default_factory=_token_of_environment, repr=False)
+    auth_token_file: str | None = None
 
     _checks: ClassVar[dict[str, c.Check]] = {
         "port": c.integer(0, "a port number, or 0 for any that is free"),
@@ -260,6 +270,22 @@ class HTTPOptions(Settings):
         if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
             given = (self.ssl_keyfile, self.ssl_certfile)
             raise c.refuse("ssl_keyfile and ssl_certfile", "both or neither", given)
+        if self.ssl_ca_certs and not self.ssl_certfile:
+            raise c.refuse("ssl_ca_certs", "a file beside ssl_certfile", self.ssl_ca_certs)
+        self._check_token()
+
+    def _check_token(self) -> None:
+        where = "auth_token"
+        if self.auth_token_file is not None:
+            where = f"auth_token_file ({self.auth_token_file})"
+            self.auth_token = Path(self.auth_token_file).read_text().strip()
+        token: Any = self.auth_token
+        if token is not None and not (isinstance(token, str) and re.fullmatch(r"[!-~]+", token)):
+            # Without the token: messages are logged and sent around.
+            raise ValueError(
+                f"{where} takes a token of ASCII letters, digits and signs, without spaces; got "
+                f"something else, of type {type(token).__name__}"
+            )
 
 
 @dataclass

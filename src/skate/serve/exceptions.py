@@ -96,6 +96,11 @@ class DeploymentUnavailableError(SkateServeError):
     def message(self) -> str:
         return f"{self.deployment_id} is unavailable because {self.reason}."
 
+    @property
+    def public_message(self) -> str:
+        """What anybody may know: the reason may have a traceback of the user's code."""
+        return f"{self.deployment_id} is unavailable."
+
     def __str__(self) -> str:
         return self.message
 

@@ -173,9 +173,11 @@ class HTTPOptionsSchema(_Strict):
     ssl_certfile: str | None = None
     ssl_keyfile_password: str | None = None
     ssl_ca_certs: str | None = None
+    auth_token: str | None = Field(default=None, repr=False)
+    auth_token_file: str | None = None
 
     def options(self) -> HTTPOptions:
-        return HTTPOptions(**self.model_dump())
+        return HTTPOptions(**self.given())
 
 
 class gRPCOptionsSchema(_Strict):  # noqa: N801 - the name is Ray's

@@ -93,9 +93,9 @@ async def test_a_connection_that_is_being_accepted() -> None:
         may_connect = asyncio.Event()
         connect_now = station.server._connect
 
-        async def slowly(*args: Any) -> None:
+        async def slowly(connection: socket.socket, read: bytes) -> None:
             await may_connect.wait()
-            await connect_now(*args)
+            await connect_now(connection, read)
 
         station.server._connect = slowly  # type: ignore[method-assign]
         client = await connect(here)

@@ -15,6 +15,8 @@ _CARRIED = (
     "raw_path", "query_string", "headers",
 )  # fmt: skip
 
+_LARGEST_BODY_BYTES = 256 * 2**20  # that one process reads for another
+
 Answer = Callable[[RequestContext, Scope, Receive, Send], Awaitable[None]]
 
 
@@ -37,7 +39,7 @@ async def forward(
         multiplexed_model_id=context.multiplexed_model_id,
         session_id=context.session_id,
     )
-    body = await _read(receive)
+    body = await _read(scope, receive)
     carried = {name: scope[name] for name in _CARRIED if name in scope}
     response = handle.remote(context, carried, body)
     try:
@@ -49,13 +51,31 @@ async def forward(
         raise
 
 
-async def _read(receive: Receive) -> bytes:
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body"):
+class BodyTooLargeError(Exception):
+    """The body of a request that takes a detour is more than one process keeps for another."""
+
+    status_code = 413
+    headers = None
+    detail = (
+        f"a body of more than {_LARGEST_BODY_BYTES // 2**20} MB cannot go to another replica, "
+        "which would have to answer: send it in parts, or again on a new connection"
+    )
+
+
+async def _read(scope: Scope, receive: Receive) -> bytes:
+    announced = dict(scope["headers"]).get(b"content-length", b"0")
+    if int(announced) > _LARGEST_BODY_BYTES:
+        raise BodyTooLargeError
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await receive()
-        body += message.get("body", b"")
-    return body
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+        size += len(parts[-1])
+        if size > _LARGEST_BODY_BYTES:
+            raise BodyTooLargeError
+    return b"".join(parts)
 
 
 async def answer_forwarded(

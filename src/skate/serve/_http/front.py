@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +23,7 @@ from skate.serve._http.answers import (
     retry_after,
     send_value,
 )
+from skate.serve._http.authorization import may_ask, refuse
 from skate.serve._http.forwarding import forward
 from skate.serve._http.routes import Route, Routes
 from skate.serve._identity import DeploymentID
@@ -31,6 +33,7 @@ from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 if TYPE_CHECKING:
     from skate.serve.config import HTTPOptions
 
+HEALTH = "/-/healthz"  # for load balancers, which have no token
 REQUEST_ID = b"x-request-id"
 TIMEOUT = b"x-request-timeout-seconds"
 STAYS = b"x-request-disconnect-disabled"
@@ -77,6 +80,7 @@ class Front:
         self.routes = Routes()
         self.had_routes = False
         self._options = options
+        self._token = options.auth_token and options.auth_token.encode()
         self._host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,6 +88,9 @@ class Front:
         root = scope.get("root_path")
         if root:
             path = path[len(root) :]
+        if self._token and path != HEALTH and not may_ask(scope, self._token):
+            await refuse(scope, send)
+            return
         if path.startswith("/-/") and await self._tell(path, send):
             return
         route = self.routes.match(path)
@@ -111,12 +118,12 @@ class Front:
 
     async def _tell(self, path: str, send: Send) -> bool:
         """About the instance itself, as load balancers ask."""
-        if path not in ("/-/healthz", "/-/routes"):
+        if path not in (HEALTH, "/-/routes"):
             return False
         if not self.had_routes:
             await send_value(send, _NO_ROUTES, 503)
         else:
-            await send_value(send, "success" if path == "/-/healthz" else self.routes.names())
+            await send_value(send, "success" if path == HEALTH else self.routes.names())
         return True
 
 
@@ -140,7 +147,7 @@ class Exchange:
             if name == REQUEST_ID:
                 request_id = value.decode("latin-1")
             elif name == TIMEOUT:
-                self._limit = _seconds(value, self._limit)
+                self._limit = _limited(value, options.request_timeout_s)
             elif name == STAYS:
                 stays = value == b"?1"
             elif name.startswith((b"serve", b"x")):
@@ -183,7 +190,8 @@ class Exchange:
         except BackPressureError as error:
             await self._fail(error.status_code, error.message, retry_after(error.retry_after_s))
         except DeploymentUnavailableError as error:
-            await self._fail(503, error.message)
+            shown = self._options.show_errors
+            await self._fail(503, error.message if shown else error.public_message)
         except Exception as error:
             if type(error).__name__ not in _CLIENT_GONE:
                 await self._unexpected(error)
@@ -222,10 +230,12 @@ async def _not_found(scope: Scope, path: str, send: Send) -> None:
     await send_value(send, text, 404)
 
 
-def _seconds(value: bytes, default: float | None) -> float | None:
-    """A limit that a client asks for; zero or less means none."""
+def _limited(value: bytes, most: float | None) -> float | None:
+    """The seconds that a client asks for, of the most that there are; zero or less means none."""
     try:
         seconds = float(value)
     except ValueError:
-        return default
-    return seconds if seconds > 0 else None
+        return most
+    asked = seconds if seconds > 0 else math.inf
+    least = min(asked, most or math.inf)
+    return None if math.isinf(least) else least

@@ -134,5 +134,7 @@ async def _unavailable(request: Any, error: Any) -> Any:
     status = getattr(error, "status_code", 503)
     headers = retry_after(getattr(error, "retry_after_s", None))
     return PlainTextResponse(
-        error.message, status, {name.decode(): value.decode() for name, value in headers}
+        getattr(error, "public_message", error.message),
+        status,
+        {name.decode(): value.decode() for name, value in headers},
     )

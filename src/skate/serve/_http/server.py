@@ -17,6 +17,7 @@ import os
 import random
 import resource
 import socket
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from email.utils import formatdate
@@ -321,6 +322,7 @@ def _config(uvicorn: Any, app: Any, options: HTTPOptions) -> Any:
             "ssl_certfile": options.ssl_certfile,
             "ssl_keyfile_password": options.ssl_keyfile_password,
             "ssl_ca_certs": options.ssl_ca_certs,
+            "ssl_cert_reqs": ssl.CERT_REQUIRED if options.ssl_ca_certs else ssl.CERT_NONE,
         }
     for middleware in options.middlewares:
         app = middleware.cls(app, *middleware.args, **middleware.kwargs)
