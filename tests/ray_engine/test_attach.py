@@ -8,12 +8,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
+import skate
 from tests.support import Program, eventually, run_program
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +46,7 @@ class Head:
     """`ray start --head`, with ports and a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = _free_port()
+        self.port, self.client_port = _free_port(), _free_port()
         (folder / "sitecustomize.py").write_text(WITHOUT_SKATE)
         self.process = Program(
             [*self._command(), "--temp-dir", str(folder / "ray")],
@@ -57,7 +60,7 @@ class Head:
         options = {
             "node-ip-address": "127.0.0.1",
             "port": self.port,
-            "ray-client-server-port": _free_port(),
+            "ray-client-server-port": self.client_port,
             "num-cpus": 1,
             "object-store-memory": 100_000_000,
             "include-dashboard": "false",
@@ -70,8 +73,7 @@ class Head:
         return f"127.0.0.1:{self.port}"
 
     def listens(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        return _listens(self.port) and _listens(self.client_port)
 
     def stop(self) -> None:
         self.process.terminate()
@@ -122,22 +124,90 @@ def test_a_job_of_the_cluster_runs_on_it_by_itself(head: Any, tmp_path: Path) ->
     assert run(tmp_path, **surroundings) == "shipped ray"
 
 
-def test_the_address_may_be_written_as_for_ray_client(head: Any, tmp_path: Path) -> None:
-    assert run(tmp_path, SKATE_ADDRESS=f"ray://{head.address}") == "shipped ray"
+def test_the_address_may_be_that_of_ray_client(head: Any, tmp_path: Path) -> None:
+    address = f"ray://localhost:{head.client_port}"
+    assert run(tmp_path, SKATE_ADDRESS=address) == "shipped ray"
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        (None, "auto"),
-        ("auto", "auto"),
-        ("head:1234", "head:1234"),
-        ("ray://head:10001", "head:6379"),
-        ("ray://head", "head:6379"),
-        ("ray://head:1234", "head:1234"),
-    ],
-)
-def test_addresses(written: str | None, meant: str) -> None:
-    from skate.engine.ray.connection import _resolved
+def test_the_address_of_the_head_may_be_written_as_for_ray_client(head: Any) -> None:
+    from skate.engine.ray.addresses import head_address
 
-    assert _resolved(written) == meant
+    assert head_address(f"ray://127.0.0.1:{head.port}").endswith(f":{head.port}")
+
+
+# -- addresses where there is nothing to join -----------------------------------------------------
+
+
+def refused(address: str, patience: float = 5) -> str:
+    """What the error says that `init` raises soon."""
+    began = monotonic()
+    with pytest.raises(ConnectionError) as caught:
+        skate.init(address)
+    assert monotonic() - began < patience
+    assert repr(address) in str(caught.value)
+    assert "ray start" in str(caught.value)  # the way out
+    return str(caught.value)
+
+
+def test_an_address_where_nothing_listens() -> None:
+    assert "Connection refused" in refused(f"127.0.0.1:{_free_port()}")
+
+
+def test_a_host_that_does_not_answer() -> None:
+    with socket.socket() as full:  # connections that nobody accepts, until no more are taken
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        waiting = [_connecting(port) for _ in range(4)]
+        assert "no answer within 2 s" in refused(f"127.0.0.1:{port}")
+        for one in waiting:
+            one.close()
+
+
+def test_a_host_that_does_not_exist() -> None:
+    assert "nothing answers there" in refused("no-such-host.invalid:6379")
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_an_address_where_something_else_listens(answer: bytes) -> None:
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=serve)
+        server.start()
+        assert "is not Ray" in refused(f"127.0.0.1:{listening.getsockname()[1]}")
+        server.join(60)
+
+
+def test_a_ray_client_that_leads_to_no_cluster_of_this_machine() -> None:
+    words = refused(f"ray://localhost:{_free_port()}")
+    assert "Ray Client" in words
+
+
+def test_the_environment_names_the_address_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{_free_port()}")
+    with pytest.raises(ConnectionError, match=os.environ["RAY_ADDRESS"]):
+        skate.init("auto")
+
+
+@pytest.mark.parametrize("address", ["head", "head:port", ":6379", "ray://", "ray://head:x"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(ValueError, match="'host:port'") as caught:
+        skate.init(address)
+    assert repr(address) in str(caught.value)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _connecting(port: int) -> socket.socket:
+    made = socket.socket()
+    made.setblocking(False)
+    made.connect_ex(("127.0.0.1", port))
+    return made

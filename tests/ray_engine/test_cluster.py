@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from typing import Any
 
@@ -25,7 +26,7 @@ from skate.util.scheduling_strategies import (
     NodeAffinitySchedulingStrategy,
     PlacementGroupSchedulingStrategy,
 )
-from tests.support import run_program
+from tests.support import eventually, run_program
 
 pytestmark = [
     pytest.mark.usefixtures("cluster"),
@@ -170,6 +171,28 @@ def test_a_plain_ray_task_finds_skate_by_itself():
         return here, skate.get(skate.remote(lambda: current_engine().name).remote())
 
     assert ray.get(ray.remote(nested).remote()) == ("ray", "ray")
+
+
+def test_the_runtime_context_of_an_actor_warns_of_nothing():
+    @skate.remote(max_restarts=1, max_task_retries=1)
+    class Careful:
+        def look(self) -> tuple[bool, list[str]]:
+            import warnings
+
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                restarted = skate.get_runtime_context().was_current_actor_reconstructed
+            return restarted, [str(warning.message) for warning in caught]
+
+        def pid(self) -> int:
+            return os.getpid()
+
+    careful = Careful.remote()
+    assert skate.get(careful.look.remote()) == (False, [])
+    pid = skate.get(careful.pid.remote())
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: skate.get(careful.pid.remote()) != pid)
+    assert skate.get(careful.look.remote()) == (True, [])
 
 
 # -- libraries -----------------------------------------------------------------------------------

@@ -10,10 +10,8 @@ from typing import Any
 
 import ray
 
+from skate.engine.ray.addresses import head_address, unreachable
 from skate.engine.ray.engine import RayEngine
-
-_CLIENT = "ray://"
-_CLIENT_PORT, _HEAD_PORT = "10001", "6379"  # unless a cluster chooses others
 
 
 def inside_worker() -> bool:
@@ -47,7 +45,7 @@ def connect(
         started = {**given, "include_dashboard": False, **_for_ray(machine)}
         return RayEngine(disconnect=_Keeper(started).end)
     _refuse("the machines of a cluster say themselves what they have", **machine)
-    _join(_resolved(address), given)
+    _join(head_address(address), given)
     return RayEngine(disconnect=ray.shutdown)
 
 
@@ -94,15 +92,7 @@ class _Keeper(threading.Thread):
         self.join()
 
 
-# -- addresses -----------------------------------------------------------------------------------
-
-
-def _resolved(address: str | None) -> str:
-    """An address to attach to. That of Ray Client means the cluster behind it."""
-    if address is None or not address.startswith(_CLIENT):
-        return address or "auto"
-    host, _, port = address.removeprefix(_CLIENT).rstrip("/").partition(":")
-    return f"{host}:{_HEAD_PORT if port in ('', _CLIENT_PORT) else port}"
+# -- joining -------------------------------------------------------------------------------------
 
 
 def _join(address: str, given: dict[str, Any]) -> None:
@@ -119,11 +109,7 @@ def _attach(address: str, given: dict[str, Any]) -> None:
     try:
         ray.init(address, **given)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConnectionError(
-            f"could not join the Ray cluster at {address!r}: {_root(error)}. The program must run "
-            "on a machine of the cluster, and give the address that `ray start` printed on its "
-            "head, or 'auto'; or hand the program over with `ray job submit -- python program.py`"
-        ) from error
+        raise unreachable(address, str(_root(error))) from error
 
 
 def _root(error: BaseException) -> BaseException:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import ray
+from ray._private.state import actors
 
 from skate._machine import gpu_id
 from skate.engine.base import Context
@@ -30,7 +32,7 @@ def build_context(references: References) -> Context:
         actor_id=actor_id,
         actor_name=place.get_actor_name() if actor_id else None,
         actor=_actor(place, references) if actor_id else None,
-        actor_restarted=bool(actor_id and place.was_current_actor_reconstructed),
+        actor_restarted=actor_id is not None and _was_restarted(actor_id),
         placement_group=_group(references) if in_task else None,
         capture_child_tasks=bool(in_task and place.should_capture_child_tasks_in_placement_group),
         resources=place.get_assigned_resources() if in_task else {},
@@ -40,6 +42,15 @@ def build_context(references: References) -> Context:
         session_name=place.get_session_name() if hasattr(place, "get_session_name") else "",
         temp_dir=node.get_session_dir_path() if node is not None else "",
     )
+
+
+@cache
+def _was_restarted(actor_id: str) -> bool:
+    """Whether the actor of this process is not the first. Asks the cluster once: each restart is a
+    process of its own. Ray's `was_current_actor_reconstructed` asks each time, and warns about
+    itself."""
+    found = actors(actor_id=actor_id)
+    return bool(found and found["NumRestarts"])
 
 
 def _actor(place: Any, references: References) -> Any:
