@@ -173,6 +173,7 @@ class LocalEngine(Objects, Asking):
     # -- objects -------------------------------------------------------------------------------
 
     def put(self, value: Any) -> ObjectRef[Any]:
+        self.interrupts.look_briefly()
         return self._put(_serialization.dumps(value))
 
     def _put(self, serialized: Serialized) -> ObjectRef[Any]:
@@ -280,6 +281,7 @@ class LocalEngine(Objects, Asking):
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> Any:
+        self.interrupts.look_briefly()
         exported = function.exported
         if exported is None or exported[0] is not self:
             exported = self._export(function, function.function, function.name)
@@ -349,6 +351,8 @@ class LocalEngine(Objects, Asking):
         """Objects were completed by this thread: another may wait for them in the reactor."""
         self.reactor.flush()
         self.reactor.interrupt()
+        if self.interrupts.pending:
+            self.interrupts.deliver()
 
     def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
         self.ask("cancel", self.entry_of(ref).id, force, recursive)
@@ -413,6 +417,7 @@ class LocalEngine(Objects, Asking):
         kwargs: dict[str, Any],
         options: ActorOptions,
     ) -> tuple[ObjectRef[Any], ActorMeta]:
+        self.interrupts.look_briefly()
         exported = cls.exported
         if exported is None or exported[0] is not self:
             exported = self._export(cls, cls.cls, cls.meta.class_name)
@@ -440,6 +445,7 @@ class LocalEngine(Objects, Asking):
         kwargs: dict[str, Any],
         options: CallOptions,
     ) -> Any:
+        self.interrupts.look_briefly()
         plan = self.planner.call_plan(self.entry_of(actor).id, options)
         packed = pack(args, kwargs, self._put)  # its references live until the hub holds them
         task = self._task(None, packed, plan)
@@ -457,6 +463,7 @@ class LocalEngine(Objects, Asking):
     # -- surroundings --------------------------------------------------------------------------
 
     def ask(self, method: str, *args: Any) -> Any:
+        self.interrupts.look()
         self.collect()
         self.reactor.help()  # what has happened by now is part of the answer
         with self.lock:
@@ -492,11 +499,15 @@ class LocalEngine(Objects, Asking):
         return self.interrupts.wait(waiter, timeout)
 
     def shutdown(self) -> None:
+        self.interrupts.look()
+        with self.interrupts.held():
+            self._shut_down()
+
+    def _shut_down(self) -> None:
         if self.closed:
             return
         self.closed = True
         atexit.unregister(self.shutdown)
-        self.interrupts.close()
         with self.lock:
             self._fail_waiters()
         self.reactor.close()
@@ -507,10 +518,12 @@ class LocalEngine(Objects, Asking):
             self.output.close()
             self.session.remove()
         _engines.discard(self)  # its descriptors have other owners by the time of a fork
+        self.interrupts.close()
 
     def forsake(self) -> None:
         """This is a forked child of the driver: the engine is the parent's, its sockets too."""
         self.closed = True
+        self.interrupts.close()
         atexit.unregister(self.shutdown)
         if installed_engine() is self:
             install_engine(None)

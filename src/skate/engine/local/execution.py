@@ -214,7 +214,9 @@ class Execution:
                 # Calls that come one by one come from someone who waits for each.
                 self.arrived.look = done_since == 1
                 if not self.queue and not self.exiting:
+                    self.interrupts.idle = True
                     reactor.run_until(self.arrived)
+                    self.interrupts.idle = False
                 done_since = 0
                 continue
             done_since += 1
@@ -256,6 +258,7 @@ class Execution:
         try:
             self.stop_if_cancelled()
             value = function(*args, **kwargs)
+            self.interrupts.look_briefly()
             del args, kwargs, call  # what they keep alive must be free before the answer
             self._leave_if_forked()
             self.answers.give(work, value, start)

@@ -1,110 +1,234 @@
-"""Ctrl-C: the prompt comes back and the engine stays whole.
+"""Signals whose handlers raise (Ctrl-C, alarms): the user gets the exception, and the engine
+stays whole.
 
 Python may run a signal handler between any two instructions of the main thread, also in the
-middle of the hub's bookkeeping or while the lead of the reactor changes hands. So, while the
-handler is ours, an interrupt inside the engine's own code, or while the main thread leads or has
-the engine's lock, is only noted, and raised as KeyboardInterrupt where everything is consistent:
-when `get` or a submission returns.
+middle of the hub's bookkeeping or while the lead of the reactor changes hands. So the engine puts
+itself before the handlers of the user's (`Guarded`). A signal that comes inside the engine's own
+code, or while the main thread leads or has the engine's lock, is put off until everything is
+consistent: when `get` or a submission returns, and a moment later otherwise.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` wraps each call into enums, 3 µs
+import _thread
 import os
+import sys
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from skate import _refs
 from skate.engine.local.reactor import Reactor, Waiter
 
 _MAIN = threading.main_thread().ident or 0
-_DESTRUCTORS = ("_ref_gone", "_unmapped", "unmap")
-_ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+# Code in which nothing may be raised: the engine's, and destructors, where it would be ignored.
+_PROTECTED = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    os.path.abspath(_refs.__file__),
+    os.path.abspath(weakref.__file__),
+)
+
+# Those that programs handle, by far the most often with an exception.
+_HANDLED = (
+    _signal.SIGINT,
+    _signal.SIGALRM,
+    _signal.SIGTERM,
+    _signal.SIGUSR1,
+    _signal.SIGUSR2,
+    _signal.SIGHUP,
+    _signal.SIGVTALRM,
+    _signal.SIGPROF,
+    _signal.SIGQUIT,
+)
+_ALARM = _signal.SIGALRM
+_SOON_SECONDS = 0.001
+
+Handler = Callable[[int, "FrameType | None"], Any]
+
+
+class Guarded:
+    """A signal handler of the user's, called when the engine allows it."""
+
+    def __init__(self, handler: Handler, interrupts: Interrupts) -> None:
+        self.handler = handler
+        self.interrupts = interrupts
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.interrupts.handle(self.handler, number, frame)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self.handler == other
+
+    def __hash__(self) -> int:
+        return hash(self.handler)
+
+    def __repr__(self) -> str:
+        return repr(self.handler)
 
 
 class Interrupts:
+    """Guards the signal handlers of a process while an engine is in use."""
+
     def __init__(
         self,
         reactor: Reactor,
         lock: Any,  # the engine's RLock
         wanted: Callable[[], bool] | None = None,
     ) -> None:
+        # Something was put off: the wait of the main thread is to end, as `reactor.Stop` says.
         self.pending = False
+        self.idle = False  # the main thread runs nothing of the user's
         self._reactor = reactor
         self._lock = lock
+        self._wanted = wanted  # of a worker: whether an interrupt, a cancellation there, holds
+        self._waiter: Waiter | None = None  # what the main thread waits for
+        self._noted: list[tuple[Handler, int]] = []  # what was put off
+        self._held = 0
         self._closed = False
-        self._wanted = wanted  # asked before anything is interrupted
-        self._waiter: Waiter | None = None
-        self._installed = False
-        self.install()
+        self._alarm: Any = None  # the handler of the most usual signal, when we looked last
+        self.look()
 
-    def install(self) -> None:
-        """Take over from Python's default handler, and only from that one."""
-        if threading.current_thread() is not threading.main_thread():
+    # -- whose handlers there are ----------------------------------------------------------------
+
+    def look(self) -> None:
+        """Guard the handlers that have been installed since the last look."""
+        if threading.get_ident() != _MAIN or self._closed:
             return
-        current = _signal.getsignal(_signal.SIGINT)
-        if current is _signal.default_int_handler or _is_left_over(current):
-            _signal.signal(_signal.SIGINT, self._handle)
-            self._installed = True
+        for number in _HANDLED:
+            handler = _signal.getsignal(number)
+            if type(handler) is Guarded:
+                if handler.interrupts is self:
+                    continue
+                handler = handler.handler  # of an engine that has ended
+            if callable(handler) and not _is_asyncio(handler):
+                _signal.signal(number, Guarded(handler, self))
+        self._alarm = _signal.getsignal(_ALARM)
+
+    def look_briefly(self) -> None:
+        """As `look`, for what is called very often: only alarms are installed at any time."""
+        if _signal.getsignal(_ALARM) is not self._alarm:
+            self.look()
+
+    def close(self) -> None:
+        """Give the handlers back to the user."""
+        self._closed = True
+        if threading.get_ident() == _MAIN:
+            for number in _HANDLED:
+                handler = _signal.getsignal(number)
+                if type(handler) is Guarded and handler.interrupts is self:
+                    _signal.signal(number, handler.handler)
+
+    # -- a signal --------------------------------------------------------------------------------
 
     def trigger(self, thread: int) -> None:
-        """Interrupt the main thread, also inside a system call."""
+        """Interrupt the main thread of this worker, also inside a system call."""
         _signal.pthread_kill(thread, _signal.SIGINT)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._wanted is not None and not self._wanted():
+    def handle(self, handler: Handler, number: int, frame: FrameType | None) -> None:
+        """Call the handler, now or as soon as it may raise."""
+        if number == _signal.SIGINT and self._wanted is not None and not self._wanted():
             return  # what was to be interrupted has ended by itself
-        code = frame.f_code if frame is not None else None
-        inside = code is not None and code.co_filename.startswith(_ENGINE)
-        if not inside and not self._reactor.leads() and not self._lock._is_owned():
-            raise KeyboardInterrupt
-        assert code is not None
-        if code.co_name in _DESTRUCTORS:
-            # No safe point need follow, and Python ignores what is raised here: come back soon.
-            self._reactor.call_later(0.001, lambda: self.trigger(_MAIN))
-            return
+        if self._closed or self._may_raise(frame):
+            handler(number, frame)
+        elif self.idle:
+            _report_errors(handler, number, frame)
+        elif (handler, number) not in self._noted:
+            self._noted.append((handler, number))
+            self.pending = True
+            if self._waiter is not None:
+                self._end_wait(self._waiter)
+            elif not self._held:  # no safe point need follow, after a destructor above all
+                self._reactor.call_later(_SOON_SECONDS, self._remind)
+
+    def _remind(self) -> None:
+        """Let the main thread handle what no safe point has delivered."""
+        if self._noted:
+            _, number = self._noted.pop(0)
+            _thread.interrupt_main(number)
+
+    def _may_raise(self, frame: FrameType | None) -> bool:
+        return not (
+            self._held
+            or (frame is not None and frame.f_code.co_filename.startswith(_PROTECTED))
+            or self._reactor.leads()
+            or self._lock._is_owned()
+        )
+
+    def _end_wait(self, waiter: Waiter) -> None:
         self.pending = True
         self._reactor.interrupt()
-        if self._waiter is not None:
-            self._waiter.wake()
+        waiter.wake()
+
+    def end_wait(self) -> None:
+        """Interrupt the main thread if it waits, and only there. From any thread."""
+        waiter = self._waiter
+        if waiter is not None:
+            self._end_wait(waiter)
+
+    # -- waiting ---------------------------------------------------------------------------------
 
     def wait(self, waiter: Waiter, timeout: float | None) -> bool:
-        """`run_until`, ended early by Ctrl-C."""
-        if threading.get_ident() != _MAIN:
+        """As `reactor.run_until`; ended early by a handler that raises."""
+        if threading.get_ident() != _MAIN or self._reactor.leads():
             return self._reactor.run_until(waiter, timeout)
-        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-            self.install()
+        self.look()
+        deadline = None if timeout is None else time.monotonic() + timeout
         self._waiter = waiter
         if self._wanted is not None and self._wanted():
             self.pending = True
         try:
-            return self._reactor.run_until(waiter, timeout, self)
+            while True:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                done = self._reactor.run_until(waiter, left, self)
+                if not self.pending:
+                    return done
+                self.deliver()
+                if self.pending:  # not here: the next safe point will do
+                    return self._reactor.run_until(waiter, left)
         finally:
             self._waiter = None
-            if self.pending:
+            if self._noted:
                 self.deliver()
 
-    def end_wait(self) -> None:
-        """Interrupt the main thread if it waits, and only there. From any thread."""
-        if self._waiter is not None:
-            self.pending = True
-            self._reactor.interrupt()
-            self._waiter.wake()
-
     def deliver(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self.pending = False
+        """Handle what was put off, if this is a safe point; raises what the handlers raise."""
+        if threading.get_ident() != _MAIN or not self._may_raise(None):
+            return
+        self.pending = False
+        if self._wanted is not None and self._wanted():
             raise KeyboardInterrupt
+        if self._noted:
+            handler, number = self._noted.pop(0)
+            try:
+                handler(number, sys._getframe())
+            finally:
+                self.deliver()
 
-    def close(self) -> None:
-        self._closed = True
-        handler: Any = _signal.getsignal(_signal.SIGINT) if self._installed else None
-        if handler == self._handle and threading.current_thread() is threading.main_thread():
-            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Handle no signal in this block, whatever code it calls; but then."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self.deliver()
 
 
-def _is_left_over(handler: Any) -> bool:
-    """Whether it belongs to an engine that was shut down by another thread than the main one."""
-    owner = getattr(handler, "__self__", None)
-    return isinstance(owner, Interrupts) and owner._closed
+def _report_errors(handler: Handler, number: int, frame: FrameType | None) -> None:
+    """Call a handler for which nobody waits any more: its task has ended."""
+    try:
+        handler(number, frame)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+
+
+def _is_asyncio(handler: Handler) -> bool:
+    """Whether it is a placeholder: the event loop learns of the signal by itself."""
+    return getattr(handler, "__module__", "") == "asyncio.unix_events"

@@ -461,6 +461,7 @@ class WorkerEngine(Objects, Asking):
 
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         install_engine(None)
+        self.execution.interrupts.close()
         self.hub.forsake()
         self.peers.forsake()
         self.reactor.forsake()
@@ -487,7 +488,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
     os.register_at_fork(after_in_child=engine.forsake)
     sys.stdout = surroundings.Printer(engine, 1, sys.stdout)
     sys.stderr = surroundings.Printer(engine, 2, sys.stderr)
-    engine.execution.interrupts.install()
+    engine.execution.interrupts.look()
     if "setup_hook" in settings:
         engine.execution.set_up(settings["setup_hook"])
     try:
