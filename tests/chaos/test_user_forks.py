@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 import psutil
 import pytest
@@ -141,6 +142,79 @@ def test_an_engine_that_has_ended_closes_nothing_in_forked_children():
         print("exit code", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
     assert "exit code 7" in run_code(code)
+
+
+GENERATIONS = """
+    import multiprocessing, os, sys
+
+    def child_of_child():
+        # The grandchild must find the files open that the child has opened.
+        child = os.fork()
+        if child == 0:
+            ends = [end for _ in range(20) for end in os.pipe()]
+            grandchild = os.fork()
+            if grandchild == 0:
+                for end in ends:
+                    os.fstat(end)
+                os._exit(7)
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def pool_in_a_child():
+        context = multiprocessing.get_context("fork")
+        ours, theirs = context.Pipe()
+
+        def compute():
+            with context.Pool(2) as pool:
+                theirs.send(pool.map(abs, [-1, -2, -3]))
+
+        child = context.Process(target=compute)
+        child.start()
+        assert ours.poll(60)
+        child.join(60)
+        return ours.recv(), child.exitcode
+"""
+
+
+def test_children_of_forked_children_keep_their_files():
+    code = """
+        import skate
+        skate.init(num_cpus=2)
+        f = skate.remote(lambda x: x)
+        assert skate.get(f.remote(1)) == 1
+        print(child_of_child(), *pool_in_a_child(), skate.get(f.remote("still works")))
+    """
+    said = run_code(textwrap.dedent(GENERATIONS) + textwrap.dedent(code))
+    assert said == "7 [1, 2, 3] 0 still works\n"
+
+
+def test_children_of_forked_children_of_a_task_keep_their_files():
+    code = """
+        import skate
+        skate.init(num_cpus=2)
+        twice, pooled = skate.remote(child_of_child), skate.remote(pool_in_a_child)
+        print(skate.get(twice.remote(), timeout=60), *skate.get(pooled.remote(), timeout=60))
+    """
+    said = run_code(textwrap.dedent(GENERATIONS) + textwrap.dedent(code))
+    assert said == "7 [1, 2, 3] 0\n"
+
+
+def test_a_forked_child_starts_an_engine_of_its_own_and_forks_again():
+    code = """
+        import skate
+        skate.init(num_cpus=1)
+        f = skate.remote(lambda x: x)
+        assert skate.get(f.remote(1)) == 1
+        child = os.fork()
+        if child == 0:
+            assert skate.get(f.remote(2)) == 2
+            code = child_of_child()
+            assert skate.get(f.remote(3)) == 3
+            skate.shutdown()
+            os._exit(code)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), skate.get(f.remote("works")))
+    """
+    assert run_code(textwrap.dedent(GENERATIONS) + textwrap.dedent(code)) == "7 works\n"
 
 
 def test_nothing_is_left_of_a_killed_driver_although_its_child_lives():

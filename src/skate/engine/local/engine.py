@@ -554,7 +554,10 @@ _engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for engine in _engines:
+    """Let go of the parent's engines: once, as their descriptors are this child's from now on."""
+    engines = list(_engines)
+    _engines.clear()
+    for engine in engines:
         engine.forsake()
 
 

@@ -459,6 +459,8 @@ class WorkerEngine(Objects, Asking):
         """This is a child that user code has forked: the sockets are its parent's."""
         from skate.engine import install_engine
 
+        if self.reactor.closed:
+            return  # a child of that child, whose descriptors are its own
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         install_engine(None)
         self.execution.interrupts.close()
