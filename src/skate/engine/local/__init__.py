@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 def start(spill_dir: str | None = None, **settings: Any) -> LocalEngine:
     """Start the engine. The fork server goes first: it takes as long as all the rest."""
     from skate.engine.local.hub.servers import ForkServer
+    from skate.engine.local.machine import memory_settings
     from skate.engine.local.open_files import fill_standard_streams
     from skate.engine.local.session import Session
 
+    memory_settings()  # refused before anything is there
     fill_standard_streams()
     session = Session(spill_dir)
     server = ForkServer(session.dirs, [])

@@ -6,9 +6,12 @@ import os
 
 from skate._machine import memory, visible_gpus
 
-__all__ = ["cpus", "gpus", "memory", "store_capacity", "visible_gpus"]
+__all__ = ["cpus", "gpus", "memory", "memory_settings", "store_capacity", "visible_gpus"]
 
 _STORE_SHARE = 0.3
+# Names of settings of the memory guard, here and in Ray, and what they are unless set.
+_THRESHOLD = ("SKATE_MEMORY_USAGE_THRESHOLD", "RAY_memory_usage_threshold", 0.95)
+_REFRESH_MS = ("SKATE_MEMORY_MONITOR_REFRESH_MS", "RAY_memory_monitor_refresh_ms", 250.0)
 
 
 def cpus() -> int:
@@ -30,3 +33,27 @@ def store_capacity(shm_dir: str) -> int:
     """How many bytes of objects to keep in shared memory unless told otherwise."""
     free = os.statvfs(shm_dir)
     return int(min(memory() * _STORE_SHARE, free.f_bavail * free.f_frsize * 0.9))
+
+
+def memory_settings() -> tuple[float, float]:
+    """Return which share of memory may be used before workers are ended, and how many seconds
+    pass between two looks at it; 0: nobody looks. ValueError for settings that make no sense."""
+    threshold = _setting(*_THRESHOLD)
+    if threshold > 1:
+        raise ValueError(f"{_THRESHOLD[0]} takes a share between 0 and 1; got {threshold:g}")
+    return threshold, _setting(*_REFRESH_MS) / 1000
+
+
+def _setting(name: str, of_ray: str, default: float) -> float:
+    for variable in (name, of_ray):
+        text = os.environ.get(variable)
+        if not text:
+            continue
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number < float("inf"):
+            raise ValueError(f"{variable} takes a number of at least 0; got {text!r}")
+        return number
+    return default

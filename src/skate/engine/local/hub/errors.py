@@ -74,6 +74,8 @@ def how_it_ended(worker: Worker) -> str:
     """A sentence without its full stop."""
     if worker.stillborn or worker.last_words:
         return worker.stillborn or worker.last_words
+    if worker.evicted is not None:
+        return str(worker.evicted.error)
     code = exitcode(worker)
     who = f"the worker (pid={worker.pid})"
     if code is None:

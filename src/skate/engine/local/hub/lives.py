@@ -114,15 +114,18 @@ class Lives(Tasks):
     def _lose_actor(self, actor: Actor, worker: Worker, reason: str) -> None:
         calls = [task for task in worker.in_flight.values() if task.method]
         worker.in_flight.clear()
+        evicted = None if worker.evicted is None else worker.evicted.error
         if worker.failure is None and actor.may_restart():
+            unavailable = evicted or errors.actor_unavailable(actor, reason)
             for task in actor.restarting(calls):
-                self.fail(task, errors.packed(errors.actor_unavailable(actor, reason)))
+                self.fail(task, errors.packed(unavailable))
             self.scheduler.enqueue(actor.creation)
             return
         died = worker.failure or errors.actor_died(actor, actor.stop_reason or reason)
         error = errors.packed(died)
+        lost = error if evicted is None else errors.packed(evicted)
         for task in calls:
-            self.fail(task, error)
+            self.fail(task, lost)
         self._actor_dead(actor, error)
 
     def _actor_dead(self, actor: Actor, error: Any) -> None:

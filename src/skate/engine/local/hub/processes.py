@@ -52,7 +52,7 @@ class Processes:
         self._settings = {**settings, "open_files": self._open_files}
         self._outputs = outputs  # where workers' own stdout and stderr go
         self._servers = servers
-        self._births = Births(servers, self._later, self._gone)
+        self._births = Births(servers, self.later, self._gone)
         self._environments: Environments | None = None  # once someone asks for another one
         servers.watch(self._watch_server)
         self._tidying = False
@@ -92,7 +92,7 @@ class Processes:
         if self._environments is None:
             from skate.engine.local.hub.environments import Environments
 
-            self._environments = Environments(self._reactor, self._later)
+            self._environments = Environments(self._reactor, self.later)
         self._environments.find(wanted, when_done)
 
     def _begin_there(self, worker: Worker, outcome: Outcome) -> None:
@@ -102,14 +102,16 @@ class Processes:
             return
         if isinstance(outcome, RuntimeEnvSetupError):
             worker.failure = outcome
-            self._later(0, lambda: self._gone(worker))
+            self.later(0, lambda: self._gone(worker))
             return
         birth.interpreter = outcome
         birth.settings["prefix"] = outcome.prefix
         birth.settings["path_around"] = forkserver.path_around()
         self._births.begin(worker)
 
-    def _later(self, delay: float, callback: Callable[[], None]) -> None:
+    def later(self, delay: float, callback: Callable[[], None]) -> None:
+        """Call with the engine's lock held, after `delay` seconds."""
+
         def call() -> None:
             with self._engine.lock:
                 callback()

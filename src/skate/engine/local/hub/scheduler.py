@@ -72,6 +72,7 @@ class Scheduler:
         self._shapes: WeakValueDictionary[tuple[Any, ...], Shape] = WeakValueDictionary()
         self._waiting: dict[Shape, None] = {}  # those with tasks in their queue, in turn
         self._idle: dict[Environment, list[Worker]] = {}
+        self._assigned = 0  # tasks so far
 
     # -- shapes --------------------------------------------------------------------------------
 
@@ -220,6 +221,8 @@ class Scheduler:
     def _assign(self, worker: Worker, task: Task) -> None:
         task.worker = worker
         worker.in_flight[task.id] = task
+        self._assigned += 1
+        worker.order = self._assigned
         worker.exclusive = _goes_alone(task)
         self._effects.send(worker, task)
 
@@ -332,6 +335,10 @@ class Scheduler:
                 idle.remove(worker)
                 surplus.append(worker)
         return surplus
+
+    def dismiss(self, worker: Worker) -> None:
+        """An idle worker is being ended: it gets no more work."""
+        self._idle[worker.environment].remove(worker)
 
     def has_surplus(self) -> bool:
         return any(

@@ -11,6 +11,7 @@ from skate._machine import gpu_ids
 from skate.engine.local import messages as m
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor
+from skate.engine.local.hub.memory_guard import Eviction, MemoryGuard
 from skate.engine.local.hub.processes import Processes
 from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.streaming import Streaming
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
 
 _TIMELINE = 10_000  # runs remembered
+_EVICTED_SECONDS = 1.0  # before a task is tried again that was ended for lack of memory
 
 
 class Tasks(Streaming):
@@ -32,6 +34,7 @@ class Tasks(Streaming):
     def __init__(self, engine: LocalEngine, scheduler: Scheduler, processes: Processes) -> None:
         super().__init__(engine, processes)
         self.scheduler = scheduler
+        self.guard = MemoryGuard(engine)
         self.functions: dict[int, Function] = {}  # that workers may send tasks for
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_TIMELINE)  # as of `run_of`
         self._answered: list[Worker] = []
@@ -99,6 +102,8 @@ class Tasks(Streaming):
 
     def send(self, worker: Worker, task: Task) -> None:
         """The scheduler has chosen a worker for a task."""
+        if self.guard.asleep:
+            self.guard.wake()
         function = task.function
         assert function is not None
         self._ensure_function(worker, function)
@@ -119,6 +124,8 @@ class Tasks(Streaming):
             self.processes.send(worker, message, at_once=len(worker.in_flight) == 1)
 
     def _send_calls(self, actor: Actor, tasks: Sequence[Task]) -> None:
+        if self.guard.asleep:
+            self.guard.wake()
         for task in tasks:
             worker = actor.worker
             assert worker is not None
@@ -318,11 +325,25 @@ class Tasks(Streaming):
             # Which of them was running is not known: each goes on its own now, uncharged.
             task.solo = True
             self.scheduler.requeue(task)
+        elif worker.evicted is not None:
+            self._evicted_task(worker.evicted, task)
         elif task.may_retry():
             task.attempt += 1
             self.scheduler.requeue(task)
         else:
             self.fail(task, errors.packed(errors.crashed(worker, task)))
+
+    def _evicted_task(self, eviction: Eviction, task: Task) -> None:
+        """Its worker was ended for lack of memory: again, when there may be more, or never."""
+        if not eviction.repeat:
+            self.fail(task, errors.packed(eviction.error))
+            return
+        task.worker = None
+        self.processes.later(_EVICTED_SECONDS, lambda: self._enqueue_again(task))
+
+    def _enqueue_again(self, task: Task) -> None:
+        if not task.cancelled:
+            self.scheduler.enqueue(task)
 
     def on_gave_back(self, worker: Worker, ids: list[int]) -> None:
         """The worker has not started these; those cancelled meanwhile nobody will start."""

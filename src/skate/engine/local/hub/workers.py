@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import socket
 
+    from skate.engine.local.hub.memory_guard import Eviction
     from skate.engine.local.hub.resources import Allocation
     from skate.engine.local.hub.scheduler import Shape
     from skate.engine.local.hub.servers import Interpreter
@@ -43,10 +44,10 @@ class Worker:
 
     __slots__ = (
         "actor", "allocation", "birth", "blocked", "calls", "connection", "doomed", "environment",
-        "exclusive", "exported", "failure", "functions", "holds", "idle_since", "in_flight",
-        "last_words",
-        "listening", "loans", "number", "options", "pid", "promised", "server", "shape", "status",
-        "stealing", "stillborn", "wants_peer", "when_lost",
+        "evicted", "exclusive", "exported", "failure", "functions", "holds", "idle_since",
+        "in_flight", "last_words", "listening", "loans", "number", "options", "order", "pid",
+        "promised", "server", "shape", "status", "stealing", "stillborn", "wants_peer",
+        "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
@@ -61,6 +62,8 @@ class Worker:
         self.last_words = ""  # why it ends, as it has said itself
         self.failure: SkateError | None = None  # the error of its work, which nothing would mend
         self.doomed: str | None = None  # why it is being ended
+        self.evicted: Eviction | None = None  # it used, or others lacked, memory
+        self.order = 0  # of the last work that it was given, among all that was given out
         self.in_flight: dict[int, Task] = {}  # sent and not answered, in order
         self.shape: Shape | None = None  # what it is leased for
         self.allocation: Allocation | None = None
