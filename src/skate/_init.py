@@ -199,7 +199,7 @@ def init(
         ),
         "runtime_env": _options._runtime_env("runtime_env", runtime_env),
         "log_to_driver": None if log_to_driver else False,
-        "preload": preload,
+        "preload": _module_names("preload", preload),
         "spill_dir": spill_dir,
     }
     wanted = {name: value for name, value in wanted.items() if value is not None}
@@ -357,6 +357,14 @@ def _checked(name: str, value: Any, module: str, kind: str) -> Any:
     if isinstance(value, getattr(import_module(module), kind)):
         return value
     raise TypeError(f"{name} takes a {kind}; got {type(value).__name__}: {value!r}")
+
+
+def _module_names(name: str, value: Any) -> list[str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f'{name} takes a list of module names such as ["numpy"]; got {value!r}')
+    return list(value)
 
 
 def _labels(labels: dict[str, str] | None) -> dict[str, str] | None:

@@ -97,7 +97,7 @@ class _ControlGroup(NamedTuple):
 
 
 def _limited_groups(proc: str, root: str, machine: int) -> Iterator[_ControlGroup]:
-    """The control groups of this process, and those around them, whose limit is below `machine`."""
+    """The control groups of this process and those around them, with a limit below `machine`."""
     try:
         with open(f"{proc}/self/cgroup") as file:
             lines = [line.strip().split(":", 2) for line in file]

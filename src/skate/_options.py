@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from skate._labels import check_fallbacks, check_selector
 from skate._nearest import nearest_names
 from skate.engine.base import ActorOptions, CallOptions, TaskOptions
 
@@ -203,8 +204,6 @@ def _strategy(name: str, value: Any) -> Any:
             value,
             '"DEFAULT", "SPREAD" or an object of skate.util.scheduling_strategies',
         )
-    if hasattr(value, "hard") and not hasattr(value, "node_id"):
-        _only_on_a_cluster(None, {})(f"{name} hard", value.hard)
     return value
 
 
@@ -266,8 +265,8 @@ OPTIONS: dict[str, Option] = {
     "allow_out_of_order_execution": Option((ACTOR,), _flag),
     "_metadata": Option(_ALL, _mapping),
     "_labels": Option(_MADE, _mapping),
-    "label_selector": Option(_MADE, _only_on_a_cluster(None, {})),
-    "fallback_strategy": Option(_MADE, _only_on_a_cluster(None, [])),
+    "label_selector": Option(_MADE, check_selector, "label_selectors"),
+    "fallback_strategy": Option(_MADE, check_fallbacks, "fallbacks"),
     "enable_tensor_transport": Option((ACTOR,), _only_on_a_cluster(None, False)),
     "tensor_transport": Option((CALL,), _only_on_a_cluster(None, "", "object_store")),
     "_num_objects_per_yield": Option(_RUN, _only_on_a_cluster(None, 1)),
@@ -357,6 +356,7 @@ def _fields(given: Given) -> dict[str, Any]:
             fields[OPTIONS[name].field] = value
     _place(fields)
     _accelerate(fields)
+    _select(fields)
     return fields
 
 
@@ -388,6 +388,13 @@ def _accelerate(fields: dict[str, Any]) -> None:
     if kind is not None:
         wanted = {f"accelerator_type:{kind}": 0.001}
         fields["resources"] = {**fields.get("resources", {}), **wanted}
+
+
+def _select(fields: dict[str, Any]) -> None:
+    """One list of selectors; without the first one, any machine will do."""
+    first, others = fields.pop("label_selectors", None), fields.pop("fallbacks", ())
+    if first:
+        fields["label_selectors"] = (first, *others)
 
 
 def given_from(options: CallOptions) -> Given:

@@ -247,6 +247,70 @@ def test_an_actor_for_a_machine_that_is_not_there():
         skate.get(lost.method.remote(), timeout=60)
 
 
+# -- labels ---------------------------------------------------------------------------------------
+
+
+in_zone_b = pytest.mark.init(labels={"zone": "b", "domain.io/disk": "ssd"})
+by_label = pytest.mark.engines("inline", "local")  # Ray waits for a machine that fits
+
+
+@skate.remote(label_selector={"zone": "in(x, y)"}, fallback_strategy=[{"label_selector": {}}])
+def labelled():
+    return "ran"
+
+
+@by_label
+@in_zone_b
+@pytest.mark.parametrize(
+    ("selector", "fits"),
+    [
+        ({"zone": "b"}, True),
+        ({"zone": "in(a, b)", "domain.io/disk": "ssd"}, True),
+        ({"zone": "!a", "other": "!in(a,b)"}, True),
+        ({"ray.io/node-id": "!none"}, True),
+        ({"zone": "a"}, False),
+        ({"zone": "!in(a, b)"}, False),
+        ({"other": "a"}, False),
+    ],
+)
+def test_labels_that_a_machine_must_have(selector, fits):
+    task = labelled.options(label_selector=selector, fallback_strategy=None)
+    if fits:
+        assert skate.get(task.remote(), timeout=60) == "ran"
+        return
+    with pytest.raises(skate.exceptions.TaskUnschedulableError, match="label_selector"):
+        skate.get(task.remote(), timeout=60)
+
+
+@by_label
+@in_zone_b
+def test_labels_to_fall_back_on():
+    assert skate.get(labelled.remote(), timeout=60) == "ran"
+    others = [{"label_selector": {"zone": zone}} for zone in ("c", "b")]
+    assert skate.get(labelled.options(fallback_strategy=others).remote(), timeout=60) == "ran"
+    with pytest.raises(skate.exceptions.TaskUnschedulableError):
+        skate.get(labelled.options(fallback_strategy=others[:1]).remote(), timeout=60)
+
+
+@by_label
+@in_zone_b
+def test_conditions_on_labels():
+    from skate.util.scheduling_strategies import Exists, In, NodeLabelSchedulingStrategy
+
+    @skate.remote
+    class Actor:
+        def get(self):
+            return "ran"
+
+    here = NodeLabelSchedulingStrategy({"zone": In("a", "b"), "domain.io/disk": Exists()})
+    actor = Actor.options(scheduling_strategy=here).remote()
+    assert skate.get(actor.get.remote(), timeout=60) == "ran"
+    elsewhere = NodeLabelSchedulingStrategy({"zone": In("a")}, soft={"zone": In("b")})
+    lost = Actor.options(scheduling_strategy=elsewhere).remote()
+    with pytest.raises(skate.exceptions.ActorUnschedulableError, match="zone"):
+        skate.get(lost.get.remote(), timeout=60)
+
+
 two_gpus = pytest.mark.init(num_gpus=2)
 
 

@@ -51,6 +51,7 @@ class TaskOptions(NamedTuple):
     bundle_index: int = -1
     capture_child_tasks: bool = False
     strategy: Any = None  # "SPREAD" or where else among several machines; nothing on one
+    label_selectors: tuple[Mapping[str, str], ...] = ()  # of machines, the best first; (): any
     backpressure: int | None = None  # unconsumed items after which a streaming task pauses
 
 
@@ -75,6 +76,7 @@ class ActorOptions(NamedTuple):
     bundle_index: int = -1
     capture_child_tasks: bool = False
     strategy: Any = None
+    label_selectors: tuple[Mapping[str, str], ...] = ()
 
 
 class CallOptions(NamedTuple):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import skate
+from skate._labels import fits
 from skate.exceptions import TaskUnschedulableError
-
-_SEVERAL = re.compile(r"in\((.*)\)")
 
 
 def check_labels(selector: dict[str, str] | list[dict[str, str]] | None) -> None:
@@ -31,15 +29,3 @@ def check_labels(selector: dict[str, str] | list[dict[str, str]] | None) -> None
                 "workers cannot be kept to those: give these machines a resource, and ask for it "
                 "with resources_per_worker"
             )
-
-
-def fits(selector: dict[str, str], labels: dict[str, Any]) -> bool:
-    """Values are "a", "!a", "in(a, b)" or "!in(a, b)"."""
-    return all(_fits(text, labels.get(name)) for name, text in selector.items())
-
-
-def _fits(text: str, value: Any) -> bool:
-    positive = text.removeprefix("!")
-    several = _SEVERAL.fullmatch(positive)
-    allowed = [one.strip() for one in several[1].split(",")] if several else [positive]
-    return (value in allowed) is (positive == text)

@@ -22,6 +22,7 @@ from weakref import ref as WeakRef  # noqa: N812
 
 from skate._errors import user_traceback
 from skate._ids import NodeID, TaskID, WorkerID, actor_id_of
+from skate._labels import lacking
 from skate._refs import ObjectRef
 from skate.engine.affinity import elsewhere
 from skate.engine.base import (
@@ -199,6 +200,8 @@ class InlineEngine(Engine):
         """(what it gets, its placement group). Raises what says that it can never run."""
         amounts = request(options, default_cpus)
         amounts.update(elsewhere(options.strategy, self._driver.node_id))
+        labels = {"ray.io/node-id": self._driver.node_id, **self._labels}
+        amounts.update(lacking(options.label_selectors, options.strategy, labels))
         group, index = options.placement_group, options.bundle_index
         around = self.context()
         if group is None and around.capture_child_tasks:

@@ -44,6 +44,7 @@ BUSY = 3  # an import begins that nobody has asked for
 Around = tuple[list[str], list[str]]  # the driver's paths before and after an interpreter's own
 
 _PACKET = 1 << 20
+_SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of <linux/prctl.h>
 _IDLE_MILLISECONDS = 2000  # without a request, before what can wait is imported
 
 
@@ -112,6 +113,7 @@ class _Server:
         self._later = later
         self._session_dirs = session_dirs
         self._workers: dict[int, int] = {}  # number -> pid
+        self._adopts = False  # becomes the parent of what workers leave behind
         read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._child_signal = read_end
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -169,6 +171,9 @@ class _Server:
             if pid == 0:
                 self._become_worker(number, settings, fds)
             self._workers[number] = pid
+            if not self._adopts:
+                self._adopts = True
+                _adopt_orphans()
             with suppress(ProcessLookupError, PermissionError):
                 os.setpgid(pid, pid)  # as the worker does: a kill may come before it gets there
         for fd in fds:
@@ -226,7 +231,7 @@ class _Server:
         for pid in self._workers.values():
             _kill_group(pid)
         remove(self._session_dirs)
-        self._collect_children()
+        self._end_children()
         self._remove_what_comes_late()
         os._exit(0)
 
@@ -236,15 +241,51 @@ class _Server:
         while not remove(self._session_dirs) and time.monotonic() < deadline:
             time.sleep(0.005)
 
-    def _collect_children(self) -> None:
-        """So that they do not stay behind as zombies where nobody else collects them."""
+    def _end_children(self) -> None:
+        """Collect workers, so that none stays behind as a zombie where nobody else would; and end
+        what they have left: daemons in sessions of their own are this process's children now."""
         deadline = time.monotonic() + 0.5
         while time.monotonic() < deadline:
             try:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    for pid in _children():
+                        with suppress(ProcessLookupError, PermissionError):
+                            os.kill(pid, signal.SIGKILL)
                     time.sleep(0.001)
             except ChildProcessError:
                 return
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of processes whose own parents have ended, if they are descendants."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):  # a system without it: daemons live on
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    """The children of this process; none where the system does not tell."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return [pid for pid in _processes() if _parent_of(pid) == os.getpid()]
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _parent_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def _kill_group(pid: int) -> None:
@@ -289,4 +330,19 @@ def command(
         "from skate.engine.local.forkserver import main\n"
         f"main({fd}, {session_dirs!r}, {preload!r}, {later!r}, around, own)"
     )
-    return [python, "-c", program]
+    return [python, *_interpreter_options(), "-c", program]
+
+
+def _interpreter_options() -> list[str]:
+    """The options that this interpreter was started with: -O, -W, -X utf8 and the like."""
+    flags = sys.flags
+    if not (
+        sys.warnoptions or sys._xoptions or flags.isolated or flags.optimize or flags.dev_mode
+        or flags.ignore_environment or flags.no_user_site or flags.no_site or flags.verbose
+        or flags.bytes_warning or flags.dont_write_bytecode or flags.debug
+        or getattr(flags, "safe_path", False)
+    ):  # fmt: skip
+        return []  # without the time that it takes to import the answer
+    from subprocess import _args_from_interpreter_flags
+
+    return _args_from_interpreter_flags()

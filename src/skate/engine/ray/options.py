@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skate.engine.base import ActorOptions, CallOptions, TaskOptions
@@ -64,8 +64,16 @@ def _demands(options: TaskOptions | ActorOptions) -> Given:
         "resources": dict(options.resources) if options.resources else None,
         "runtime_env": for_ray(options.runtime_env),
         "scheduling_strategy": _strategy(options),
+        **_selectors(options.label_selectors),
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _selectors(selectors: Sequence[Mapping[str, str]]) -> Given:
+    if not selectors:
+        return {}
+    fallbacks = [{"label_selector": dict(selector)} for selector in selectors[1:]]
+    return {"label_selector": dict(selectors[0]), "fallback_strategy": fallbacks or None}
 
 
 def _num_returns(options: TaskOptions | CallOptions) -> int | str | None:

@@ -145,8 +145,13 @@ def _how_to_declare(demand: Demand, machine: Pool) -> str:
     }
     named = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "_memory"}
     known = [f"{named[name]}={lacking[name]:g}" for name in lacking if name in named]
-    custom = {name: amount for name, amount in lacking.items() if name not in named}
-    return ", ".join(known + ([f"resources={custom}"] if custom else []))
+    custom = {
+        name: amount
+        for name, amount in lacking.items()
+        if name not in named and not name.startswith("label_selector=")
+    }
+    known += [f"resources={custom}"] if custom else []
+    return ", ".join(known or ["labels={...}"])
 
 
 def unschedulable(task: Task, scheduler: Scheduler) -> exceptions.SkateError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from skate import _serialization
+from skate._labels import lacking
 from skate._requirements import requirements_of
 from skate.engine.affinity import elsewhere
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
@@ -154,7 +155,12 @@ class Planner:
         self, options: TaskOptions | ActorOptions, default_cpus: float
     ) -> dict[str, float]:
         demand = _demand(options, default_cpus)
-        return {**demand, **elsewhere(options.strategy, self._engine.node_id)}
+        here = self._engine
+        return {
+            **demand,
+            **elsewhere(options.strategy, here.node_id),
+            **lacking(options.label_selectors, options.strategy, here.labels),
+        }
 
     # -- surroundings --------------------------------------------------------------------------
 
