@@ -44,7 +44,7 @@ def test_fields_are_checked_when_set() -> None:
     ("given", "error", "words"),
     [
         ({"env_var": {}}, ValueError, "env_vars"),
-        ({"env_vars": {"A": 1}}, TypeError, "'A': 1"),
+        ({"env_vars": {"A": 1}}, TypeError, "type int for 'A'"),
         ({"env_vars": ["A"]}, TypeError, "dictionary"),
         ({"working_dir": 3}, TypeError, "working_dir"),
         ({"working_dir": "no/such/directory"}, ValueError, "no/such/directory"),

@@ -350,8 +350,8 @@ def _check_env_vars(name: str, value: Any) -> None:
     for key, item in value.items():
         if not isinstance(key, str) or not isinstance(item, str):
             raise TypeError(
-                f"runtime_env[{name!r}] takes strings for names and values; got {key!r} with a "
-                f"{type(item).__name__}"
+                f"runtime_env[{name!r}] takes strings for names and values; got a value of type "
+                f"{type(item).__name__} for {key!r}"
             )
 
 
