@@ -25,6 +25,8 @@ _GRAPH = (
 )
 SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
 
+_FILES = "read functions take file_extensions=, partition_filter= and partitioning= by themselves"
+
 FORMER: dict[str, str] = {
     "data.Dataset.fully_executed": "write materialize()",
     "data.Dataset.to_daft": "write daft.from_arrow() of skate.get(dataset.to_arrow_refs())",
@@ -37,6 +39,13 @@ FORMER: dict[str, str] = {
     "data.Dataset.write_mongo": _OWN_SINK,
     "data.Dataset.write_snowflake": "write_sql takes the DB-API connection of its library",
     "data.Dataset.write_turbopuffer": _OWN_SINK,
+    "data.datasource.BaseFileMetadataProvider": _FILES,
+    "data.datasource.DefaultFileMetadataProvider": _FILES,
+    "data.datasource.DefaultParquetMetadataProvider": _FILES,
+    "data.datasource.FastFileMetadataProvider": _FILES,
+    "data.datasource.FileExtensionFilter": _FILES,
+    "data.datasource.FileMetadataProvider": _FILES,
+    "data.datasource.ParquetMetadataProvider": _FILES,
     "data.from_daft": "write from_arrow(frame.to_arrow())",
     "data.from_mars": "Mars is no longer kept up; write from_pandas() of its frames",
     "data.from_modin": "write from_pandas(frame.modin.to_pandas())",
@@ -57,6 +66,7 @@ FORMER: dict[str, str] = {
     "data.read_videos": "write read_binary_files(...).flat_map(), with PyAV to decode",
     "data.read_zarr": "write from_numpy() of its arrays, or " + _OWN_SOURCE,
     "data.range_arrow": "write data.range_table()",
+    "experimental.set_resource": "say what there is in init(resources=...)",
     "serve.DAGDriver": _GRAPH,
     "serve.RayServeHandle": "it is serve.handle.DeploymentHandle",
     "serve.RayServeSyncHandle": "it is serve.handle.DeploymentHandle; .result() waits",

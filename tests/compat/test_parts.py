@@ -448,3 +448,34 @@ def test_what_tests_of_tuning_ask() -> None:
     assert {"config", "pid", "training_iteration"} <= set(BLACKLISTED_KEYS)
     assert [is_nan(float("nan")), is_nan(1.0), is_nan("a")] == [True, False, False]
     assert [is_nan_or_inf(float("inf")), is_nan_or_inf(2)] == [True, False]
+
+
+def test_names_that_programs_import_at_their_top() -> None:
+    import ray
+    from ray.util.accelerators import AWS_NEURON_CORE, NVIDIA_TESLA_V100
+    from ray.util.actor_group import ActorGroup
+    from ray.util.debug import enable_periodic_logging
+    from ray.util.helpers import as_completed
+    from ray.util.state.common import ActorState, StateResource
+    from ray.util.state.exception import RayStateApiException, ServerUnavailable
+
+    assert (NVIDIA_TESLA_V100, AWS_NEURON_CORE) == ("V100", "aws-neuron-core")
+    assert as_completed is ray.util.as_completed
+    assert enable_periodic_logging is ray.util.enable_periodic_logging
+    assert issubclass(ServerUnavailable, RayStateApiException)
+    assert ray.Language.PYTHON.name == "PYTHON"
+    assert isinstance(ray.client(), ray.ClientBuilder)
+    assert ActorGroup.__name__ == "ActorGroup"
+    with pytest.raises(NotImplementedError):
+        StateResource("actors")
+    assert all(isinstance(row, ActorState) for row in ray.util.state.list_actors())
+
+
+def test_names_that_are_gone_say_what_to_write() -> None:
+    from ray.data.datasource import FileExtensionFilter
+
+    class OnlyText(FileExtensionFilter):  # type: ignore[misc]
+        pass
+
+    with pytest.raises(NotImplementedError, match="file_extensions"):
+        OnlyText("txt")

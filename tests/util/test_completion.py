@@ -113,7 +113,7 @@ def test_named_actors_are_listed() -> None:
 
 
 def test_log_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debug, "_logged", set())
+    monkeypatch.setattr(debug, "_logged", {})
     monkeypatch.setattr(debug, "_disabled", False)
     assert [log_once("a"), log_once("a"), log_once("b")] == [True, False, True]
     debug.reset_log_once("a")
@@ -127,3 +127,15 @@ def test_the_address_of_this_machine() -> None:
     assert skate.util.get_node_ip_address("127.0.0.1:53") == "127.0.0.1"
     with pytest.raises(ValueError, match="host:port"):
         skate.util.get_node_ip_address("localhost")
+
+
+def test_log_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug, "_logged", {})
+    monkeypatch.setattr(debug, "_periodic", False)
+    now = [1000.0]
+    monkeypatch.setattr(debug.time, "monotonic", lambda: now[0])
+    assert [log_once("a"), log_once("a")] == [True, False]
+    debug.enable_periodic_logging()
+    assert log_once("a") is False
+    now[0] += 61
+    assert [log_once("a"), log_once("a")] == [True, False]

@@ -89,10 +89,13 @@ class UnknownAlias(Alias):
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        Absent(self.__name__)(*args, **kwargs)
+        self._as_name()(*args, **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return Absent(self.__name__).__mro_entries__(bases)
+        return self._as_name().__mro_entries__(bases)
+
+    def _as_name(self) -> Absent:
+        return Absent(self.__name__, missing_name(*self.__name__.rsplit(".", 1)))
 
 
 def _is_private(name: str) -> bool:

@@ -9,7 +9,7 @@ from skate.util._completion import as_completed, map_unordered
 from skate.util._surroundings import get_node_ip_address, list_named_actors
 from skate.util.actor_pool import ActorPool
 from skate.util.check_serialize import inspect_serializability
-from skate.util.debug import disable_log_once_globally, log_once
+from skate.util.debug import disable_log_once_globally, enable_periodic_logging, log_once
 
 # The function must hide the module of the same name, so the module is loaded here and now:
 # loading it later would put the module back.
@@ -27,6 +27,7 @@ __all__ = [
     "as_completed",
     "deregister_serializer",
     "disable_log_once_globally",
+    "enable_periodic_logging",
     "get_current_placement_group",
     "get_node_ip_address",
     "get_placement_group",

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-_logged: set[str] = set()
+import time
+
+_PERIOD_SECONDS = 60
+
+_logged: dict[str, float] = {}  # key -> when it was last new
 _disabled = False
+_periodic = False
 
 
 def log_once(key: str) -> bool:
-    """True the first time it is asked about `key` in this process, False from then on."""
-    if _disabled or key in _logged:
+    """True the first time it is asked about `key` in this process, False from then on.
+
+    After `enable_periodic_logging()` it is True again for a `key` once a minute.
+    """
+    if _disabled:
         return False
-    _logged.add(key)
+    now = time.monotonic()
+    if key in _logged and not (_periodic and now - _logged[key] > _PERIOD_SECONDS):
+        return False
+    _logged[key] = now
     return True
+
+
+def enable_periodic_logging() -> None:
+    """From now on `log_once` is True once a minute for each key, in this process."""
+    global _periodic
+    _periodic = True
 
 
 def disable_log_once_globally() -> None:
@@ -25,4 +42,4 @@ def reset_log_once(key: str | None = None) -> None:
     if key is None:
         _logged.clear()
     else:
-        _logged.discard(key)
+        _logged.pop(key, None)

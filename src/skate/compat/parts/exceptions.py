@@ -43,5 +43,9 @@ class RayCgraphCapacityExceeded(SkateSystemError):
     """A compiled graph has too much to do."""
 
 
+class StreamingGeneratorReplayInconsistentError(SkateError):
+    """A generator that ran again gave other values."""
+
+
 class RayDirectTransportError(SkateSystemError):
     """GPUs could not talk to each other."""

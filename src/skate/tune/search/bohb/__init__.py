@@ -2,4 +2,6 @@
 
 from skate.tune.search.bohb.bohb_search import TuneBOHB
 
-__all__ = ["TuneBOHB"]
+BOHB = TuneBOHB  # an older name
+
+__all__ = ["BOHB", "TuneBOHB"]

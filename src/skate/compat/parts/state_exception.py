@@ -1,0 +1,17 @@
+"""`ray.util.state.exception`, for those who catch them: here no service can be out of reach."""
+
+# ruff: noqa: N818 - the names are Ray's
+
+from __future__ import annotations
+
+
+class DataSourceUnavailable(Exception):
+    """A machine of the cluster does not answer."""
+
+
+class RayStateApiException(Exception):
+    """The state of a cluster cannot be had."""
+
+
+class ServerUnavailable(RayStateApiException):
+    """The dashboard of a cluster does not answer."""
