@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Record(NamedTuple):
+    """A record of a file: where it begins, its content, and the checksum that goes with it."""
+
+    place: int
+    body: bytes
+    check: int
 
 
 def records_in(data: bytes) -> Iterator[bytes]:
     """The content of each record."""
+    return (record.body for record in checked_records_in(data))
+
+
+def checked_records_in(data: bytes) -> Iterator[Record]:
+    """The records, whose lengths are checked; whether `check` fits the body is left to others."""
     place = 0
     while place < len(data):
         header = data[place : place + 12]
@@ -16,10 +30,10 @@ def records_in(data: bytes) -> Iterator[bytes]:
         length, check = struct.unpack("<QI", header)
         if masked_crc(header[:8]) != check:
             raise ValueError(f"the length of the record at byte {place} is damaged")
-        body = data[place + 12 : place + 12 + length]
-        if len(body) < length:
+        end = place + 12 + length
+        if len(data) < end + 4:
             raise ValueError(f"the record at byte {place} is cut off")
-        yield body
+        yield Record(place, data[place + 12 : end], struct.unpack("<I", data[end : end + 4])[0])
         place += 16 + length
 
 
@@ -53,7 +67,7 @@ _CRC_3 = _next_table(_CRC_2)
 
 
 def masked_crc(data: bytes) -> int:
-    """CRC-32C, rotated and shifted as the format wants it."""
+    """CRC-32C, as `masked` has it."""
     crc = 0xFFFFFFFF
     whole = len(data) & ~3
     for (word,) in struct.iter_unpack("<I", memoryview(data)[:whole]):
@@ -66,5 +80,9 @@ def masked_crc(data: bytes) -> int:
         )
     for byte in memoryview(data)[whole:]:
         crc = _CRC[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    crc ^= 0xFFFFFFFF
+    return masked(crc ^ 0xFFFFFFFF)
+
+
+def masked(crc: int) -> int:
+    """The checksum as the format keeps it: rotated and shifted."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF

@@ -150,3 +150,50 @@ class TestIceberg:
 def test_what_there_is_not_names_a_way(name):
     with pytest.raises(AttributeError, match=r"from_|read_"):
         getattr(skate.data, name)
+
+
+class TestTablesOfStrangers:
+    def test_of_iceberg_name_no_code(self, tmp_path, monkeypatch):
+        """Whoever writes a table could have pyiceberg import and call anything that is installed
+        here, by properties in the table's own files."""
+        marker = tmp_path / "code-was-run"
+        (tmp_path / "stranger_io.py").write_text(
+            "import os\nfrom pyiceberg.io.pyarrow import PyArrowFileIO\n"
+            "from pyiceberg.table.locations import SimpleLocationProvider\n"
+            f"def Evil(*given):\n    os.makedirs({str(marker)!r}, exist_ok=True)\n"
+            "    return PyArrowFileIO() if len(given) == 1 else SimpleLocationProvider(*given)\n"
+        )
+        monkeypatch.syspath_prepend(str(tmp_path))
+        uri = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"}
+        where = {"name": "mine", "type": "sql", **uri}
+        catalog = load_catalog("mine", type="sql", **uri)
+        catalog.create_namespace("shop")
+        for number, name in enumerate(("py-io-impl", "write.py-location-provider.impl")):
+            table = catalog.create_table(
+                f"shop.t{number}",
+                schema=pa.schema([("id", pa.int64())]),
+                properties={name: "stranger_io.Evil"},
+            )
+            marker.rmdir() if marker.exists() else None  # by pyiceberg, for its own catalog
+            identifier = ".".join(table.name())
+            with pytest.raises(ValueError, match=f"{name}.*catalog_kwargs"):
+                skate.data.read_iceberg(table_identifier=identifier, catalog_kwargs=where)
+            with pytest.raises(ValueError, match=f"{name}.*catalog_kwargs"):
+                skate.data.range(1).write_iceberg(identifier, where)
+            assert not marker.exists()
+            trusted = {**where, name: "stranger_io.Evil"}
+            read = skate.data.read_iceberg(table_identifier=identifier, catalog_kwargs=trusted)
+            assert read.count() == 0
+        catalog.engine.dispose()
+
+    @pytest.mark.parametrize("kind", ["relative", "absolute"])
+    def test_of_delta_do_not_point_outside(self, tmp_path, kind):
+        write_deltalake(tmp_path / "t", pa.table({"n": [1]}))
+        write_deltalake(tmp_path / "secret", pa.table({"n": [666]}))
+        secret = next((tmp_path / "secret").glob("*.parquet"))
+        own = next((tmp_path / "t").glob("*.parquet"))
+        outside = f"../secret/{secret.name}" if kind == "relative" else secret.as_uri()
+        log = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+        log.write_text(log.read_text().replace(own.name, outside))
+        with pytest.raises((OSError, ValueError)):
+            skate.data.read_delta(tmp_path / "t").take_all()

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate._imports import try_import
+from skate.data._plain_types import with_plain_types
 from skate.data._tensors import (
     column_of_array,
     column_of_values,
@@ -24,6 +25,7 @@ from skate.data._tensors import (
     is_object,
     is_tensor,
     nested_lists,
+    objects_of_pickles,
     to_array,
     unify,
 )
@@ -172,16 +174,16 @@ def without_extensions(block: Block) -> Block:
 def block_of_batch(batch: Batch) -> Block:
     """The block of what a function on batches gave back."""
     if isinstance(batch, pa.Table):
-        return unique_columns(batch)
+        return with_plain_types(unique_columns(batch))
     if isinstance(batch, Mapping):
         return _block_of_mapping(batch)
     if isinstance(batch, pa.RecordBatch):
-        return pa.Table.from_batches([batch])
+        return with_plain_types(pa.Table.from_batches([batch]))
     kind = type(batch).__module__.partition(".")[0]
     if kind == "pandas" and hasattr(batch, "columns"):
         return block_of_pandas(batch)
     if kind == "polars" and hasattr(batch, "to_arrow"):
-        return batch.to_arrow()
+        return with_plain_types(batch.to_arrow())
     if isinstance(batch, list):
         return plain_block(batch)
     if is_array(batch):
@@ -298,7 +300,18 @@ def _copied(block: Block) -> Block:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, block.schema) as writer:
         writer.write_table(block)
-    return pa.ipc.open_stream(sink.getvalue()).read_all()
+    return _with_objects(pa.ipc.open_stream(sink.getvalue()).read_all(), block.schema)
+
+
+def _with_objects(table: pa.Table, schema: pa.Schema) -> Block:
+    """The table with columns of objects again, of which Arrow keeps the pickles only."""
+    if table.schema.equals(schema):
+        return table
+    columns = [
+        objects_of_pickles(column) if is_object(type_) else column
+        for column, type_ in zip(table.columns, schema.types, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def detached(block: Block, batch_format: str = "rows") -> Block:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -78,8 +78,22 @@ class Folder:
             raise
         self._replace()
 
-    def open(self, name: str, **arguments: Any) -> Any:
-        place = f"{self.path.rstrip('/')}/{name}"
+    def place_of(self, name: str) -> str:
+        """The complete path of a file in the folder."""
+        return f"{self.path.rstrip('/')}/{name}"
+
+    def _check_inside(self, place: str) -> None:
+        """Raise for a file outside of the folder: names may be made of rows, which are data."""
+        inside = place.startswith(f"{self.path.rstrip('/')}/")
+        if not inside or ".." in place[len(self.path) :].split("/"):
+            raise ValueError(
+                f"{place!r} is outside of the folder {self.path!r} that is written to; names of "
+                "files are relative and have no '..'"
+            )
+
+    def open(self, place: str, **arguments: Any) -> Any:
+        """A file to write to, by its complete path."""
+        self._check_inside(place)
         folder = place.rpartition("/")[0]
         written = self._place_until_the_end(place)
         if self.create and folder not in self._made:  # not before there is something to write
@@ -132,9 +146,12 @@ class Folder:
 
 @dataclass(frozen=True)
 class TaskContext:
-    """What a sink is told about a write."""
+    """What a sink is told about a write: the number of the call, and under `kwargs` the id of the
+    whole write (`write_uuid`)."""
 
     task_idx: int
+    op_name: str = "Write"
+    kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 def write_in_order(

@@ -15,6 +15,7 @@ from skate.data._blocks import Block, block_of_pandas, block_of_rows, unique_col
 from skate.data._bundles import Bundle, bundle_of, even_bundles
 from skate.data._context import DataContext, driver_threads
 from skate.data._core import blocks_wanted
+from skate.data._foreign import admitted, allows_pickle
 from skate.data._tensors import column_of_array, to_array
 from skate.data.dataset import Dataset, MaterializedDataset
 from skate.data.sources.generated import Range
@@ -107,15 +108,22 @@ def from_pandas_refs(dfs: Any) -> MaterializedDataset:
     return from_pandas(skate.get(_as_list(dfs)))
 
 
-def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
-    """The rows of Arrow tables."""
+def from_arrow(
+    tables: Any, *, override_num_blocks: int | None = None, allow_pickle: bool = False
+) -> MaterializedDataset:
+    """The rows of Arrow tables, or of tables as bytes of Arrow's stream format. `allow_pickle` as
+    in `read_parquet`."""
     given = list(tables) if isinstance(tables, (list, tuple)) else [tables]
-    blocks = []
-    for table in given:
-        if isinstance(table, bytes):
-            table = pa.ipc.open_stream(table).read_all()
-        blocks.append(unique_columns(table if isinstance(table, pa.Table) else pa.table(table)))
-    return _of_blocks(blocks, override_num_blocks)
+    trusted = allows_pickle(allow_pickle)
+    return _of_blocks([_block_of(table, trusted) for table in given], override_num_blocks)
+
+
+def _block_of(table: Any, allow_pickle: bool) -> Block:
+    if isinstance(table, bytes):
+        table = pa.ipc.open_stream(table).read_all()
+        table.validate(full=True)  # Arrow trusts the offsets in it, and reads what they point at
+    table = unique_columns(table if isinstance(table, pa.Table) else pa.table(table))
+    return admitted(table, "a table", allow_pickle)
 
 
 def from_arrow_refs(tables: Any) -> MaterializedDataset:
@@ -133,7 +141,10 @@ def _measure(table: Any) -> tuple[int, int]:
 
 def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
     """Blocks as they are: Arrow tables or pandas frames."""
-    tables = [b if isinstance(b, pa.Table) else _copied(b) for b in blocks]
+    tables = [
+        _block_of(b, allows_pickle(False)) if isinstance(b, pa.Table) else _copied(b)
+        for b in blocks
+    ]
     return MaterializedDataset(plan.Input(tuple(map(bundle_of, tables))))
 
 

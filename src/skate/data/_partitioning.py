@@ -102,7 +102,7 @@ class Partitioning:
                 f"{list(self.field_names)}"
             )
         pairs = zip(self.field_names, folders, strict=False)
-        return {name: value for name, value in pairs if name is not None}
+        return {name: _value(text) for name, text in pairs if name is not None}
 
 
 def agreeing(column: pa.ChunkedArray, value: Any, name: str, path: str) -> pa.ChunkedArray:
@@ -130,8 +130,8 @@ def partition_style(flavor: str | None) -> Callable[[str, Any], str]:
     """How a path says the value of a column: by the name that pyarrow has for it."""
     styles: dict[str | None, Callable[[str, Any], str]] = {
         "hive": hive_folder,
-        None: lambda name, value: f"{value}/",
-        "filename": lambda name, value: f"{value}_",
+        None: lambda name, value: f"{_name_of(name, value)}/",
+        "filename": lambda name, value: f"{_name_of(name, value)}_",
     }
     if flavor not in styles:
         raise ValueError(f"partitioning_flavor takes {list(styles)}; got {flavor!r}")
@@ -143,8 +143,21 @@ def folder_of(name: str, value: Any) -> str:
     return f"{quote(name, safe=' ')}={_NONE if value is None else quote(str(value), safe=' ')}"
 
 
+def _name_of(name: str, value: Any) -> str:
+    """The value alone as the name of a folder; ".." would be another one, and names that begin so,
+    or with "_", are hidden from readers."""
+    text = _NONE if value is None else quote(str(value), safe=" ")
+    if not text:
+        raise ValueError(
+            f"column {name!r} has the value '', which no folder can be called; "
+            "partitioning_flavor='hive' writes it"
+        )
+    return f"%{ord(text[0]):X}{text[1:]}" if text[0] in "._" else text
+
+
 def _value(text: str) -> str | None:
-    return None if text == _NONE else unquote(text)
+    value = unquote(text)
+    return None if value == _NONE else value
 
 
 def _typed(value: str | None, kind: type) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skate.data import _plan as plan
 from skate.data._core import blocks_wanted, given_options
+from skate.data._foreign import allows_pickle
 from skate.data._transforms import TensorsOfBytes
 from skate.data.dataset import Dataset
 from skate.data.datasource import Datasource, Partitioning, PartitionStyle
@@ -87,6 +88,7 @@ def read_parquet(
     schema: pa.Schema | None = None,
     include_row_hash: bool = False,
     tensor_column_schema: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+    allow_pickle: bool = False,
     _block_udf: Callable[[pa.Table], pa.Table] | None = None,
     **options: Any,
 ) -> Dataset:
@@ -95,8 +97,10 @@ def read_parquet(
     `.filter(expr=...)` instead, which reads less. `include_row_hash` adds the column `row_hash`: a
     number for each row, of its file and its place there, the same in each read.
     `tensor_column_schema` says which columns hold the bytes of arrays, and of what type and shape:
-    {"image": (np.uint8, (32, 32))}. `_block_udf` is called with each block, as map_batches does.
-    Other keywords: see `read_csv`, and those of pyarrow.parquet.ParquetFile."""
+    {"image": (np.uint8, (32, 32))}. `allow_pickle` reads columns of Python objects, which are
+    refused otherwise: unpickling those of a stranger runs the stranger's code. `_block_udf` is
+    called with each block, as map_batches does. Other keywords: see `read_csv`, and those of
+    pyarrow.parquet.ParquetFile."""
     wanted = options.pop("filter", None)
     arguments = _left(options)
     added = [ROW_HASH] if include_row_hash else []
@@ -104,7 +108,8 @@ def read_parquet(
     files = file_options(paths, options, partitioning=HIVE)
     # The filter may be about columns that are not wanted otherwise.
     read = chosen if wanted is None else None
-    source = ParquetSource(files, read, (), arguments, schema, include_row_hash)
+    trusted = allows_pickle(allow_pickle)
+    source = ParquetSource(files, read, (), arguments, schema, include_row_hash, trusted)
     rows = _dataset(source, options)
     if wanted is not None:
         rows = _matching(rows, wanted, chosen)
@@ -174,10 +179,11 @@ def read_binary_files(paths: Any, *, include_paths: bool = False, **options: Any
 
 
 def read_numpy(paths: Any, *, allow_pickle: bool = False, **options: Any) -> Dataset:
-    """.npy files, in the column `data`. Other keywords: see `read_csv`, and numpy.load."""
-    arguments = (*_left(options), ("allow_pickle", allow_pickle))
+    """.npy files, in the column `data`. `allow_pickle` reads arrays of Python objects, see
+    `read_parquet`. Other keywords: see `read_csv`, and numpy.load."""
+    arguments = _left(options)
     files = file_options(paths, options, file_extensions=["npy"], partitioning=HIVE)
-    return _dataset(NumpySource(files, arguments), options)
+    return _dataset(NumpySource(files, arguments, allows_pickle(allow_pickle)), options)
 
 
 def read_images(
@@ -218,6 +224,7 @@ def read_webdataset(
     suffixes: Any = None,
     verbose_open: bool = False,
     expand_json: bool = False,
+    allow_pickle: bool = False,
     **options: Any,
 ) -> Dataset:
     """WebDataset archives: a row per sample, a column per extension, `__key__` and `__url__`.
@@ -227,11 +234,14 @@ def read_webdataset(
     extensions, `fileselect` files of the archive: names, patterns such as "*.txt", or a function.
     `filerename` is a function, or pairs of patterns and names, for the files before that.
     `expand_json` makes columns of what is inside `.json` files, `verbose_open` prints the archives
-    that are opened. Other keywords: see `read_csv`.
+    that are opened. `allow_pickle` decodes `.pkl`, `.pickle` and all of `.pt` and `.pth`, see
+    `read_parquet`; without it those of torch are read as plain tensors, and pickles are refused.
+    Other keywords: see `read_csv`.
     """
+    trusted = allows_pickle(allow_pickle)
     chosen = (freeze(decoder), freeze(fileselect), freeze(filerename), freeze(suffixes))
     files = file_options(paths, options)
-    return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json), options)
+    return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json, trusted), options)
 
 
 def read_orc(paths: Any, *, columns: Sequence[str] | None = None, **options: Any) -> Dataset:
@@ -267,12 +277,16 @@ def read_delta(
     *,
     storage_options: dict[str, str] | None = None,
     columns: Sequence[str] | None = None,
+    allow_pickle: bool = False,
     **options: Any,
 ) -> Dataset:
     """A table of Delta Lake as it is now, or at a `version`: a number or a time. `storage_options`
-    are those of the deltalake package. Keywords: override_num_blocks, concurrency, and options of
-    tasks."""
-    return _dataset(delta_source(os.fspath(path), version, storage_options, columns), options)
+    are those of the deltalake package; `allow_pickle` as in `read_parquet`. Keywords:
+    override_num_blocks, concurrency, and options of tasks."""
+    source = delta_source(
+        os.fspath(path), version, storage_options, columns, allows_pickle(allow_pickle)
+    )
+    return _dataset(source, options)
 
 
 def read_iceberg(
@@ -283,14 +297,16 @@ def read_iceberg(
     snapshot_id: int | None = None,
     scan_kwargs: dict[str, Any] | None = None,
     catalog_kwargs: dict[str, Any] | None = None,
+    allow_pickle: bool = False,
     **options: Any,
 ) -> Dataset:
     """A table of Iceberg as it is now, or at a snapshot. `row_filter` is an expression of
     pyiceberg, or text such as "price > 3"; `catalog_kwargs` are for pyiceberg's load_catalog, with
-    the name of the catalog as `name`, `scan_kwargs` for its Table.scan. Keywords: see
-    `read_delta`."""
+    the name of the catalog as `name`, `scan_kwargs` for its Table.scan; `allow_pickle` as in
+    `read_parquet`. Keywords: see `read_delta`."""
     table = iceberg_table(table_identifier, catalog_kwargs)
-    source = iceberg_source(table, row_filter, selected_fields, snapshot_id, scan_kwargs)
+    trusted = allows_pickle(allow_pickle)
+    source = iceberg_source(table, row_filter, selected_fields, snapshot_id, scan_kwargs, trusted)
     return _dataset(source, options)
 
 

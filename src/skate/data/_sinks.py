@@ -7,12 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+import skate
 from skate.data._blocks import Block, concat
 from skate.data.block import BlockAccessor
+
+WriteReturnType = TypeVar("WriteReturnType")
 
 
 class SaveMode(str, Enum):
@@ -28,15 +31,15 @@ class SaveMode(str, Enum):
 
 
 @dataclass
-class WriteResult:
+class WriteResult(Generic[WriteReturnType]):
     """What was written, and what the calls of `write` returned, in order."""
 
     num_rows: int
     size_bytes: int
-    write_returns: list[Any]
+    write_returns: list[WriteReturnType]
 
     @classmethod
-    def combine(cls, *wrs: WriteResult) -> WriteResult:
+    def combine(cls, *wrs: WriteResult[WriteReturnType]) -> WriteResult[WriteReturnType]:
         return cls(
             sum(each.num_rows for each in wrs),
             sum(each.size_bytes for each in wrs),
@@ -44,8 +47,9 @@ class WriteResult:
         )
 
 
-class Datasink:
-    """A sink of your own, for `write_datasink`: override `write`."""
+class Datasink(Generic[WriteReturnType]):
+    """A sink of your own, for `write_datasink`: override `write`. `Datasink[str]` says what that
+    returns."""
 
     def get_name(self) -> str:
         return type(self).__name__.removesuffix("Datasink").removeprefix("_")
@@ -53,11 +57,11 @@ class Datasink:
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
         """Called once before anything is written."""
 
-    def write(self, blocks: Iterable[Block], ctx: Any) -> Any:
+    def write(self, blocks: Iterable[Block], ctx: Any) -> WriteReturnType:
         """Write some blocks; `ctx.task_idx` counts the calls. What it returns is collected."""
         raise TypeError(f"{type(self).__name__} must override write")
 
-    def on_write_complete(self, write_result: WriteResult) -> None:
+    def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
         """Called once at the end."""
 
     def on_write_failed(self, error: BaseException) -> None:
@@ -116,7 +120,42 @@ class FilenameProvider:
         return f"{name.stem}_{block_index:06}_{row_index:06}{name.suffix}"
 
 
-class _FileDatasink(Datasink):
+class _RowCounter:
+    """An actor that remembers how many rows it was given."""
+
+    def __init__(self) -> None:
+        self.rows_written = 0
+
+    def write(self, block: Block) -> None:
+        self.rows_written += block.num_rows
+
+    def get_rows_written(self) -> int:
+        return self.rows_written
+
+
+class DummyOutputDatasink(Datasink[None]):
+    """A sink for tests: counts rows, and how often writing ended well (`num_ok`) or badly
+    (`num_failed`). With `enabled = False` each write fails."""
+
+    def __init__(self) -> None:
+        self.data_sink = skate.remote(_RowCounter).options(num_cpus=0).remote()
+        self.num_ok = 0
+        self.num_failed = 0
+        self.enabled = True
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> None:
+        if not self.enabled:
+            raise ValueError("disabled")
+        skate.get([self.data_sink.write.remote(block) for block in blocks])
+
+    def on_write_complete(self, write_result: WriteResult[None]) -> None:
+        self.num_ok += 1
+
+    def on_write_failed(self, error: BaseException) -> None:
+        self.num_failed += 1
+
+
+class _FileDatasink(Datasink[None]):
     """Files in a folder; derived classes say what goes into one. `open_stream_args` go to the file
     system's open_output_stream; `dataset_uuid` begins the names of the files."""
 
@@ -143,11 +182,21 @@ class _FileDatasink(Datasink):
 
     @property
     def path(self) -> str:
+        """The folder, as its file system calls it."""
         return self.folder.path
+
+    @path.setter
+    def path(self, path: str) -> None:
+        self.folder.path = path
 
     @property
     def filesystem(self) -> Any:
+        """The file system that the folder is on."""
         return self.folder.filesystem
+
+    @filesystem.setter
+    def filesystem(self, filesystem: Any) -> None:
+        self.folder.filesystem = filesystem
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
         self._skip = not self.folder.prepare()
@@ -156,10 +205,14 @@ class _FileDatasink(Datasink):
         return self.folder.replacing()
 
     def open_output_stream(self, path: str) -> Any:
-        """A file to write to; `path` is inside the folder."""
+        """Open a file to write to.
+
+        Args:
+            path: The complete path of the file, which lies inside of the sink's folder.
+        """
         return self.folder.open(path, **self.open_stream_args)
 
-    def write(self, blocks: Iterable[Block], ctx: Any) -> Any:
+    def write(self, blocks: Iterable[Block], ctx: Any) -> None:
         block = concat(list(blocks))
         if block.num_rows and not self._skip:
             self.write_block(BlockAccessor(block), 0, ctx)
@@ -188,7 +241,7 @@ class BlockBasedFileDatasink(_FileDatasink):
         name = self.filename_provider.get_filename_for_block(
             block.to_block(), self.folder.uuid, ctx.task_idx, block_index
         )
-        with self.open_output_stream(name) as file:
+        with self.open_output_stream(self.folder.place_of(name)) as file:
             self.write_block_to_file(block, file)
 
 
@@ -203,5 +256,5 @@ class RowBasedFileDatasink(_FileDatasink):
             name = self.filename_provider.get_filename_for_row(
                 row, self.folder.uuid, ctx.task_idx, block_index, number
             )
-            with self.open_output_stream(name) as file:
+            with self.open_output_stream(self.folder.place_of(name)) as file:
                 self.write_row_to_file(row, file)

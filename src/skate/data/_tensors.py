@@ -14,13 +14,17 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import cloudpickle
 import numpy as np
 import pyarrow as pa
 
+OBJECT_NAME = "skate.object"
 _KINDS_OF_ARROW = "biufmM"  # NumPy kinds of which Arrow has an exact counterpart
+
+_RAGGED_IDS = [pa.large_list(pa.null()).id, pa.list_(pa.null(), 1).id]
 
 
 class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
@@ -50,16 +54,21 @@ class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
     def __arrow_ext_deserialize__(
         cls, storage_type: pa.DataType, serialized: bytes
     ) -> RaggedTensorType:
-        return cls(
-            storage_type.field("data").type.value_type, storage_type.field(1).type.list_size
-        )
+        types = [storage_type.field(n).type for n in range(storage_type.num_fields)]
+        if not pa.types.is_struct(storage_type) or [type_.id for type_ in types] != _RAGGED_IDS:
+            raise ValueError(f"tensors of several shapes are not stored as {storage_type}")
+        return cls(types[0].value_type, types[1].list_size)
 
 
 class ObjectType(pa.ExtensionType):  # type: ignore[misc]
-    """Python objects that no Arrow type fits, as pickles."""
+    """Python objects that no Arrow type fits, as pickles.
+
+    Arrow is not told about this type, so that reading a file never makes one: a column has it only
+    if this session pickled its values, or the user trusts those of a file; see `_foreign.py`.
+    """
 
     def __init__(self) -> None:
-        super().__init__(pa.large_binary(), "skate.object")
+        super().__init__(pa.large_binary(), OBJECT_NAME)
 
     def __arrow_ext_serialize__(self) -> bytes:
         return b""
@@ -69,15 +78,8 @@ class ObjectType(pa.ExtensionType):  # type: ignore[misc]
         return cls()
 
 
-def _register() -> None:
-    for sample in (RaggedTensorType(pa.uint8(), 1), ObjectType()):
-        try:
-            pa.register_extension_type(sample)
-        except pa.ArrowKeyError:
-            pass  # by an earlier import of this module
-
-
-_register()
+with suppress(pa.ArrowKeyError):  # known by an earlier import of this module
+    pa.register_extension_type(RaggedTensorType(pa.uint8(), 1))
 
 
 # -- kinds of types -----------------------------------------------------------------------------
@@ -248,6 +250,13 @@ def _column_of_arrays(values: Sequence[Any]) -> pa.Array:
 def _objects(values: Iterable[Any]) -> pa.Array:
     pickles = [None if value is None else cloudpickle.dumps(value) for value in values]
     return pa.ExtensionArray.from_storage(ObjectType(), pa.array(pickles, pa.large_binary()))
+
+
+def objects_of_pickles(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column of the objects of which `column` has the pickles."""
+    chunks = [chunk.cast(pa.large_binary()) for chunk in column.chunks]
+    objects = [pa.ExtensionArray.from_storage(ObjectType(), chunk) for chunk in chunks]
+    return pa.chunked_array(objects, ObjectType())
 
 
 # -- from Arrow ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Files are numbered in the order of the rows, so that reading the folder gives th
 from __future__ import annotations
 
 import io
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -169,7 +170,7 @@ class Writing(Consuming):
                     images.fromarray(row[column]).save(content, format=file_format)
                 except (AttributeError, OSError, TypeError) as error:
                     raise _no_image(row[column], column, file_format) from error
-                with folder.open(name) as file:
+                with folder.open(folder.place_of(name)) as file:
                     file.write(content.getvalue())
 
         with folder.replacing():
@@ -196,7 +197,7 @@ class Writing(Consuming):
 
     def write_datasink(
         self,
-        datasink: Datasink,
+        datasink: Datasink[Any],
         *,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
@@ -205,10 +206,12 @@ class Writing(Consuming):
         which need no `ray_remote_args`."""
         schema = self.schema(fetch_if_missing=False)
         datasink.on_write_start(None if schema is None else schema.base_schema)
-        total = WriteResult(0, 0, [])
+        total: WriteResult[Any] = WriteResult(0, 0, [])
+
+        known = {"write_uuid": uuid.uuid4().hex}
 
         def write(block: Block, number: int) -> Any:
-            return datasink.write([block], TaskContext(number))
+            return datasink.write([block], TaskContext(number, "Write", dict(known)))
 
         def counted(blocks: Iterator[Block]) -> Iterator[Block]:
             for block in blocks:
@@ -241,7 +244,7 @@ class Writing(Consuming):
         def one(block: Block, number: int) -> None:
             name = names.get_filename_for_block(block, folder.uuid, number, 0)
             for prefix, part in _partitioned(block, by, style):
-                with folder.open(prefix + name, **files.stream) as file:
+                with folder.open(folder.place_of(prefix + name), **files.stream) as file:
                     write(part, file)
 
         with folder.replacing():

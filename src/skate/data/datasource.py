@@ -18,10 +18,12 @@ from skate.data._partitioning import (
 from skate.data._sinks import (
     BlockBasedFileDatasink,
     Datasink,
+    DummyOutputDatasink,
     FilenameProvider,
     RowBasedFileDatasink,
     SaveMode,
     WriteResult,
+    WriteReturnType,
 )
 
 if TYPE_CHECKING:
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
     from skate.data._expressions import Expr
 
 __all__ = [
-    "BlockBasedFileDatasink", "Datasink", "Datasource", "FileBasedDatasource", "FilenameProvider",
-    "PartitionStyle", "Partitioning", "PathPartitionFilter", "PathPartitionParser", "ReadTask",
-    "Reader", "RowBasedFileDatasink", "SaveMode", "WriteResult",
+    "BlockBasedFileDatasink", "Datasink", "Datasource", "DummyOutputDatasink",
+    "FileBasedDatasource", "FilenameProvider", "PartitionStyle", "Partitioning",
+    "PathPartitionFilter", "PathPartitionParser", "ReadTask", "Reader", "RowBasedFileDatasink",
+    "SaveMode", "WriteResult", "WriteReturnType",
 ]  # fmt: skip
 
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from skate._imports import try_import
 from skate.data._blocks import Block
-from skate.data._notes import add_note
+from skate.data._foreign import arrays_without_pickle
 from skate.data._tensors import column_of_array, column_of_values
 from skate.data.sources.files import FileSource
+from skate.data.sources.images import open_image
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,17 @@ class NumpySource(FileSource):
     """One row per entry of the first axis, in the column `data`."""
 
     arguments: tuple[tuple[str, Any], ...] = ()
+    allow_pickle: bool = False
     name = "Numpy"
     growth = 1.0
 
     def read_file(self, path: str) -> Iterator[Block]:
-        array = np.load(io.BytesIO(self.bytes_of(path)), **dict(self.arguments))
+        content = io.BytesIO(self.bytes_of(path))
+        array = arrays_without_pickle(content, path, self.allow_pickle, **dict(self.arguments))
+        if not isinstance(array, np.ndarray):
+            raise ValueError(
+                f"{path} is an archive of several arrays; read_numpy reads .npy files"
+            )
         yield pa.table({"data": column_of_array(array)})
 
 
@@ -86,21 +93,19 @@ class ImageSource(FileSource):
             try:
                 images.append(self.decode(file.path))
             except Exception as error:
-                add_note(error, f"in the file {file.path}")
-                raise
+                named = self.named(error, file)
+                if named is error:
+                    raise
+                raise named from error
         columns = {"image": column_of_values(images)}
         if self.options.include_paths:
             columns["path"] = pa.array([file.path for file in self.place.files])
         yield pa.table(columns)
 
     def decode(self, path: str) -> Any:
-        images = try_import("PIL.Image", "data")
-        try:
-            opened = images.open(io.BytesIO(self.bytes_of(path)))
-        except images.UnidentifiedImageError:
-            raise ValueError(f"{path} is no image that Pillow knows") from None
-        with opened as image:
+        with open_image(self.bytes_of(path), path) as image:
             if self.size is not None:
+                images = try_import("PIL.Image", "data")
                 height, width = self.size
                 image = image.resize((width, height), resample=images.Resampling.BILINEAR)
             if self.mode is not None:

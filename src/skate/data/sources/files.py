@@ -20,7 +20,13 @@ from skate.data._paths import File, Place, find
 from skate.data._transforms import ReadTask
 from skate.data.sources.base import Source
 
+# What a file that is not as it should be may raise, and what has nothing to do with the file.
+_SAYS_ENOUGH = (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError)
 ON_BAD_FILES = ("raise", "warn", "skip")
+
+
+class UnreadableFileError(ValueError):
+    """A file is not what its reader expects: of another format, cut off, damaged or hostile."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ class FileSource(Source):
     rows_per_file: ClassVar[int | None] = None
     growth: ClassVar[float] = 2.0  # bytes in memory for one on disk, about
     trusts_its_files: ClassVar[bool] = False  # and not their paths, where both have a column
+    runs_user_code: ClassVar[bool] = False  # whose errors are the user's
 
     def __post_init__(self) -> None:
         options = self.options
@@ -158,13 +165,24 @@ class FileSource(Source):
                 for block in self.read_piece(file):
                     yield self.completed(block, file)
             except Exception as error:
-                add_note(error, f"in the file {file.path}{self._hint(error)}")
                 if self.options.on_bad_files == "raise":
-                    raise
+                    named = self.named(error, file)
+                    if named is error:
+                        raise
+                    raise named from error
                 if self.options.on_bad_files == "warn":
                     import warnings
 
                     warnings.warn(f"the file {file.path} is left out: {error}", stacklevel=2)
+
+    def named(self, error: Exception, file: File) -> Exception:
+        """The error, which says what file it is about; another one if it says nothing else."""
+        if self.runs_user_code or isinstance(error, _SAYS_ENOUGH):
+            add_note(error, f"in the file {file.path}{self._hint(error)}")
+            return error
+        return UnreadableFileError(
+            f"cannot read {file.path} as {self.name}: {type(error).__name__}: {error}"
+        )
 
     def _hint(self, error: Exception) -> str:
         handler = getattr(self.place.filesystem, "handler", None)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from skate._imports import try_import
 from skate.data._blocks import Block, check_columns
 from skate.data._context import driver_threads
+from skate.data._foreign import admitted
 from skate.data._transforms import ReadTask
 from skate.data.sources.base import Source
 
@@ -60,6 +61,7 @@ class DeltaSource(LakeSource):
     version: int
     storage_options: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] | None = None
+    allow_pickle: bool = False
     name = "Delta"
 
     def _files(self) -> Any:
@@ -82,7 +84,9 @@ class DeltaSource(LakeSource):
         wanted = None if self.columns is None else list(self.columns)
         found = {fragment.path: fragment for fragment in files.get_fragments()}
         for path in pieces:
-            yield found[path].to_table(schema=files.schema, columns=wanted)
+            fragment = found[path]
+            table = fragment.to_table(schema=files.schema, columns=wanted)
+            yield admitted(table, path, self.allow_pickle, fragment.physical_schema)
 
     def with_columns(self, columns: tuple[str, ...]) -> DeltaSource:
         check_columns(columns, self.schema().names)
@@ -94,12 +98,13 @@ def delta_source(
     version: Any,
     storage_options: dict[str, str] | None,
     columns: Sequence[str] | None,
+    allow_pickle: bool = False,
 ) -> DeltaSource:
     """The table at a version, by its number or a time; None: as it is now."""
     tables = try_import("deltalake", EXTRA)
     table = tables.DeltaTable(path, version=version, storage_options=storage_options)
     options = tuple((storage_options or {}).items())
-    source = DeltaSource(path, table.version(), options)
+    source = DeltaSource(path, table.version(), options, None, allow_pickle)
     return source if columns is None else source.with_columns(tuple(columns))
 
 
@@ -112,6 +117,7 @@ class IcebergSource(LakeSource):
     projection: Any
     row_filter: Any
     planned: tuple[Any, ...]
+    allow_pickle: bool = False
     name = "Iceberg"
 
     def schema(self) -> pa.Schema:
@@ -125,16 +131,36 @@ class IcebergSource(LakeSource):
         arrow = try_import("pyiceberg.io.pyarrow", EXTRA)
         scan = arrow.ArrowScan(self.metadata, self.io, self.projection, self.row_filter)
         for file in pieces:
-            yield scan.to_table([file])
+            yield admitted(scan.to_table([file]), file.file.file_path, self.allow_pickle)
 
 
 def iceberg_table(table_identifier: str, catalog_kwargs: dict[str, Any] | None) -> Any:
     """A table of a catalog, as `pyiceberg.catalog.load_catalog` finds it."""
     catalogs = try_import("pyiceberg.catalog", EXTRA)
     given = dict(catalog_kwargs or {})
-    return catalogs.load_catalog(given.pop("name", "default"), **given).load_table(
-        table_identifier
-    )
+    catalog = catalogs.load_catalog(given.pop("name", "default"), **given)
+    load_file_io = catalog._load_file_io
+
+    def checked(properties: Any = None, location: str | None = None) -> Any:
+        _check_names_no_code(properties or {}, catalog.properties, location)
+        return load_file_io(properties or {}, location)
+
+    catalog._load_file_io = checked
+    table = catalog.load_table(table_identifier)
+    _check_names_no_code(table.properties, catalog.properties, table.metadata_location)
+    return table
+
+
+def _check_names_no_code(properties: Any, trusted: Any, location: str | None) -> None:
+    """Raise if the files of a table name a class that pyiceberg would import and call: whoever
+    wrote a table could run anything by that. The user's catalog may."""
+    for name, value in properties.items():
+        if name.endswith("impl") and trusted.get(name) != value:
+            raise ValueError(
+                f"the table of {location} says {name}={value!r}, which is code to be run by "
+                f"whoever reads or writes it; if you trust it, put {name!r} into catalog_kwargs "
+                "as well"
+            )
 
 
 def iceberg_source(
@@ -143,7 +169,9 @@ def iceberg_source(
     selected_fields: Sequence[str],
     snapshot_id: int | None,
     scan_kwargs: dict[str, Any] | None,
+    allow_pickle: bool = False,
 ) -> IcebergSource:
+    """What a scan of the table has to read."""
     chosen = {} if row_filter is None else {"row_filter": row_filter}
     scan = table.scan(
         selected_fields=tuple(selected_fields),
@@ -152,4 +180,6 @@ def iceberg_source(
         **(scan_kwargs or {}),
     )
     files = tuple(scan.plan_files())
-    return IcebergSource(table.metadata, table.io, scan.projection(), scan.row_filter, files)
+    return IcebergSource(
+        table.metadata, table.io, scan.projection(), scan.row_filter, files, allow_pickle
+    )

@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 from skate.data._blocks import Block, missing_column
 from skate.data._context import DataContext
 from skate.data._expressions import set_column
+from skate.data._foreign import admitted, admitted_schema, refused, stored_schema
 from skate.data._hashing import row_hashes
 from skate.data._paths import File
+from skate.data._plain_types import plain_schema, with_plain_types
+from skate.data._tensors import is_object
 from skate.data._transforms import ReadTask
 from skate.data.datasource import PartitionStyle
 from skate.data.sources.base import Source
@@ -37,6 +40,7 @@ class ParquetSource(FileSource):
     arguments: tuple[tuple[str, Any], ...] = ()
     wanted_schema: pa.Schema | None = None
     include_row_hash: bool = False
+    allow_pickle: bool = False
     common: pa.Schema | None = field(init=False, repr=False, default=None)  # of readers
     _footers: Footers = field(init=False, repr=False)
     name = "Parquet"
@@ -55,7 +59,11 @@ class ParquetSource(FileSource):
         files = self.place.files
         step = max(1, len(files) // LOOKED_AT)
         footers = self._footers.of([file.path for file in files[::step]])
-        return [clean(footer.schema) for footer in footers]
+        return [self._clean(footer.schema) for footer in footers]
+
+    def _clean(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of blocks of a file with this one."""
+        return admitted_schema(clean(schema), self.allow_pickle)
 
     def _common(self) -> pa.Schema | None:
         """The schema that rows are brought to, if files differ or one is asked for."""
@@ -173,10 +181,7 @@ class ParquetSource(FileSource):
             else:
                 tables = iter([parquet.read_row_groups(groups, inside)])
             for table in tables:
-                cleaned = table.cast(clean(table.schema)) if dictionaries(table.schema) else table
-                if self.common is not None:
-                    cleaned = brought_to(cleaned, self.common, columns)
-                yield cleaned
+                yield self._admitted(table, file, parquet.schema_arrow, columns)
 
     def _filtered(self, file: File, large: bool) -> Iterator[Block]:
         """Row groups in which no row can fit, and columns that nobody looks at, are not read."""
@@ -185,16 +190,31 @@ class ParquetSource(FileSource):
         fragment = dataset.ParquetFileFormat().make_fragment(
             file.path, self.place.filesystem, row_groups=file.parts
         )
-        schema = self.common if self.common is not None else clean(fragment.physical_schema)
+        claims = fragment.physical_schema
+        schema = self.common if self.common is not None else self._clean(claims)
         wanted = {
-            "schema": schema,
+            "schema": stored_schema(schema, claims),
             "columns": self._columns_in(schema.names),
             "filter": _all_of(self.filters),
         }
         if large:
-            yield from gathered(fragment.to_batches(**wanted), self.block_size)
+            tables = gathered(fragment.to_batches(**wanted), self.block_size)
         else:
-            yield fragment.to_table(**wanted)
+            tables = iter([fragment.to_table(**wanted)])
+        for table in tables:
+            yield self._admitted(table, file, claims, wanted["columns"])
+
+    def _admitted(
+        self, table: Block, file: File, claims: pa.Schema, columns: list[str] | None
+    ) -> Block:
+        """The table as a block; `claims` is what the file says about its columns."""
+        plain = with_plain_types(table, dictionaries=True)
+        block = admitted(plain, file.path, self.allow_pickle, claims)
+        if self.common is None:
+            return block
+        if not self.allow_pickle:
+            _check_no_new_objects(block, self.common, file.path)
+        return brought_to(block, self.common, columns)
 
     def _columns_in(self, names: list[str]) -> list[str] | None:
         """The wanted columns that the file should have."""
@@ -250,20 +270,21 @@ def brought_to(table: Block, schema: pa.Schema, columns: list[str] | None) -> Bl
     )
 
 
+def _check_no_new_objects(table: Block, schema: pa.Schema, path: str) -> None:
+    """Raise where a cast would make pickles of bytes: a schema of the user's is no consent."""
+    for name, type_ in zip(schema.names, schema.types, strict=True):
+        if is_object(type_) and name in table.column_names:
+            column = table[name]
+            if not is_object(column.type) and column.null_count < len(column):
+                raise refused(f"column {name!r} of {path}")
+
+
 def _kept(metadata: Any) -> Any:
     """Only our own marks: what pandas left about its index concerns nobody here."""
     ours = {key: value for key, value in (metadata or {}).items() if key.startswith(b"skate.")}
     return ours or None
 
 
-def dictionaries(schema: pa.Schema) -> bool:
-    return any(pa.types.is_dictionary(field.type) for field in schema)
-
-
 def clean(schema: pa.Schema) -> pa.Schema:
     """Dictionary columns as plain ones: their codes differ from file to file."""
-    fields = [
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in schema
-    ]
-    return pa.schema(fields, _kept(schema.metadata))
+    return plain_schema(schema, dictionaries=True).with_metadata(_kept(schema.metadata))

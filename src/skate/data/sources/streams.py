@@ -17,6 +17,7 @@ class StreamSource(FileSource):
     files_reader: Any = None
     name = "Streams"
     runs_python = True
+    runs_user_code = True
 
     def read_file(self, path: str) -> Iterator[Block]:
         with self.open(path) as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from copy import copy
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from skate._imports import try_import
@@ -19,6 +21,7 @@ from skate.data._paths import File
 from skate.data.sources.files import FileSource
 
 STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece
+DEEPEST = 500  # lists and objects of JSON in each other
 LARGEST_PIECE = (1 << 31) - 1  # bytes that Arrow parses at once
 WITNESSES = 8  # files that are asked for the type of a column which is empty in another
 
@@ -42,10 +45,10 @@ class CSVSource(FileSource):
 
     def _with_text(self, block: Block) -> Block:
         """Columns without any value, as text where they are text in other files."""
-        for place, name in enumerate(block.column_names):
-            if pa.types.is_null(block.schema.types[place]) and name in self._text_columns:
-                text = pa.repeat(pa.scalar("", self._text_columns[name]), block.num_rows)
-                block = block.set_column(place, name, text)
+        for place, column in enumerate(block.schema):
+            if pa.types.is_null(column.type) and column.name in self._text_columns:
+                text = pa.repeat(pa.scalar("", self._text_columns[column.name]), block.num_rows)
+                block = block.set_column(place, column.name, text)
         return block
 
     @cached_property
@@ -124,6 +127,7 @@ class JSONSource(FileSource):
             data = stream.read()
         if not data.strip():
             return
+        check_depth(data)
         if not self.lines and bytes(data[:64]).lstrip().startswith(b"["):
             yield self._from_list(data)
             return
@@ -149,6 +153,24 @@ class JSONSource(FileSource):
             with suppress(json.JSONDecodeError):
                 return block_of_rows([json.loads(data)])
             raise
+
+
+_OTHERS = bytes(set(range(256)) - set(b"[]{}"))
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def check_depth(data: bytes) -> None:
+    """Raise for values nested so deep that parsing them would overflow the stack, which ends the
+    process without an error."""
+    if _depth(data) > DEEPEST and _depth(_STRING.sub(b"", data)) > DEEPEST:
+        raise ValueError(f"lists and objects are nested more than {DEEPEST} deep")
+
+
+def _depth(data: bytes) -> int:
+    """Return how deep brackets are nested, at the most: those inside of strings count, too."""
+    brackets = np.frombuffer(data.translate(None, _OTHERS), np.uint8)
+    opening = (brackets == ord("[")) | (brackets == ord("{"))
+    return int(np.cumsum(np.where(opening, 1, -1)).max(initial=0))
 
 
 def _row(value: Any) -> Any:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from skate._records import records_in
+from skate._records import checked_records_in
 from skate.data._blocks import Block, block_of_rows
+from skate.data.sources.checksums import check_bodies
 from skate.data.sources.files import FileSource
 
 ROWS_PER_BLOCK = 16_384
@@ -30,14 +32,10 @@ class TFRecordSource(FileSource):
     def read_file(self, path: str) -> Iterator[Block]:
         with self.open(path) as stream:
             data = stream.read()
-        rows = []
-        for record in records_in(data):
-            rows.append(row_of_example(record))
-            if len(rows) == ROWS_PER_BLOCK:
-                yield block_of_rows(rows)
-                rows = []
-        if rows:
-            yield block_of_rows(rows)
+        records = checked_records_in(data)
+        while some := list(islice(records, ROWS_PER_BLOCK)):
+            check_bodies(some)
+            yield block_of_rows([row_of_example(record.body) for record in some])
 
 
 # -- examples -----------------------------------------------------------------------------------
@@ -51,6 +49,8 @@ def row_of_example(data: bytes) -> dict[str, Any]:
             for inner, entry in _fields(features):
                 if inner == 1:
                     parts = dict(_fields(entry))
+                    if not isinstance(parts.get(1), bytes):
+                        raise ValueError("a record has a feature without a name")
                     row[parts[1].decode()] = _values(parts.get(2, b""))
     return row
 
@@ -87,6 +87,8 @@ def _signed(value: int) -> int:
 def _varint(data: bytes, place: int) -> tuple[int, int]:
     value = shift = 0
     while True:
+        if shift > 63 or place >= len(data):
+            raise ValueError(f"there is no number at byte {place} of a record of {len(data)}")
         byte = data[place]
         place += 1
         value |= (byte & 0x7F) << shift
@@ -110,6 +112,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             content, place = data[place : place + 8], place + 8
         else:
             length, place = _varint(data, place)
+            if place + length > len(data):
+                raise ValueError(f"a field of a record ends {length} bytes after byte {place}")
             content, place = data[place : place + length], place + length
         yield key >> 3, content
 

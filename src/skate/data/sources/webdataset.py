@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import posixpath
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,10 +15,14 @@ import numpy as np
 
 from skate._imports import try_import
 from skate.data._blocks import Block, block_of_rows
-from skate.data.sources.files import FileSource
+from skate.data._foreign import arrays_without_pickle, refused
+from skate.data.sources.files import FileSource, UnreadableFileError
+from skate.data.sources.images import open_image
 
 ROWS_PER_BLOCK = 1024
 IMAGES = {"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm", "webp"}
+PICKLES = ("pkl", "pickle")
+OF_TORCH = ("pt", "pth")
 
 
 @dataclass(frozen=True)
@@ -30,15 +35,17 @@ class WebDatasetSource(FileSource):
     suffixes: Any = None
     verbose_open: bool = False
     expand_json: bool = False
+    allow_pickle: bool = False
     name = "WebDataset"
     runs_python = True
+    runs_user_code = True
 
     def read_file(self, path: str) -> Iterator[Block]:
         rows = []
         with self.place.filesystem.open_input_stream(path, compression="detect") as stream:
             if self.verbose_open:
                 print(f"opening {path}")
-            for sample in self._samples(stream):
+            for sample in self._samples(stream, path):
                 rows.append(self._finished({**sample, "__url__": path}))
                 if len(rows) == ROWS_PER_BLOCK:
                     yield block_of_rows(rows)
@@ -46,9 +53,10 @@ class WebDatasetSource(FileSource):
         if rows:
             yield block_of_rows(rows)
 
-    def _samples(self, stream: Any) -> Iterator[dict[str, Any]]:
+    def _samples(self, stream: Any, path: str) -> Iterator[dict[str, Any]]:
         sample: dict[str, Any] = {}
-        for name, content in _files_in(stream):
+        finished: set[str] = set()
+        for name, content in _files_in(stream, path):
             name = _renamed(name, self.filerename)
             folder, _, file = name.rpartition("/")
             stem, _, extension = file.partition(".")
@@ -56,22 +64,54 @@ class WebDatasetSource(FileSource):
             if not _chosen(name, self.fileselect):
                 continue
             if sample and sample["__key__"] != key:
+                finished.add(sample["__key__"])
                 yield sample
                 sample = {}
+            if key in finished:
+                raise UnreadableFileError(
+                    f"the files of the sample {key!r} are not next to each other in {path}, so "
+                    "that it would be several incomplete rows; tar --sort=name makes archives in "
+                    "which they are"
+                )
+            if extension in sample:
+                raise UnreadableFileError(f"{path} has two files called {name!r}")
             sample.setdefault("__key__", key)
             if _chosen(extension, self.suffixes):
-                sample[extension] = content.read()
+                sample[extension] = content
         if sample:
             yield sample
 
     def _finished(self, sample: dict[str, Any]) -> dict[str, Any]:
         steps = self.decoder if isinstance(self.decoder, tuple) else (self.decoder,)
         for step in steps:
-            sample = _decoded_by(step, sample)
+            sample = self._decoded_by(step, sample)
         if self.expand_json:
             inside = sample.get("json") or {}
             sample = {**sample, **(json.loads(inside) if isinstance(inside, bytes) else inside)}
         return sample
+
+    def _decoded_by(self, step: Any, sample: dict[str, Any]) -> dict[str, Any]:
+        if callable(step):
+            return step(sample)  # type: ignore[no-any-return]
+        if not step:
+            return sample
+        keep_images = isinstance(step, str) and step.lower() == "pil"
+        return {
+            name: self._decoded(name, value, sample, keep_images) for name, value in sample.items()
+        }
+
+    def _decoded(self, name: str, value: Any, sample: dict[str, Any], keep_images: bool) -> Any:
+        if name.startswith("__") or not isinstance(value, bytes):
+            return value
+        where = f"{sample['__key__']}.{name} in {sample['__url__']}"
+        try:
+            return decoded(name, value, where, keep_images, self.allow_pickle)
+        except (ImportError, ValueError):
+            raise
+        except Exception as error:
+            raise UnreadableFileError(
+                f"cannot read {where}: {type(error).__name__}: {error}"
+            ) from error
 
 
 def freeze(value: Any) -> Any:
@@ -81,11 +121,42 @@ def freeze(value: Any) -> Any:
     return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _files_in(stream: Any) -> Iterator[tuple[str, Any]]:
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        for member in archive:
-            if member.isfile():
-                yield member.name, archive.extractfile(member)
+class _Member(tarfile.TarInfo):
+    """What is in an archive. The standard library takes a damaged header, and the end of a file
+    that was cut, for the end of the archive; rows would be missing without a word."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> _Member:
+        try:
+            return super().fromtarfile(tarfile)
+        except _DAMAGES as error:
+            place = tarfile.fileobj.tell()
+            raise UnreadableFileError(
+                f"it is no tar file, or cut or damaged near byte {place}: {error}"
+            ) from error
+
+
+_DAMAGES = (
+    tarfile.EmptyHeaderError,  # type: ignore[attr-defined]
+    tarfile.TruncatedHeaderError,  # type: ignore[attr-defined]
+    tarfile.InvalidHeaderError,  # type: ignore[attr-defined]
+)
+
+
+def _files_in(stream: Any, path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each file, in the order of the archive."""
+    try:
+        with tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member) as archive:
+            for member in archive:
+                if member.issparse():
+                    raise UnreadableFileError(
+                        f"{member.name!r} says that it is {member.size} bytes, most of which are "
+                        "not there (a sparse file); samples are plain files"
+                    )
+                if member.isreg():
+                    yield member.name, archive.extractfile(member).read()  # type: ignore[union-attr]
+    except (tarfile.TarError, UnreadableFileError) as error:
+        raise UnreadableFileError(f"cannot read {path} as WebDataset: {error}") from error
 
 
 def _renamed(name: str, rule: Any) -> str:
@@ -102,20 +173,9 @@ def _chosen(name: str, rule: Any) -> bool:
     return any(fnmatch(name, rule) or fnmatch(f".{name}", rule) for rule in rule)
 
 
-def _decoded_by(step: Any, sample: dict[str, Any]) -> dict[str, Any]:
-    if callable(step):
-        return step(sample)  # type: ignore[no-any-return]
-    if not step:
-        return sample
-    keep_images = isinstance(step, str) and step.lower() == "pil"
-    return {name: decoded(name, value, keep_images) for name, value in sample.items()}
-
-
-def decoded(name: str, value: Any, keep_images: bool = False) -> Any:
-    """What the extension says the bytes are."""
+def decoded(name: str, value: bytes, where: str, keep_images: bool, allow_pickle: bool) -> Any:
+    """What the extension says the bytes are; `where` names them in errors."""
     kind = name.rpartition(".")[2].lower()
-    if name.startswith("__") or not isinstance(value, bytes):
-        return value
     if kind in ("txt", "text", "transcript"):
         return value.decode()
     if kind in ("cls", "cls2", "index", "count", "inx", "id"):
@@ -123,11 +183,38 @@ def decoded(name: str, value: Any, keep_images: bool = False) -> Any:
     if kind in ("json", "jsn"):
         return json.loads(value)
     if kind == "npy":
-        return np.load(io.BytesIO(value))
+        return arrays_without_pickle(io.BytesIO(value), where, allow_pickle)
+    if kind == "mp":
+        return try_import("msgpack", "data-sources").unpackb(value, raw=False)
+    if kind in PICKLES:
+        return _unpickled(value, where, allow_pickle)
+    if kind in OF_TORCH:
+        return _loaded_by_torch(value, where, allow_pickle)
     if kind in IMAGES:
-        image = try_import("PIL.Image", "data").open(io.BytesIO(value))
-        return image.copy() if keep_images else np.asarray(image)
+        with open_image(value, where) as image:
+            return image.copy() if keep_images else np.asarray(image)
     return value
+
+
+_INSTEAD = "; decoder=None, or a function of samples, gets the bytes"
+
+
+def _unpickled(value: bytes, where: str, allow_pickle: bool) -> Any:
+    if not allow_pickle:
+        raise refused(where, _INSTEAD)
+    import pickle
+
+    return pickle.loads(value)
+
+
+def _loaded_by_torch(value: bytes, where: str, allow_pickle: bool) -> Any:
+    torch = try_import("torch", "torch")
+    try:
+        return torch.load(io.BytesIO(value), weights_only=not allow_pickle)
+    except Exception as error:
+        if allow_pickle or type(error).__name__ != "UnpicklingError":
+            raise
+        raise refused(where, _INSTEAD) from None
 
 
 def encoded(name: str, value: Any) -> bytes:
@@ -144,6 +231,16 @@ def encoded(name: str, value: Any) -> bytes:
         image = images.fromarray(value) if isinstance(value, np.ndarray) else value
         file = io.BytesIO()
         image.save(file, format={"jpg": "jpeg"}.get(kind, kind))
+        return file.getvalue()
+    if kind == "mp":
+        return try_import("msgpack", "data-sources").packb(value)  # type: ignore[no-any-return]
+    if kind in PICKLES:
+        import pickle
+
+        return pickle.dumps(value)
+    if kind in OF_TORCH:
+        file = io.BytesIO()
+        try_import("torch", "torch").save(value, file)
         return file.getvalue()
     if isinstance(value, str):
         return value.encode()
@@ -164,7 +261,17 @@ def archive_of(rows: Iterator[Mapping[str, Any]], number: int) -> bytes:
                 if name.startswith("__") or value is None:
                     continue
                 data = encoded(name, value)
-                member = tarfile.TarInfo(f"{key}.{name}")
+                member = tarfile.TarInfo(_name_inside(f"{key}.{name}"))
                 member.size = len(data)
                 archive.addfile(member, io.BytesIO(data))
     return file.getvalue()
+
+
+def _name_inside(name: str) -> str:
+    """Return the name of a member; raise for one that would be unpacked elsewhere."""
+    if name.startswith("/") or ".." in name.split("/") or posixpath.normpath(name) == ".":
+        raise ValueError(
+            f"{name!r} lies outside of the folder into which the archive will be unpacked; make "
+            "`__key__` and the names of columns relative, without '..'"
+        )
+    return name

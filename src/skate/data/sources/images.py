@@ -1,0 +1,28 @@
+"""Images of untrusted files, by Pillow."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import Any
+
+from skate._imports import try_import
+
+_STARTS_PROGRAMS = {"EPS"}  # of which Pillow has Ghostscript make a picture
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Return the formats that Pillow reads by itself."""
+    images = try_import("PIL.Image", "data")
+    images.init()
+    return tuple(name for name in images.OPEN if name not in _STARTS_PROGRAMS)
+
+
+def open_image(content: bytes, where: str) -> Any:
+    """Return the image as Pillow has it; `where` names it in the error."""
+    images = try_import("PIL.Image", "data")
+    try:
+        return images.open(io.BytesIO(content), formats=_formats())
+    except images.UnidentifiedImageError:
+        raise ValueError(f"{where} is no image that Pillow knows") from None
