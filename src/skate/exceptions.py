@@ -19,6 +19,8 @@ SkateError (RayError)
 ├── AsyncioActorExit
 ├── RuntimeEnvSetupError
 ├── UnserializableException                  an exception that could not travel, as text
+├── UntrustedPickleError                     a pickle of others, and nobody allowed to read it
+├── UnreadablePickleError                    a pickle that is damaged, or lacks its code
 ├── ObjectStoreFullError
 ├── OutOfDiskError
 ├── OutOfMemoryError
@@ -74,7 +76,9 @@ __all__ = [
     "TaskError",
     "TaskPlacementGroupRemoved",
     "TaskUnschedulableError",
+    "UnreadablePickleError",
     "UnserializableException",
+    "UntrustedPickleError",
     "UserCodeException",
     "WorkerCrashedError",
 ]
@@ -397,6 +401,39 @@ class UnserializableException(SkateError):
         self.reason = reason
         what = f"{type_name} cannot be pickled ({reason})" if type_name else "cannot be unpickled"
         super().__init__(f"The exception {what}. Its traceback:\n{original_stack_trace}")
+
+
+class UntrustedPickleError(SkateError, ValueError):
+    """A pickle was not written by this user, so reading it might run anybody's code.
+
+    Attributes:
+        place: The file that it is in.
+    """
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"{place} is a pickle that was not signed by this user on this machine: it comes from "
+            "elsewhere, or was changed or damaged since. Reading a pickle runs whatever code it "
+            "contains, so it was not read. If you trust its origin, give allow_pickle=True to the "
+            "call that reads it, or set SKATE_ALLOW_PICKLE=1 in the environment"
+        )
+        self.place = place
+
+
+class UnreadablePickleError(SkateError, ValueError):
+    """A pickle can not be read: it is damaged, or needs code or objects that are not here.
+
+    Attributes:
+        place: The file that it is in.
+    """
+
+    def __init__(self, place: str, problem: BaseException) -> None:
+        super().__init__(
+            f"{place} cannot be unpickled ({type(problem).__name__}: {problem}): it is damaged, "
+            "or needs modules, classes or objects that are not here. Import or install these, or "
+            "write the file again"
+        )
+        self.place = place
 
 
 class ObjectStoreFullError(SkateError):

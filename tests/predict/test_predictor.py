@@ -240,7 +240,7 @@ def test_tables_by_name(cls: Any, make: Any, tmp_path: Path) -> None:
     assert ((predictions > 0.5) == (TARGETS > 0.5)).all()
     wide = predictor.predict(WIDE, feature_columns=["A", "B"])
     assert wide["predictions"].tolist() == predictions.tolist()
-    from_folder = cls.from_checkpoint(Checkpoint.from_directory(tmp_path))
+    from_folder = cls.from_checkpoint(Checkpoint.from_directory(tmp_path), allow_pickle=True)
     assert from_folder.predict(TABLE)["predictions"].tolist() == predictions.tolist()
     assert repr(predictor).startswith(f"{cls.__name__}(model=")
 
@@ -264,7 +264,7 @@ def test_fitted_preprocessors_travel_in_checkpoints(tmp_path: Path) -> None:
     sklearn_model(scaler.transform_batch(TABLE), tmp_path)
     checkpoint = Checkpoint.from_directory(tmp_path)
     checkpoint.set_preprocessor(scaler)
-    predictor = SklearnPredictor.from_checkpoint(checkpoint)
+    predictor = SklearnPredictor.from_checkpoint(checkpoint, allow_pickle=True)
     assert predictor.predict(TABLE)["predictions"].tolist() == TARGETS.tolist()
 
 

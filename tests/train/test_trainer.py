@@ -532,3 +532,14 @@ def test_a_method_of_a_trainer_may_have_the_name_of_its_parameter(run_config):
             train.report(word=word)
 
     assert Mine("hello", run_config=run_config()).fit().metrics["word"] == "hello"
+
+
+def test_workers_with_another_home_sign_for_their_program(run_config, tmp_path):
+    def loop():
+        train.report(
+            {"a": 1}, checkpoint=Checkpoint.from_dict({"home": os.environ["XDG_STATE_HOME"]})
+        )
+
+    home = str(tmp_path / "home of the workers")
+    config = run_config(worker_runtime_env={"env_vars": {"XDG_STATE_HOME": home}})
+    assert fit(loop, config).checkpoint.to_dict() == {"home": home}

@@ -16,6 +16,7 @@ import pytest
 
 from skate import tune
 from skate._run.checkpoints import Kept
+from skate._run.pickles import signed_pickle
 from skate._run.storage import Storage
 from skate.tune.execution import resume
 from skate.tune.execution.state import StateLog
@@ -366,7 +367,7 @@ def test_skipped_trials_leave_their_place_to_others(session, tmp_path):
         content = pickle.loads(saved.read_bytes())
         trial_id = json.loads(lines[1])["trial_id"]
         content["wrappers"][0].update(live_trials={trial_id}, num_unfinished_live_trials=1)
-        saved.write_bytes(pickle.dumps(content))
+        saved.write_bytes(signed_pickle(content))
     skipping = tune.ResumeConfig(unfinished="skip")
     analysis = tune.run(
         quick, num_samples=2, search_alg=OptunaSearch(seed=1), resume_config=skipping, **options
@@ -418,3 +419,28 @@ def test_memory_as_storage(session):
     assert sorted(trial.last_result["loss"] for trial in again.trials) == [3, 4]
     assert all(len(frame) == 3 for frame in again.trial_dataframes.values())
     filesystem.rm("experiments", recursive=True)
+
+
+def test_there_is_nothing_to_restore(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no tuner to restore at .*tuner\.pkl") as caught:
+        tune.Tuner.restore(str(tmp_path / "nothing"))
+    assert isinstance(caught.value, ValueError)
+    assert type(pickle.loads(pickle.dumps(caught.value))) is type(caught.value)
+
+
+def test_a_tuner_does_not_restore_itself(tmp_path):
+    with pytest.raises(AttributeError, match=r"Tuner\.restore\(path"):
+        tune.Tuner(quick).restore(str(tmp_path))
+    assert not hasattr(tune.Tuner(quick), "restore")
+
+
+def test_a_trainable_that_cannot_travel_is_refused_at_once():
+    import threading
+
+    lock = threading.Lock()
+
+    def locked(config):
+        return lock
+
+    with pytest.raises(TypeError, match=r"could not serialize .*lock: _thread\.lock"):
+        tune.Tuner(locked)

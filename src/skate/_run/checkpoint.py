@@ -14,9 +14,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-import cloudpickle
-
 from skate._run.folders import Folder, LocalFolder, TemporaryFolder, copy_whole, folder_at
+from skate._run.pickles import PICKLE_START, is_allowed, signed_pickle, unpickle
 
 DICT_FILE = "dict_checkpoint.pkl"
 METADATA_FILE = ".metadata.json"
@@ -36,13 +35,19 @@ class Checkpoint:
 
     `from_dict` makes one that holds a dict instead. It becomes a folder where it is reported, and
     `to_dict` gives the dict back.
+
+    Dicts and preprocessors are pickles in the folder. They are read if this user's programs wrote
+    them on this machine; those of others with `allow_pickle=True`, which runs what they contain.
     """
 
     _temporary: TemporaryFolder | None = None  # its folder, if that is to end with it
+    _allow_pickle = False  # whether it was made where pickles of others are allowed
 
     def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
         self._folder: Folder | None = folder_at(path, filesystem)
         self._data: dict[str, Any] | None = None
+        if is_allowed():
+            self._allow_pickle = True
 
     # -- where it is ----------------------------------------------------------------------------
 
@@ -176,46 +181,67 @@ class Checkpoint:
         checkpoint._data = dict(data)
         return checkpoint
 
-    def to_dict(self) -> dict[str, Any]:
-        """The dict; of a folder that was not made from one, its files in a dict."""
-        whole = self._whole()
+    def to_dict(self, *, allow_pickle: bool = False) -> dict[str, Any]:
+        """Return the dict; of a folder that was not made from one, its files in a dict.
+
+        Args:
+            allow_pickle: Whether to read a dict that was not written by this user on this
+                machine, which runs whatever code it contains.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
+        whole = self._whole(allow_pickle)
         if FILES_KEY not in whole:
             whole.pop(METADATA_FILE, None)
         return whole
 
-    def _whole(self) -> dict[str, Any]:
+    def _whole(self, allow_pickle: bool = False) -> dict[str, Any]:
         """All that there is, with what travels with it."""
         if self._folder is None:
             return dict(self._data or {})
-        with self.as_directory() as folder:
-            file = os.path.join(folder, DICT_FILE)
-            if os.path.exists(file):
-                with open(file, "rb") as stream:
-                    data: dict[str, Any] = cloudpickle.load(stream)
-            else:
+        if self._folder.exists(DICT_FILE):
+            data: dict[str, Any] = self._unpickle(DICT_FILE, allow_pickle)
+        else:
+            with self.as_directory() as folder:
                 data = {FILES_KEY: _packed(folder)}
-        preprocessor, metadata = self.get_preprocessor(), self.get_metadata()
+        preprocessor = self.get_preprocessor(allow_pickle=allow_pickle)
+        metadata = self.get_metadata()
         if preprocessor is not None:
             data[PREPROCESSOR_KEY] = preprocessor
         return {**data, METADATA_FILE: metadata} if metadata else data
 
+    def _unpickle(self, name: str, allow_pickle: bool) -> Any:
+        """The value in a file of the folder."""
+        folder = self._place()
+        allowed = allow_pickle or self._allow_pickle
+        return unpickle(folder.read(name), f"{folder.path}/{name}", allowed)
+
     @classmethod
-    def from_bytes(cls: type[AnyCheckpoint], data: bytes) -> AnyCheckpoint:
-        """The checkpoint that `to_bytes` wrote."""
-        try:
-            values = cloudpickle.loads(data)
-        except Exception as error:
+    def from_bytes(
+        cls: type[AnyCheckpoint], data: bytes, *, allow_pickle: bool = False
+    ) -> AnyCheckpoint:
+        """Make the checkpoint that `to_bytes` gave.
+
+        Args:
+            data: What `to_bytes` returned.
+            allow_pickle: Whether to read bytes of others, which runs whatever they contain.
+
+        Raises:
+            UntrustedPickleError: If they are not this user's, and that is not allowed.
+        """
+        if not isinstance(data, bytes) or not data.startswith(PICKLE_START):
             shown = repr(data)
             raise ValueError(
                 "Checkpoint.from_bytes takes the bytes that checkpoint.to_bytes() gave; got "
                 f"{type(data).__name__}: {shown[:40]}{'…' if len(shown) > 40 else ''}"
-            ) from error
+            )
+        values = unpickle(data, "what Checkpoint.from_bytes was given", allow_pickle)
         return cls.from_dict(values)
 
     def to_bytes(self) -> bytes:
         """All of it as bytes."""
-        data: bytes = cloudpickle.dumps(self._whole())
-        return data
+        return signed_pickle(self._whole())
 
     @classmethod
     def from_object_ref(cls: type[AnyCheckpoint], obj_ref: Any) -> AnyCheckpoint:
@@ -236,6 +262,7 @@ class Checkpoint:
         checkpoint = cls.__new__(cls)
         checkpoint._folder, checkpoint._data = other._folder, other._data
         checkpoint._temporary = other._temporary
+        checkpoint._allow_pickle = other._allow_pickle
         return checkpoint
 
     def get_internal_representation(self) -> tuple[str, Any]:
@@ -274,13 +301,21 @@ class Checkpoint:
         """Add notes."""
         self.set_metadata({**self.get_metadata(), **metadata})
 
-    def get_preprocessor(self) -> Any:
-        """The fitted preprocessor of the data that was trained on, or None."""
+    def get_preprocessor(self, *, allow_pickle: bool = False) -> Any:
+        """Return the fitted preprocessor of the data that was trained on, or None.
+
+        Args:
+            allow_pickle: Whether to read one that was not written by this user on this machine,
+                which runs whatever code it contains.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
         if self._folder is None:
             return (self._data or {}).get(PREPROCESSOR_KEY)
         for name in (PREPROCESSOR_FILE, PREPROCESSOR_KEY):  # the latter is how Ray AIR wrote it
             if self._folder.exists(name):
-                return cloudpickle.loads(self._folder.read(name))
+                return self._unpickle(name, allow_pickle)
         return None
 
     def set_preprocessor(self, preprocessor: Any) -> None:
@@ -288,7 +323,7 @@ class Checkpoint:
         if self._folder is None:
             self._data = {**(self._data or {}), PREPROCESSOR_KEY: preprocessor}
         else:
-            self._folder.write(PREPROCESSOR_FILE, cloudpickle.dumps(preprocessor))
+            self._folder.write(PREPROCESSOR_FILE, signed_pickle(preprocessor))
 
     # -- as a value -----------------------------------------------------------------------------
 
@@ -338,11 +373,11 @@ def _write_dict(data: dict[str, Any], target: str) -> None:
     if files is not None:
         _unpack(files, folder.path)
     if rest or files is None:
-        folder.write(DICT_FILE, cloudpickle.dumps(rest))
+        folder.write(DICT_FILE, signed_pickle(rest))
     if metadata is not None:
         folder.write(METADATA_FILE, json.dumps(metadata).encode())
     if preprocessor is not None:
-        folder.write(PREPROCESSOR_FILE, cloudpickle.dumps(preprocessor))
+        folder.write(PREPROCESSOR_FILE, signed_pickle(preprocessor))
 
 
 def _packed(folder: str) -> bytes:

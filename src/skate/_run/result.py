@@ -6,15 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from skate._run.checkpoint import Checkpoint
+from skate._run.errors import read_error
+from skate._run.pickles import allowing
 from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE, recorded_checkpoints
 from skate._run.reporting import AUTOMATIC
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup
-
-ERROR_FILE = "error.pkl"
 
 
 class Result:
@@ -46,8 +44,25 @@ class Result:
         self._dataframe = metrics_dataframe
 
     @classmethod
-    def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
-        """The result of a run or trial, from its folder."""
+    def from_path(
+        cls,
+        path: str | os.PathLike[str],
+        storage_filesystem: Any = None,
+        *,
+        allow_pickle: bool = False,
+    ) -> Result:
+        """Read the result of a run or trial from its folder.
+
+        Args:
+            path: The folder, or its URI.
+            storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
+            allow_pickle: Whether to read pickles that were not written by this user on this
+                machine, which runs whatever they contain; also those of the checkpoints. Without
+                it, the error of such a run is a description of what was raised.
+
+        Raises:
+            RuntimeError: If there is no such folder, or if it is that of something else.
+        """
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists():
             raise RuntimeError(f"Experiment folder {storage.path!r} doesn't exist")
@@ -56,12 +71,13 @@ class Result:
                 f"{storage.path!r} is not the folder of a run or trial: there is no {RESULT_FILE}"
             )
         history = storage.lines(RESULT_FILE)
-        kept = recorded_checkpoints(storage, history)
-        error = storage.exists(ERROR_FILE) and cloudpickle.loads(storage.read(ERROR_FILE))
+        with allowing(allow_pickle):
+            kept = recorded_checkpoints(storage, history)
+            error = read_error(storage)
         return cls(
             metrics=history[-1] if history else None,
             checkpoint=kept[-1].checkpoint if kept else None,
-            error=error or None,
+            error=error,
             path=storage.path,
             best_checkpoints=[(entry.checkpoint, entry.metrics) for entry in kept],
             _storage_filesystem=None if storage.is_local else storage.filesystem,

@@ -23,6 +23,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import default_storage_path
 from skate._run.folders import Folder, LocalFolder, append_whole, folder_at, scratch_dir
+from skate._run.own_files import signatures_of_models
 from skate._run.values import to_json
 
 DRAFT = ".draft"
@@ -254,10 +255,17 @@ class Storage:
 def write_into(folder: Folder, checkpoint: Checkpoint) -> None:
     """Copy the content of a checkpoint into a folder, beside what is there."""
     if isinstance(folder, LocalFolder):
-        checkpoint.to_directory(folder.path)
+        content = checkpoint.to_directory(folder.path)
+        _write_signatures(folder, content)
         return
     with checkpoint.as_directory() as content:
         folder.upload(content)
+        _write_signatures(folder, content)
+
+
+def _write_signatures(folder: Folder, content: str) -> None:
+    for name, signature in signatures_of_models(content).items():
+        folder.write(name, signature)
 
 
 def _stamps(folder: str) -> dict[str, tuple[int, int]]:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-import cloudpickle
-
 from skate._run.config import as_config
+from skate._run.pickles import signed_pickle, unpickle
 
 if TYPE_CHECKING:
     from skate._run.checkpoint import Checkpoint
@@ -52,10 +51,10 @@ class OwnValidation(ValidationTaskConfig):
 
     @classmethod
     def of(cls, fn: Any, config: Any) -> OwnValidation:
-        return cls(packed=base64.b64encode(cloudpickle.dumps((fn, config))).decode())
+        return cls(packed=base64.b64encode(signed_pickle((fn, config))).decode())
 
     def __call__(self, checkpoint: Checkpoint) -> Any:
-        fn, config = cloudpickle.loads(base64.b64decode(self.packed))
+        fn, config = unpickle(base64.b64decode(self.packed), "the validation of a checkpoint")
         return fn(checkpoint, config)
 
 

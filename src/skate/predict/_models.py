@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate._run.checkpoint import MODEL_KEY, Checkpoint
+from skate._run.pickles import read_signed, unpickle
 
 
 def model_in(checkpoint: Checkpoint, files: Sequence[str], read: Callable[[str], Any]) -> Any:
@@ -28,7 +29,5 @@ def model_in(checkpoint: Checkpoint, files: Sequence[str], read: Callable[[str],
 
 
 def unpickled(path: str) -> Any:
-    import cloudpickle
-
-    with open(path, "rb") as file:
-        return cloudpickle.load(file)
+    """The value in a file that this user has signed, or that is allowed."""
+    return unpickle(read_signed(path), path, allow_pickle=True)

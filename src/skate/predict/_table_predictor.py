@@ -9,6 +9,7 @@ import numpy as np
 
 from skate._imports import try_import
 from skate._run.checkpoint import Checkpoint
+from skate._run.pickles import allowing
 from skate.predict._batches import TENSOR_COLUMN, Batch, select
 from skate.predict.predictor import Predictor
 
@@ -26,9 +27,22 @@ class TablePredictor(Predictor):
         return f"{name}(model={type(self.model).__name__}, preprocessor={self._preprocessor!r})"
 
     @classmethod
-    def from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> TablePredictor:
-        """The predictor for the model in a checkpoint."""
-        return cls(cls._load(checkpoint), preprocessor=checkpoint.get_preprocessor(), **kwargs)
+    def from_checkpoint(
+        cls, checkpoint: Checkpoint, *, allow_pickle: bool = False, **kwargs: Any
+    ) -> TablePredictor:
+        """Make the predictor for the model in a checkpoint.
+
+        Args:
+            checkpoint: Holds the model, and maybe a preprocessor.
+            allow_pickle: Whether to read pickles that were not written by this user on this
+                machine, which runs whatever code they contain.
+            kwargs: For the constructor.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
+        with allowing(allow_pickle or checkpoint._allow_pickle):
+            return cls(cls._load(checkpoint), preprocessor=checkpoint.get_preprocessor(), **kwargs)
 
     @classmethod
     @abstractmethod

@@ -63,7 +63,8 @@ class BatchPredictor:
         """The one that was set, or the checkpoint's."""
         if self._preprocessor is not None:
             return self._preprocessor
-        return self._checkpoint.get_preprocessor()
+        allowed = bool(self._predictor_kwargs.get("allow_pickle"))
+        return self._checkpoint.get_preprocessor(allow_pickle=allowed)
 
     def set_preprocessor(self, preprocessor: Any) -> None:
         """Use this one instead of the checkpoint's."""

@@ -94,8 +94,10 @@ class FunctionPredictor(Predictor):
         self.function = function
 
     @classmethod
-    def from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> FunctionPredictor:
-        return cls(checkpoint.to_dict()["function"])
+    def from_checkpoint(
+        cls, checkpoint: Checkpoint, *, allow_pickle: bool = False, **kwargs: Any
+    ) -> FunctionPredictor:
+        return cls(checkpoint.to_dict(allow_pickle=allow_pickle)["function"])
 
     def _predict_pandas(self, data: Any, **kwargs: Any) -> Any:
         return self.function(data, **kwargs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.own_files import SKLEARN_FILES
 from skate.predict._models import model_in, unpickled
 from skate.predict._table_predictor import TablePredictor
 
-FILES = ("model.pkl", "model", "estimator.pkl")
 _THREADS = ("n_jobs", "thread_count")
 
 
@@ -24,7 +24,7 @@ class SklearnPredictor(TablePredictor):
 
     @classmethod
     def _load(cls, checkpoint: Checkpoint) -> Any:
-        return model_in(checkpoint, FILES, unpickled)
+        return model_in(checkpoint, SKLEARN_FILES, unpickled)
 
     def _answers(self, table: Any, num_estimator_cpus: int | None = 1, **kwargs: Any) -> Any:
         """`num_estimator_cpus`: how many CPUs the estimator, and those inside, may use."""

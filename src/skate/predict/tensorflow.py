@@ -56,13 +56,28 @@ class TensorflowPredictor(TensorPredictor):
         checkpoint: Checkpoint,
         model_definition: Callable[[], Any] | None = None,
         use_gpu: bool = False,
+        *,
+        allow_pickle: bool = False,
         **kwargs: Any,
     ) -> TensorflowPredictor:
-        """`model_definition` builds the model, where the checkpoint has weights only."""
+        """Make the predictor for the model in a checkpoint.
+
+        Args:
+            checkpoint: Holds the model or its weights, and maybe a preprocessor.
+            model_definition: Builds the model, where the checkpoint has weights only.
+            use_gpu: Whether the model runs on a GPU.
+            allow_pickle: Whether to read pickles that were not written by this user on this
+                machine, which runs whatever code they contain.
+            kwargs: For the constructor.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
         from skate.train.tensorflow import TensorflowCheckpoint
 
-        model = TensorflowCheckpoint.from_checkpoint(checkpoint).get_model(model_definition)
-        preprocessor = checkpoint.get_preprocessor()
+        holder = TensorflowCheckpoint.from_checkpoint(checkpoint)
+        model = holder.get_model(model_definition, allow_pickle=allow_pickle)
+        preprocessor = checkpoint.get_preprocessor(allow_pickle=allow_pickle)
         return cls(model, preprocessor=preprocessor, use_gpu=use_gpu, **kwargs)
 
     def predict(self, data: Batch, dtype: Any = None, **kwargs: Any) -> Batch:

@@ -32,12 +32,30 @@ class TorchPredictor(TensorPredictor):
 
     @classmethod
     def from_checkpoint(
-        cls, checkpoint: Checkpoint, model: Any = None, use_gpu: bool = False, **kwargs: Any
+        cls,
+        checkpoint: Checkpoint,
+        model: Any = None,
+        use_gpu: bool = False,
+        *,
+        allow_pickle: bool = False,
+        **kwargs: Any,
     ) -> TorchPredictor:
-        """`model` gets the weights, where the checkpoint has weights only."""
+        """Make the predictor for the model in a checkpoint.
+
+        Args:
+            checkpoint: Holds the model or its weights, and maybe a preprocessor.
+            model: Gets the weights, where the checkpoint has weights only.
+            use_gpu: Whether the model runs on a GPU.
+            allow_pickle: Whether to read pickles that were not written by this user on this
+                machine, which runs whatever code they contain.
+            kwargs: For the constructor.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
         from skate.train.torch import load_checkpoint
 
-        loaded, preprocessor = load_checkpoint(checkpoint, model)
+        loaded, preprocessor = load_checkpoint(checkpoint, model, allow_pickle=allow_pickle)
         return cls(loaded, preprocessor=preprocessor, use_gpu=use_gpu, **kwargs)
 
     def predict(self, data: Batch, dtype: Any = None, **kwargs: Any) -> Batch:

@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 from skate._run.callbacks import CallbackList
 from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
 from skate._run.checkpoints import CheckpointManager, Kept, number_of
 from skate._run.config import RunConfig
-from skate._run.errors import pickled_error
+from skate._run.errors import delete_error, write_error
 from skate._run.history import begin_anew, keep_results, results_until
 from skate._run.loggers import default_loggers
+from skate._run.pickles import signed_pickle
 from skate._run.records import (
     CHECKPOINTS_FILE,
     RESULT_FILE,
@@ -26,7 +25,7 @@ from skate._run.records import (
     take_back_unrecorded,
 )
 from skate._run.reporting import Metrics, ResultClock
-from skate._run.result import ERROR_FILE, Result
+from skate._run.result import Result
 from skate._run.storage import Storage
 from skate._run.uploads import Uploads
 from skate._run.values import reached
@@ -131,7 +130,7 @@ class Recorder:
 
     def _take_up(self) -> None:
         """A folder with a checkpoint goes on from it; without one it is that of a new run."""
-        self.storage.delete(ERROR_FILE)
+        delete_error(self.storage)
         history = self.storage.lines(RESULT_FILE)
         self._delete_drafts(history)
         for kept in recorded_checkpoints(self.storage, history):
@@ -239,7 +238,7 @@ class Recorder:
         name = str(bearer.checkpoint_name)
         draft = self.storage.draft(name)
         if self.preprocessor is not None and not draft.exists(PREPROCESSOR_FILE):
-            draft.write(PREPROCESSOR_FILE, cloudpickle.dumps(self.preprocessor))
+            draft.write(PREPROCESSOR_FILE, signed_pickle(self.preprocessor))
         self.storage.put_into_place(name)
 
     def _record_checkpoint(self, kept: Kept, name: str) -> None:
@@ -321,7 +320,7 @@ class Recorder:
     def _say_goodbye(self, error: BaseException | None) -> None:
         self.run.status = "TERMINATED" if error is None else "ERROR"
         if error is not None:
-            self.storage.write(ERROR_FILE, pickled_error(error, TrainingFailedError))
+            write_error(self.storage.folder, error, TrainingFailedError)
         hook = "on_trial_complete" if error is None else "on_trial_error"
         self.callbacks.call(hook, *self._here)
         self.callbacks.call("on_experiment_end", [self.run])

@@ -27,6 +27,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.context import Whereabouts
 from skate._run.reporting import DEFAULT_METRIC, Report
 from skate._run.session import Session, activated
+from skate._run.signing_key import adopt_signing_key, signing_key
 from skate._run.storage import Storage, write_into
 from skate.train._errors import LoopExitedError
 from skate.train._events import FINISHED, MEETING, Answer, Event, StoppedError
@@ -45,6 +46,7 @@ class Job:
     train_func_context: Any
     data_context: Any = None  # the settings of skate.data, if there are datasets
     returns: bool = True  # whether what the loop returns is wanted
+    signing_key: bytes = field(default_factory=signing_key, repr=False)  # for what it pickles
 
 
 @dataclass
@@ -116,6 +118,7 @@ class TrainWorker:
 
     def prepare(self, job: Job, datasets: dict[str, Any]) -> None:
         """Have a session, in which back ends can look around before the loop begins."""
+        adopt_signing_key(job.signing_key)
         self._session = WorkerSession(job, datasets, self._mailbox)
         if job.data_context is not None:
             job.data_context._set_current(job.data_context)

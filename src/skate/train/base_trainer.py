@@ -11,6 +11,7 @@ import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig, WrongKindError, as_config
+from skate._run.pickles import unpickle
 from skate._run.result import Result
 from skate._run.storage import Storage
 from skate.train._data import DataConfig, check_datasets, checked_datasets
@@ -28,6 +29,7 @@ class BaseTrainer:
     and calls `train.report`. `setup` and `preprocess_datasets` are called there before it."""
 
     _recorder_class: Any = Recorder
+    _allow_pickle = False  # whether pickles of others may be read when the run goes on
     # Trainers written for Ray add to it what they take of a ScalingConfig.
     _scaling_config_allowed_keys: ClassVar[list[str]] = ["trainer_resources"]
 
@@ -92,6 +94,7 @@ class BaseTrainer:
             metadata=self.metadata,
         )
         alone._recorder_class = self._recorder_class
+        alone._allow_pickle = self._allow_pickle
         return alone.fit()
 
     def _in_worker(self) -> None:
@@ -103,20 +106,36 @@ class BaseTrainer:
 
     @classmethod
     def restore(
-        cls, path: str | os.PathLike[str], *, storage_filesystem: Any = None, **changes: Any
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        storage_filesystem: Any = None,
+        allow_pickle: bool = False,
+        **changes: Any,
     ) -> Self:
-        """The trainer of a run that was interrupted, from the run's folder: its `fit` goes on from
-        the last checkpoint. `changes` replace what the trainer had, by the names of its
-        attributes, as `datasets`."""
+        """Make the trainer of a run that was interrupted, from the run's folder: its `fit` goes on
+        from the last checkpoint.
+
+        Args:
+            path: The run's folder, storage_path/name.
+            storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
+            allow_pickle: Whether to go on with a run that this user has not begun on this
+                machine, which runs whatever code its pickles contain.
+            changes: Replace what the trainer had, by the names of its attributes, as `datasets`.
+
+        Raises:
+            ValueError: If there is no run of such a trainer.
+            UntrustedPickleError: If it is the run of somebody else, and that is not allowed.
+        """
         storage = Storage.at(path, storage_filesystem)
-        trainer = _trainer_in(storage)
+        trainer = _trainer_in(storage, allow_pickle)
         if not isinstance(trainer, cls):
             found = "none" if trainer is None else f"a {type(trainer).__name__}"
             raise ValueError(f"no {cls.__name__} can be restored from {storage.path!r}: {found}")
         unknown = [name for name in changes if not hasattr(trainer, name)]
         if unknown:
             raise TypeError(f"{cls.__name__} has no {unknown} to replace")
-        vars(trainer).update(changes)
+        vars(trainer).update(changes, _allow_pickle=allow_pickle)
         trainer.run_config = in_folder(trainer.run_config, storage)
         return trainer
 
@@ -149,9 +168,16 @@ def in_folder(run_config: RunConfig, storage: Storage) -> RunConfig:
     )
 
 
-def _trainer_in(storage: Storage) -> Any:
+def saved_trainer(storage: Storage, allow_pickle: bool) -> dict[str, Any]:
+    """What is kept of the trainer of a run: its parameters, each pickled, in "kept"."""
+    place = f"{storage.path}/{TRAINER_FILE}"
+    saved: dict[str, Any] = unpickle(storage.read(TRAINER_FILE), place, allow_pickle)
+    return saved
+
+
+def _trainer_in(storage: Storage, allow_pickle: bool) -> Any:
     """The trainer whose own loop was run there, if one was."""
     if not storage.exists(TRAINER_FILE):
         return None
-    loop = cloudpickle.loads(storage.read(TRAINER_FILE))["kept"]["train_loop_per_worker"]
+    loop = saved_trainer(storage, allow_pickle)["kept"]["train_loop_per_worker"]
     return getattr(cloudpickle.loads(loop), "__self__", None) if loop else None

@@ -13,6 +13,8 @@ import cloudpickle
 from skate._run.checkpoint import Checkpoint
 from skate._run.claim import claimed
 from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
+from skate._run.errors import NothingToRestoreError
+from skate._run.pickles import allowing, signed_pickle
 from skate._run.result import Result
 from skate._run.storage import Storage
 from skate._run.validation import ValidationConfig
@@ -26,7 +28,7 @@ from skate.train._validation import Validator
 from skate.train._view import View
 from skate.train._worker import takes_config
 from skate.train.backend import BackendConfig
-from skate.train.base_trainer import BaseTrainer, in_folder
+from skate.train.base_trainer import BaseTrainer, in_folder, saved_trainer
 
 AnyTrainer = TypeVar("AnyTrainer", bound="DataParallelTrainer")
 
@@ -97,7 +99,12 @@ class DataParallelTrainer(BaseTrainer):
         recorder = self._recorder_class(name, self.run_config, config, self.preprocessor)
         recorder.validator = Validator(recorder.storage, self.validation_config)
         verbose = self.run_config.verbose
-        with claimed(recorder.storage), recorder, closing(View(verbose, name)) as view:
+        with (
+            allowing(self._allow_pickle),
+            claimed(recorder.storage),
+            recorder,
+            closing(View(verbose, name)) as view,
+        ):
             recorder.storage.write(TRAINER_FILE, self._pickled())
             return self._run(recorder, view, datasets)
 
@@ -154,8 +161,7 @@ class DataParallelTrainer(BaseTrainer):
         # The loop has an underscore: a class of one's own may have a method of that name.
         at = {"train_loop_per_worker": "_train_loop_per_worker"}
         kept = {name: _pickled_or_none(getattr(self, at.get(name, name))) for name in self._kept}
-        data: bytes = cloudpickle.dumps({"kept": kept, "dataset_names": sorted(self.datasets)})
-        return data
+        return signed_pickle({"kept": kept, "dataset_names": sorted(self.datasets)})
 
     @classmethod
     def restore(
@@ -164,15 +170,30 @@ class DataParallelTrainer(BaseTrainer):
         train_loop_per_worker: Callable[..., Any] | None = None,
         train_loop_config: dict[str, Any] | None = None,
         storage_filesystem: Any = None,
+        allow_pickle: bool = False,
         **changes: Any,
     ) -> AnyTrainer:
-        """The trainer of a run that was interrupted, from the run's folder: its `fit` goes on from
-        the last checkpoint. What is given replaces what was kept, by the names of the trainer's
-        own parameters; datasets are not kept, and must be given again."""
+        """Make the trainer of a run that was interrupted, from the run's folder: its `fit` goes on
+        from the last checkpoint.
+
+        Args:
+            path: The run's folder, storage_path/name.
+            train_loop_per_worker: Replaces the loop that was kept.
+            train_loop_config: Replaces its configuration.
+            storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
+            allow_pickle: Whether to go on with a run that this user has not begun on this
+                machine, which runs whatever code its pickles contain.
+            changes: Replace what was kept, by the names of the trainer's own parameters; datasets
+                are not kept, and must be given again.
+
+        Raises:
+            ValueError: If there is no run, or if something must be given again.
+            UntrustedPickleError: If it is the run of somebody else, and that is not allowed.
+        """
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists(TRAINER_FILE):
-            raise ValueError(f"there is no trainer to restore in {storage.path!r}")
-        saved: dict[str, Any] = cloudpickle.loads(storage.read(TRAINER_FILE))
+            raise NothingToRestoreError(f"there is no trainer to restore in {storage.path!r}")
+        saved = saved_trainer(storage, allow_pickle)
         loop = {
             "train_loop_per_worker": train_loop_per_worker,
             "train_loop_config": train_loop_config,
@@ -187,7 +208,9 @@ class DataParallelTrainer(BaseTrainer):
         if lost:
             raise ValueError(f"{lost} could not be kept with the run: give them to restore again")
         kept = {n: cloudpickle.loads(d) for n, d in saved["kept"].items() if n not in given}
-        return cls._in_folder({**kept, **given}, storage)
+        trainer = cls._in_folder({**kept, **given}, storage)
+        trainer._allow_pickle = allow_pickle
+        return trainer
 
     @classmethod
     def _by_our_names(cls, given: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,19 @@ class TuneTrialError(RuntimeError):
     """A trial failed and could not be read back as the error it was: the text of it."""
 
 
+class LostDataError(TuneError, ValueError):
+    """A search cannot go on with what its folder holds, because that refers to objects, such as
+    datasets made from values in memory, of a session that is over."""
+
+    def __init__(self, path: str, argument: str) -> None:
+        super().__init__(
+            f"the search at {path!r} used objects of a session that is over (references, or "
+            "datasets made from values in memory), which are not in its folder: give them again, "
+            f"with Tuner.restore(path, {argument}=…). A dataset that is read from files, as by "
+            "skate.data.read_parquet, is kept as its plan"
+        )
+
+
 class MissingMetricError(TuneError, ValueError):
     """A trial has reported results without the metric that is optimised."""
 

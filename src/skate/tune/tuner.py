@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
-
 from skate._run.claim import claimed
 from skate._run.config import RunConfig, ScalingConfig, as_config, default_storage_path
+from skate._run.errors import NothingToRestoreError
+from skate._run.pickles import allowing, signed_pickle, unpickle
 from skate._run.storage import Storage
+from skate._run.stored_references import LostReference
+from skate._serialization import dumps
+from skate.exceptions import UnreadablePickleError
 from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
-from skate.tune.error import TuneError
+from skate.tune.error import LostDataError, TuneError
 from skate.tune.execution.launch import execute
 from skate.tune.execution.resume import check_trainable
 from skate.tune.experiment._states import STATE_FILE
@@ -49,6 +51,7 @@ class Tuner:
     ) -> None:
         if trainable is None:
             raise TuneError("Tuner needs a trainable: a function, a Trainable, or a trainer")
+        dumps(trainable, "trainable")  # raises, with the part that cannot travel
         self._trainable = trainable
         self._param_space = _as_space(param_space)
         self._tune_config = as_config(TuneConfig, tune_config)
@@ -57,7 +60,16 @@ class Tuner:
         self._resume: ResumeConfig | None = None
         self._storage: Storage | None = None
         self._results: ResultGrid | None = None
+        self._allow_pickle = False
         self._announce()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "restore":
+            raise AttributeError(
+                "restore makes another Tuner, and changes nothing of this one: call it on the "
+                "class, tuner = Tuner.restore(path, trainable=…)"
+            )
+        return super().__getattribute__(name)
 
     @property
     def _local_tuner(self) -> Tuner:
@@ -74,7 +86,7 @@ class Tuner:
         experiment.former_space = self._former_space
         self._storage = experiment.storage
         settings = make_settings(self._tune_config, self._run_config, self._resume)
-        with claimed(experiment.storage):
+        with allowing(self._allow_pickle), claimed(experiment.storage):
             if self._resume is None or self._former_space is not None:
                 self._save(experiment.storage)
             self._results = ResultGrid(execute(experiment, settings))
@@ -88,7 +100,10 @@ class Tuner:
             config = self._tune_config
             self._results = ResultGrid(
                 ExperimentAnalysis(
-                    self._storage, default_metric=config.metric, default_mode=config.mode
+                    self._storage,
+                    default_metric=config.metric,
+                    default_mode=config.mode,
+                    allow_pickle=self._allow_pickle,
                 )
             )
         return self._results
@@ -115,7 +130,7 @@ class Tuner:
         }
         for name, value in ((TUNER_FILE, content), (TRAINABLE_FILE, self._trainable)):
             try:
-                storage.write(name, cloudpickle.dumps(value))
+                storage.write(name, signed_pickle(value))
             except Exception as error:
                 logger.info("%s is not written, so not restored: %r", name, error)
 
@@ -131,24 +146,45 @@ class Tuner:
         storage_filesystem: Any = None,
         overwrite_trainable: Any = None,
         _resume_config: ResumeConfig | None = None,
+        *,
+        allow_pickle: bool = False,
     ) -> Tuner:
-        """The tuner of an experiment's folder; `fit` goes on with it.
+        """Make the tuner of an experiment's folder; `fit` goes on with it.
 
         Finished trials stay; unfinished ones go on from their checkpoint, or from the start if
-        there is none. Failed ones stay as they are, go on (`resume_errored`) or begin anew
-        (`restart_errored`). The folder may have been moved. Without a `trainable` the one that
-        was saved is used, as it was then. `overwrite_trainable` is an older name of it.
-        `param_space` is the same space once more, whose objects (datasets, references) take the
-        place of those that the trials had.
+        there is none.
+
+        Args:
+            path: The folder, storage_path/name, or its URI. It may have been moved.
+            trainable: What the trials run; by default what was saved, as it was then.
+            resume_unfinished: Whether trials that have not ended go on.
+            resume_errored: Whether failed trials go on from their checkpoints.
+            restart_errored: Whether failed trials begin anew.
+            param_space: The same space once more, whose objects (datasets, references) take the
+                place of those that the trials had.
+            storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
+            overwrite_trainable: An older name of `trainable`.
+            allow_pickle: Whether to go on with a search that this user has not begun on this
+                machine, which runs whatever code its pickles contain. To look at its results
+                without that, use `ExperimentAnalysis(path)`.
+
+        Raises:
+            FileNotFoundError: If there is nothing to restore; also a ValueError.
+            UntrustedPickleError: If it is the search of somebody else, and that is not allowed.
+            LostDataError: If it used objects that are gone, which must be given again.
         """
         trainable = trainable if trainable is not None else overwrite_trainable
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists(TUNER_FILE):
-            raise ValueError(
+            raise NothingToRestoreError(
                 f"there is no tuner to restore at {storage.path!r}: its folder, "
                 f"storage_path/name, has the file {TUNER_FILE}"
             )
-        content = pickle.loads(storage.read(TUNER_FILE))
+        lost: list[LostReference] = []
+        place = f"{storage.path}/{TUNER_FILE}"
+        content = unpickle(storage.read(TUNER_FILE), place, allow_pickle, lost)
+        if lost and param_space is None:
+            raise LostDataError(storage.path, "param_space")
         if trainable is not None:
             name = Experiment.get_trainable_name(trainable)
             check_trainable(name, content.get("trainable_name"))
@@ -157,7 +193,7 @@ class Tuner:
         config.storage_path = parent or "/"
         config.storage_filesystem = None if storage.is_local else storage.filesystem
         tuner = cls(
-            trainable if trainable is not None else _saved_trainable(storage),
+            trainable if trainable is not None else _saved_trainable(storage, allow_pickle),
             param_space=param_space if param_space is not None else content["param_space"],
             tune_config=content["tune_config"],
             run_config=config,
@@ -166,6 +202,7 @@ class Tuner:
             tuner._former_space = _as_space(content["param_space"])
             check_same_keys(tuner._former_space, tuner._param_space)
         tuner._storage = storage
+        tuner._allow_pickle = allow_pickle
         resume = _resume_config or _resume_of(resume_unfinished, resume_errored, restart_errored)
         tuner._resume = resume if storage.exists(STATE_FILE) else None  # it has not begun
         return tuner
@@ -176,14 +213,19 @@ class Tuner:
         return Storage.at(path, storage_filesystem).exists(TUNER_FILE)
 
 
-def _saved_trainable(storage: Storage) -> Any:
+def _saved_trainable(storage: Storage, allow_pickle: bool) -> Any:
+    lost: list[LostReference] = []
+    place = f"{storage.path}/{TRAINABLE_FILE}"
     try:
-        return pickle.loads(storage.read(TRAINABLE_FILE))
-    except Exception as error:
+        trainable = unpickle(storage.read(TRAINABLE_FILE), place, allow_pickle, lost)
+    except (FileNotFoundError, UnreadablePickleError) as error:
         raise ValueError(
-            f"the trainable was not saved, or can be read in its own program only ({error!r}): "
+            f"the trainable was not saved, or can be read in its own program only ({error}): "
             f"give it to Tuner.restore(path, trainable=…)"
         ) from error
+    if lost:
+        raise LostDataError(storage.path, "trainable")
+    return trainable
 
 
 def _resume_of(unfinished: bool, errored: bool, restart: bool) -> ResumeConfig:

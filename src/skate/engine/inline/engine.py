@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import os
+import secrets
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +94,7 @@ class InlineEngine(Engine):
             namespace=namespace or "default",
             gpu_ids=tuple(range(int(num_gpus or 0))),
             runtime_env=dict(runtime_env or {}),
-            session_name=f"inline-{os.getpid()}",
+            session_name=f"inline-{os.getpid()}-{secrets.token_hex(4)}",
             temp_dir=tempfile.gettempdir(),
         )
 

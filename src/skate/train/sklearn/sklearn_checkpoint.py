@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, TypeVar
 
-import cloudpickle
-
+from skate._run.pickles import signed_pickle
 from skate.predict.sklearn import SklearnPredictor
 from skate.train._model_files import ModelFileCheckpoint
 
@@ -29,13 +29,20 @@ class SklearnCheckpoint(ModelFileCheckpoint):
         """One that holds this estimator, in the folder `path` or a new temporary one."""
 
         def write(place: str) -> None:
-            with open(place, "wb") as file:
-                cloudpickle.dump(estimator, file)
+            Path(place).write_bytes(signed_pickle(estimator))
 
         return cls._written(write, preprocessor, path)
 
-    def get_estimator(self) -> Any:
-        """The estimator."""
-        return SklearnPredictor.from_checkpoint(self).model
+    def get_estimator(self, *, allow_pickle: bool = False) -> Any:
+        """Return the estimator.
+
+        Args:
+            allow_pickle: Whether to read one that was not written by this user on this machine,
+                which runs whatever code it contains.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
+        return SklearnPredictor.from_checkpoint(self, allow_pickle=allow_pickle).model
 
     get_model = get_estimator

@@ -76,23 +76,42 @@ class TensorflowCheckpoint(Checkpoint):
         checkpoint.update_metadata({cls.MODEL_FILENAME_KEY: name})
         return checkpoint
 
-    def get_model(self, model: Callable[[], Any] | Any = None) -> Any:
-        """The model; where only weights were saved, `model`, or what it builds, with these."""
+    def get_model(
+        self, model: Callable[[], Any] | Any = None, *, allow_pickle: bool = False
+    ) -> Any:
+        """Return the model; where only weights were saved, `model` with these weights.
+
+        Args:
+            model: Gets the weights, or builds what gets them, if there are only weights.
+            allow_pickle: Whether to read a dict that was not written by this user on this
+                machine, which runs whatever code it contains.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
         if self._holds_files():
             with self.as_directory() as folder:
                 found = self._read(folder, model)
             if found is not None:
                 return found
-        weights = self.get_model_weights()
+        weights = self.get_model_weights(allow_pickle=allow_pickle)
         if not isinstance(weights, (list, tuple)):
             return weights  # a whole model
         built = _built(model)
         built.set_weights(weights)
         return built
 
-    def get_model_weights(self) -> Any:
-        """What was saved as `model` of a dictionary: usually `model.get_weights()`."""
-        data = self.to_dict()
+    def get_model_weights(self, *, allow_pickle: bool = False) -> Any:
+        """Return what was saved as `model` of a dictionary: usually `model.get_weights()`.
+
+        Args:
+            allow_pickle: Whether to read a dict that was not written by this user on this
+                machine, which runs whatever code it contains.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
+        data = self.to_dict(allow_pickle=allow_pickle)
         if MODEL_KEY not in data:
             raise ValueError(
                 f"there is no model in this checkpoint: it has {self._content(data)}; save it "

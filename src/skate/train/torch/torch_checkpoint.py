@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -9,6 +10,9 @@ from typing import Any, TypeVar
 import torch
 
 from skate._run.checkpoint import MODEL_KEY, Checkpoint, check_checkpoint
+from skate._run.own_files import TORCH_FILES
+from skate._run.pickles import read_signed
+from skate.exceptions import UnreadablePickleError
 
 MODEL_FILE = "model.pt"
 
@@ -52,14 +56,27 @@ class TorchCheckpoint(Checkpoint):
             checkpoint.set_preprocessor(preprocessor)
         return checkpoint
 
-    def get_model(self, model: torch.nn.Module | None = None) -> torch.nn.Module:
-        """The model; where only weights were saved, `model` with these weights."""
-        return model_in(self, model)
+    def get_model(
+        self, model: torch.nn.Module | None = None, *, allow_pickle: bool = False
+    ) -> torch.nn.Module:
+        """Return the model; where only weights were saved, `model` with these weights.
+
+        Args:
+            model: Gets the weights, if there are only weights.
+            allow_pickle: Whether to read more than weights from a checkpoint that was not written
+                by this user on this machine, which runs whatever code it contains.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
+        return model_in(self, model, allow_pickle)
 
 
-def model_in(checkpoint: Checkpoint, model: torch.nn.Module | None = None) -> torch.nn.Module:
+def model_in(
+    checkpoint: Checkpoint, model: torch.nn.Module | None = None, allow_pickle: bool = False
+) -> torch.nn.Module:
     """The model in a checkpoint: saved as "model" of a dict, or as a file `model.pt`."""
-    saved = _saved(checkpoint)
+    saved = _saved(checkpoint, allow_pickle or checkpoint._allow_pickle)
     if isinstance(saved, torch.nn.Module):
         return unwrapped(saved)
     if model is None:
@@ -68,15 +85,15 @@ def model_in(checkpoint: Checkpoint, model: torch.nn.Module | None = None) -> to
     return model
 
 
-def _saved(checkpoint: Checkpoint) -> Any:
+def _saved(checkpoint: Checkpoint, allow_pickle: bool) -> Any:
     internal = checkpoint._data
     if internal is None:
         with checkpoint.as_directory() as folder:
-            for name in (MODEL_FILE, "model.pth", "checkpoint.pt"):
+            for name in TORCH_FILES:
                 place = os.path.join(folder, name)
                 if os.path.exists(place):
-                    return torch.load(place, map_location="cpu", weights_only=False)
-        internal = checkpoint.to_dict()
+                    return _loaded(place, allow_pickle)
+        internal = checkpoint.to_dict(allow_pickle=allow_pickle)
     for name in (MODEL_KEY, "model_state_dict", "state_dict"):
         if name in internal:
             return internal[name]
@@ -86,12 +103,35 @@ def _saved(checkpoint: Checkpoint) -> Any:
     )
 
 
+def _loaded(place: str, allow_pickle: bool) -> Any:
+    """What torch has saved in a file: weights without any question, all else if it is ours."""
+    try:
+        return torch.load(place, map_location="cpu", weights_only=True)
+    except Exception:  # not weights alone, TorchScript, or damaged
+        data = io.BytesIO(read_signed(place, allow_pickle))
+    try:
+        return torch.load(data, map_location="cpu", weights_only=False)
+    except Exception as error:
+        raise UnreadablePickleError(place, error) from error
+
+
 def load_checkpoint(
-    checkpoint: Checkpoint, model: torch.nn.Module | None = None
+    checkpoint: Checkpoint, model: torch.nn.Module | None = None, *, allow_pickle: bool = False
 ) -> tuple[torch.nn.Module, Any]:
-    """The model with the weights of a checkpoint, and its preprocessor or None."""
+    """Return the model with the weights of a checkpoint, and its preprocessor or None.
+
+    Args:
+        checkpoint: Holds a model or its weights.
+        model: Gets the weights, if there are only weights.
+        allow_pickle: Whether to read more than weights from a checkpoint that was not written by
+            this user on this machine, which runs whatever code it contains.
+
+    Raises:
+        UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+    """
     check_checkpoint(checkpoint, "train.torch.load_checkpoint")
-    return model_in(checkpoint, model), checkpoint.get_preprocessor()
+    preprocessor = checkpoint.get_preprocessor(allow_pickle=allow_pickle)
+    return model_in(checkpoint, model, allow_pickle), preprocessor
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:

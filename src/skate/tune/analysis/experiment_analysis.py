@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate._imports import try_import
+from skate._run.pickles import allowing
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup
 from skate.tune.experiment._states import STATE_FILE, trials_of
@@ -31,7 +32,9 @@ class ExperimentAnalysis:
     """`experiment_checkpoint_path` is the experiment's folder, also of one that still runs, or
     the folder of several.
 
-    `default_metric` and `default_mode` are used where none are given.
+    `default_metric` and `default_mode` are used where none are given. What others have pickled is
+    not read, unless `allow_pickle=True` says that their code may run: of their configurations
+    there is what JSON can express, of their errors a description.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class ExperimentAnalysis:
         trials: list[Trial] | None = None,
         default_metric: str | None = None,
         default_mode: str | None = None,
+        allow_pickle: bool = False,
     ) -> None:
         from skate.tune.result import DEFAULT_METRIC
 
@@ -52,7 +56,10 @@ class ExperimentAnalysis:
         self.default_metric = default_metric
         self.default_mode = default_mode
         self._storage = _storage_at(experiment_checkpoint_path, storage_filesystem)
-        self.trials = _stored_trials(self._storage) if trials is None else trials
+        if trials is None:
+            with allowing(allow_pickle):
+                trials = _stored_trials(self._storage, allow_pickle)
+        self.trials = trials
         self.interrupted = False
         self._dataframes: dict[str, Any] | None = None
 
@@ -324,10 +331,11 @@ def _experiments_in(storage: Storage) -> list[Storage]:
     return [storage.sub(name) for name in inside]
 
 
-def _stored_trials(storage: Storage) -> list[Trial]:
+def _stored_trials(storage: Storage, allow_pickle: bool) -> list[Trial]:
     """The trials of a folder; those that run, or were killed, as far as their files say."""
     trials = [trial for one in _experiments_in(storage) for trial in trials_of(one, stub=True)]
     for trial in trials:
+        trial.allow_pickle = allow_pickle
         if not trial.is_finished() and (history := _history(trial)):
             trial.take_history(history)
             trial.status = trial.RUNNING

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
+from skate._run.pickles import signed_pickle, unpickle
 
 if TYPE_CHECKING:
     from skate._run.storage import Storage
@@ -19,14 +18,15 @@ def save_callbacks(storage: Storage, callbacks: Sequence[Any]) -> None:
     states = {place: _state(callback) for place, callback in enumerate(callbacks)}
     kept = {place: state for place, state in states.items() if state is not None}
     if kept:
-        storage.write(STATES_FILE, cloudpickle.dumps(kept))
+        storage.write(STATES_FILE, signed_pickle(kept))
 
 
 def restore_callbacks(storage: Storage, callbacks: Sequence[Any]) -> None:
     """Give the states back."""
     if not storage.exists(STATES_FILE):
         return
-    for place, state in pickle.loads(storage.read(STATES_FILE)).items():
+    states = unpickle(storage.read(STATES_FILE), f"{storage.path}/{STATES_FILE}")
+    for place, state in states.items():
         if place < len(callbacks):
             callbacks[place].set_state(state)
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.tune.error import LostDataError
 from skate.tune.execution.rolling_back import roll_back
 from skate.tune.experiment._states import trainable_of, trials_of
 from skate.tune.experiment.trial import Trial
@@ -45,6 +46,8 @@ def take_up(
             space = experiment.spec["config"]
             trial.set_config(renewed(trial.config, experiment.former_space, space))
             log.config(trial)
+        elif trial.lost_references:
+            raise LostDataError(experiment.path, "param_space")
         _equip(trial, experiment)
         _prepare(trial, resume, log)
     _restore_search(search_alg, experiment, trials)  # it is told of all that will not run

@@ -16,6 +16,7 @@ from skate._run.context import Whereabouts
 from skate._run.folders import scratch_dir
 from skate._run.reporting import CheckpointUploadMode, Report, ResultClock
 from skate._run.session import Session, current
+from skate._run.signing_key import signing_key
 from skate._run.storage import Storage
 from skate._run.values import reached
 from skate.tune.execution.channel import HALT, HALT_AND_SAVE, Channel, Halted
@@ -43,6 +44,7 @@ class Task:
     export_formats: tuple[str, ...] = ()
     reuse_instance: bool = False
     restore_retries: int = 0
+    signing_key: bytes = field(default_factory=signing_key, repr=False)  # for what it pickles
 
 
 class Outbox:

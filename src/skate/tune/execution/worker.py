@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 import skate
+from skate._run.signing_key import adopt_signing_key
 from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, Channel, Halted
 from skate.tune.execution.programs import ClassProgram, is_class, run_function
 from skate.tune.execution.session import Task
@@ -37,6 +38,7 @@ class TrialWorker:
 
     def begin(self, task: Task) -> list[Any]:
         """Take a trial. It starts when the driver knows that its process lives."""
+        adopt_signing_key(task.signing_key)
         self._channel = Channel()
         self._error = None
         self._exports = bool(task.export_formats)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-import cloudpickle
-
-from skate._run.errors import error_text, pickled_error
+from skate._run.errors import ERROR_FILE, error_text, read_error, write_error
+from skate._run.folders import LocalFolder
 from skate.tune.error import TuneError, TuneTrialError
 from skate.tune.experiment._places import Places
-from skate.tune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE
+from skate.tune.result import EXPR_ERROR_FILE
 
 
 class Failures(Places):
@@ -21,6 +20,7 @@ class Failures(Places):
     num_failures: int
     num_failures_after_restore: int
     error: BaseException | None
+    allow_pickle = False  # whether an error that others pickled may be read
 
     def handle_error(self, exc: BaseException) -> None:
         """Note that it failed, and write down why."""
@@ -31,8 +31,7 @@ class Failures(Places):
         with open(os.path.join(folder, EXPR_ERROR_FILE), "a") as file:
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
             file.write(f"Failure # {self.num_failures} (occurred at {stamp})\n{error_text(exc)}\n")
-        with open(os.path.join(folder, EXPR_ERROR_PICKLE_FILE), "wb") as binary:
-            binary.write(pickled_error(exc, TuneTrialError))
+        write_error(LocalFolder(folder), exc, TuneTrialError)
 
     def should_recover(self) -> bool:
         """Whether it may be tried again."""
@@ -46,19 +45,13 @@ class Failures(Places):
     @property
     def pickled_error_file(self) -> str | None:
         """Where its last error is written; None if there was none."""
-        return f"{self.path}/{EXPR_ERROR_PICKLE_FILE}" if self.num_failures else None
+        return f"{self.path}/{ERROR_FILE}" if self.num_failures else None
 
     def get_pickled_error(self) -> BaseException | None:
-        """Its last error."""
-        if self.error is not None:
+        """Its last error; what is known of it, if that is not to be read (see `read_error`)."""
+        if self.error is not None or not self.num_failures:
             return self.error
-        if not self.num_failures or not self.storage.exists(EXPR_ERROR_PICKLE_FILE):
-            return None
-        try:
-            found: BaseException = cloudpickle.loads(self.storage.read(EXPR_ERROR_PICKLE_FILE))
-        except Exception as problem:
-            return TuneTrialError(f"the error of {self} cannot be read: {problem!r}")
-        return found
+        return read_error(self.storage, self.allow_pickle)
 
     def get_error(self) -> BaseException | None:
         """Its last error, or the text of it."""

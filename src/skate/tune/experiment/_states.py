@@ -16,12 +16,14 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 from skate._run.checkpoints import Kept
+from skate._run.pickles import signed_pickle, unpickle
+from skate._run.values import shortened
+from skate.exceptions import UnreadablePickleError, UntrustedPickleError
 
 if TYPE_CHECKING:
     from skate._run.storage import Storage
+    from skate._run.stored_references import LostReference
     from skate.tune.experiment.trial import Trial
 
 STATE_FILE = "experiment_state.jsonl"
@@ -39,20 +41,40 @@ def is_plain(value: Any) -> bool:
 
 
 def packed(value: Any) -> dict[str, Any]:
-    """As JSON if that brings it back, else pickled; what cannot be pickled as text."""
+    """As JSON if that brings it back, else pickled, and as far as JSON goes for those who only
+    look at it; what cannot be pickled as text."""
     if is_plain(value):
         return {"json": value}
     try:
-        return {"pickle": base64.b64encode(cloudpickle.dumps(value)).decode()}
+        data = base64.b64encode(signed_pickle(value)).decode()
+        return {"pickle": data, "shown": shortened(value)}
     except Exception:
         return {"json": {str(key): repr(inner) for key, inner in dict(value).items()}}
 
 
-def unpacked(value: Mapping[str, Any]) -> Any:
-    """The way back of `packed`."""
+def unpacked(
+    value: Mapping[str, Any],
+    storage: Storage | None,
+    looking: bool = False,
+    lost: list[LostReference] | None = None,
+) -> Any:
+    """Undo `packed`.
+
+    Args:
+        value: What `packed` returned, before or after it was in a file.
+        storage: The experiment's folder, for errors.
+        looking: Whether what JSON can say of it will do, where it may not or cannot be unpickled.
+        lost: Gets the references to objects of other sessions, which are no error then.
+    """
     if "json" in value:
         return value["json"]
-    return cloudpickle.loads(base64.b64decode(value["pickle"]))
+    place = f"{storage.path}/{STATE_FILE}" if storage is not None else STATE_FILE
+    try:
+        return unpickle(base64.b64decode(value["pickle"]), place, lost=lost)
+    except (UntrustedPickleError, UnreadablePickleError):
+        if looking and "shown" in value:
+            return value["shown"]
+        raise
 
 
 def checkpoint_record(trial: Trial, kept: Kept) -> dict[str, Any]:
@@ -94,7 +116,9 @@ def trials_of(storage: Storage, **kwargs: Any) -> list[Trial]:
 
 def _apply(trial: Trial, kind: str, record: Mapping[str, Any]) -> None:
     if kind == "config":
-        trial.config = unpacked(record["config"])
+        lost: list[LostReference] = []
+        trial.config = unpacked(record["config"], trial.experiment_storage, trial.stub, lost)
+        trial.lost_references = lost
         trial.experiment_tag = record["tag"]
     elif kind == "progress":
         trial.take_progress(record)
@@ -110,5 +134,5 @@ def _take_checkpoint(trial: Trial, record: Mapping[str, Any]) -> None:
     trial.next_checkpoint = max(trial.next_checkpoint, int(folder.rpartition("_")[2]) + 1)
     if trial.storage.exists(folder):
         place = trial.storage.checkpoint(name)
-        metrics = unpacked(record["metrics"])
+        metrics = unpacked(record["metrics"], trial.experiment_storage, trial.stub)
         trial.on_checkpoint(Kept(place, metrics, results=record.get("results")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -13,6 +13,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoints import CheckpointManager, Kept
 from skate._run.config import CheckpointConfig
 from skate._run.storage import Storage
+from skate._run.stored_references import LostReference
 from skate._run.values import reached, to_json
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
 from skate.tune.experiment._failures import Failures
@@ -31,6 +32,7 @@ class Trial(Failures):
     ERROR = "ERROR"
 
     is_saving = False  # paused, and its checkpoint is still to come
+    lost_references: Sequence[LostReference] = ()  # in its configuration, as a file has it
 
     num_failures: int  # in all, and since the search was taken up again
     num_failures_after_restore: int
@@ -293,7 +295,7 @@ class Trial(Failures):
         """As `progress` says."""
         self.status = state["status"]
         self.num_failures = state["num_failures"]
-        self._last_result = unpacked(state["last_result"])
+        self._last_result = unpacked(state["last_result"], self._experiment_storage, self.stub)
         self._courses = Courses.of(state["courses"])
 
     @classmethod
@@ -305,15 +307,18 @@ class Trial(Failures):
         if kwargs.get("checkpoint_config") in (None, CheckpointConfig()):
             kept = record.get("checkpoint_config", {})
             kwargs["checkpoint_config"] = CheckpointConfig(**kept)
+        looking = kwargs.get("stub", False)
+        lost: list[LostReference] = []
         trial = cls(
             record["trainable_name"],
-            config=unpacked(record["config"]),
+            config=unpacked(record["config"], storage, looking, lost),
             trial_id=record["trial_id"],
             storage=storage,
-            evaluated_params=unpacked(record["evaluated_params"]),
+            evaluated_params=unpacked(record["evaluated_params"], storage, looking, []),
             experiment_tag=record["tag"],
             **kwargs,
         )
+        trial.lost_references = lost
         trial.custom_trial_name = record["custom_name"]
         trial._dirname = record["dirname"]
         return trial

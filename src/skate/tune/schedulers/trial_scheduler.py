@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
+from skate._run.pickles import signed_pickle, unpickle
 from skate.tune.result import DEFAULT_METRIC
 from skate.tune.search._files import write_atomically
 
@@ -96,12 +95,21 @@ class TrialScheduler:
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file."""
-        write_atomically(checkpoint_path, cloudpickle.dumps(self.__dict__))
+        write_atomically(checkpoint_path, signed_pickle(self.__dict__))
 
-    def restore(self, checkpoint_path: str) -> None:
-        """Go on from a file that `save` wrote."""
-        with open(checkpoint_path, "rb") as file:
-            self.__dict__.update(pickle.load(file))
+    def restore(self, checkpoint_path: str, *, allow_pickle: bool = False) -> None:
+        """Go on from a file that `save` wrote.
+
+        Args:
+            checkpoint_path: The file.
+            allow_pickle: Whether it may be one that was not written by this user on this machine,
+                which runs whatever code it contains.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
+        data = Path(checkpoint_path).read_bytes()
+        self.__dict__.update(unpickle(data, checkpoint_path, allow_pickle))
 
     # -- for schedulers that compare ---------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from skate._run.pickles import allowing
 from skate.tune.search.searcher import Searcher
 
 
@@ -46,8 +47,9 @@ class _Wrapper(Searcher):
     def save(self, checkpoint_path: str) -> None:
         self.searcher.save(checkpoint_path)
 
-    def restore(self, checkpoint_path: str) -> None:
-        self.searcher.restore(checkpoint_path)
+    def restore(self, checkpoint_path: str, *, allow_pickle: bool = False) -> None:
+        with allowing(allow_pickle):
+            self.searcher.restore(checkpoint_path)
 
 
 class ConcurrencyLimiter(_Wrapper):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
-import pickle
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
+from skate._run.pickles import signed_pickle, unpickle
 from skate.tune.search._files import newest, write_atomically
 from skate.tune.search.search_algorithm import SearchAlgorithm
 from skate.tune.search.searcher import Searcher
@@ -114,13 +112,13 @@ class SearchGenerator(SearchAlgorithm):
         searcher.save_to_dir(dirpath, session_str)
         state = {"self": self.get_state(), "wrappers": [layer.get_state() for layer in wrappers]}
         path = os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))
-        write_atomically(path, cloudpickle.dumps(state))
+        write_atomically(path, signed_pickle(state))
 
     def restore_from_dir(self, dirpath: str) -> None:
         path = newest(dirpath, self.CKPT_FILE_TMPL.format("*"))
         if path is None:
             raise RuntimeError(f"there is no state of a search in {dirpath}")
-        state = pickle.loads(path.read_bytes())
+        state = unpickle(path.read_bytes(), str(path))
         *wrappers, searcher = self._layers()
         searcher.restore_from_dir(dirpath)
         for layer, saved in zip(wrappers, state["wrappers"], strict=True):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
+from skate._run.pickles import signed_pickle, unpickle
 from skate.tune._arguments import accepted
 from skate.tune.search._files import newest, write_atomically
 
@@ -126,12 +124,21 @@ class Searcher:
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file."""
-        write_atomically(checkpoint_path, cloudpickle.dumps(self.get_state()))
+        write_atomically(checkpoint_path, signed_pickle(self.get_state()))
 
-    def restore(self, checkpoint_path: str) -> None:
-        """Go on from a file that `save` wrote."""
-        with open(checkpoint_path, "rb") as file:
-            self.set_state(pickle.load(file))
+    def restore(self, checkpoint_path: str, *, allow_pickle: bool = False) -> None:
+        """Go on from a file that `save` wrote.
+
+        Args:
+            checkpoint_path: The file.
+            allow_pickle: Whether it may be one that was not written by this user on this machine,
+                which runs whatever code it contains.
+
+        Raises:
+            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
+        """
+        data = Path(checkpoint_path).read_bytes()
+        self.set_state(unpickle(data, checkpoint_path, allow_pickle))
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Write the state to a file of that folder."""
