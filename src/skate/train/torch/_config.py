@@ -1,13 +1,18 @@
-"""How PyTorch workers find each other: a process group, over loopback or a file."""
+"""How PyTorch workers find each other: a process group, whose store and connections use the
+address of their machine, which is loopback unless there are several machines.
+
+torch's own ways to begin (`env://`, `tcp://`) have the store listen on all interfaces, whatever
+the address. So rank 0 opens the socket itself, and gives it to the store.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from skate.train._addresses import free_address
 from skate.train._group import WorkerGroup
 from skate.train._places import Place
 from skate.train._worker import TrainWorker
@@ -19,7 +24,8 @@ INIT_METHODS = ("env", "tcp")
 @dataclass
 class TorchConfig(BackendConfig):
     """`backend`: "gloo" or "nccl" (None: nccl where there are GPUs), or as torch.distributed takes
-    it. `init_method`: "env" or "tcp". `timeout_s` ends a collective operation that is stuck."""
+    it. `init_method`: "env" or "tcp", which come to the same: MASTER_ADDR and MASTER_PORT name the
+    store in either case. `timeout_s` ends a collective operation that is stuck."""
 
     backend: str | None = None
     init_method: str = "env"
@@ -61,8 +67,8 @@ class TorchBackend(Backend):
         backend = backend_config.backend or ("nccl" if gpus else "gloo")
         size = len(worker_group)
         places = worker_group.places
-        port = int(worker_group.execute_single(0, free_address).rpartition(":")[2])
-        master = places[0].address, port
+        host = places[0].address
+        master = host, worker_group.execute_single(0, _listen, host)
         worker_group.gather(
             [
                 worker_group.execute_single_async(
@@ -77,6 +83,31 @@ class TorchBackend(Backend):
 
     def on_shutdown(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
         worker_group.execute(_disconnect)
+
+
+_listeners: list[socket.socket] = []
+
+
+def _listen(host: str) -> int:
+    """In rank 0: open the store's socket; its port."""
+    try:
+        listener = socket.create_server((host, 0))
+    except OSError:  # an address at which others see this machine, and it not itself
+        listener = socket.create_server(("", 0))
+    _listeners.append(listener)
+    port: int = listener.getsockname()[1]
+    return port
+
+
+def _store(host: str, port: int, rank: int, size: int, timeout: timedelta) -> Any:
+    import torch.distributed as dist
+
+    if rank:
+        return dist.TCPStore(host, port, size, is_master=False, timeout=timeout)
+    listener = _listeners.pop().detach()
+    return dist.TCPStore(
+        host, port, size, is_master=True, timeout=timeout, master_listen_fd=listener
+    )
 
 
 def _connect(
@@ -94,15 +125,12 @@ def _connect(
         LOCAL_WORLD_SIZE=str(place.local_world_size),
         NODE_RANK=str(place.node_rank),
     )
-    if "gloo" in backend and host == "127.0.0.1":
+    if host == "127.0.0.1":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group(
-        backend,
-        init_method="env://" if config.init_method == "env" else f"tcp://{host}:{port}",
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=config.timeout_s),
-    )
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    timeout = timedelta(seconds=config.timeout_s)
+    store = _store(host, port, rank, size, timeout)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
 def _name_device() -> None:

@@ -1,0 +1,74 @@
+"""Which ports are open while workers train together: on one machine, those of loopback only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skate import train
+from skate.train import ScalingConfig
+from skate.train.torch import TorchConfig, TorchTrainer
+
+LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+
+
+def listening() -> dict[str, list[str]]:
+    """The local addresses, in the kernel's notation, at which this process listens."""
+    sockets = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        target = os.readlink(entry) if entry.is_symlink() else ""
+        if target.startswith("socket:"):
+            sockets.add(target[len("socket:[") : -1])
+    found: dict[str, list[str]] = {"loopback": [], "elsewhere": []}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A" and rest[5] in sockets:
+                address = local.partition(":")[0]
+                found["loopback" if address in LOOPBACK else "elsewhere"].append(local)
+    return found
+
+
+@pytest.mark.parametrize("init_method", ["env", "tcp"])
+def test_torch_listens_on_loopback_only(run_config, init_method):
+    def loop():
+        import torch
+        import torch.distributed as dist
+
+        total = torch.ones(1)
+        dist.all_reduce(total)
+        dist.new_group([0, 1])
+        found = listening()
+        train.collective.barrier()
+        return total.item(), found, os.environ["MASTER_ADDR"]
+
+    result = TorchTrainer(
+        loop,
+        torch_config=TorchConfig(backend="gloo", init_method=init_method),
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=run_config(),
+    ).fit()
+    total, found, address = result.return_value
+    assert total == 2
+    assert address == "127.0.0.1"
+    assert found["loopback"]
+    assert found["elsewhere"] == []
+
+
+def test_a_loop_may_begin_anew_by_the_environment(run_config):
+    def loop():
+        import torch
+        import torch.distributed as dist
+
+        dist.destroy_process_group()
+        dist.init_process_group("gloo")
+        total = torch.ones(1)
+        dist.all_reduce(total)
+        return total.item()
+
+    result = TorchTrainer(
+        loop, scaling_config=ScalingConfig(num_workers=2), run_config=run_config()
+    ).fit()
+    assert result.return_value == 2
