@@ -71,3 +71,73 @@ def test_small_helpers():
     assert builder.num_rows() == 2
     assert builder.build().to_pydict() == {"a": [1, 2]}
     assert len(ArrowTensorArray.from_numpy([[1, 2]])) == len(TensorArray([[1, 2]])) == 1
+
+
+def test_a_module_that_is_needed():
+    from ray.data._internal.util import _check_import
+
+    _check_import(7, module="json", package="json")
+    with pytest.raises(ImportError, match=r"int needs .*'no_such'.*pip install no-such"):
+        _check_import(7, module="no_such", package="no-such")
+
+
+class TestRetries:
+    """`ray._common.retry`, without the waiting."""
+
+    @pytest.fixture(autouse=True)
+    def waited(self, monkeypatch):
+        waited = []
+        monkeypatch.setattr("time.sleep", waited.append)
+        return waited
+
+    def failing(self, times, message="busy"):
+        """A function that fails so often and counts."""
+        left = [times]
+
+        def call(*args, **kwargs):
+            if left[0]:
+                left[0] -= 1
+                raise OSError(message)
+            return args, kwargs
+
+        return call
+
+    def test_a_call_is_made_until_it_works(self, waited):
+        from ray.data._internal.util import call_with_retry
+
+        called = call_with_retry(self.failing(4), "try", None, 5, 3, 1, b=2)
+        assert called == ((1,), {"b": 2})
+        assert waited == pytest.approx([1, 2, 3, 3], rel=0.21)
+
+    def test_the_last_error_is_raised(self):
+        from ray._common.retry import retry
+
+        with pytest.raises(OSError, match="busy"):
+            retry("try", max_attempts=3)(self.failing(3))()
+
+    def test_only_errors_that_match(self):
+        from ray._common.retry import call_with_retry
+
+        assert call_with_retry(self.failing(1), "try", match=["b.sy$"]) == ((), {})
+        assert call_with_retry(self.failing(1, "x (y"), "try", match=["(y"]) == ((), {})
+        with pytest.raises(OSError, match="busy"):
+            call_with_retry(self.failing(1), "try", match=["idle", "(no expression"])
+
+    def test_items_come_once(self):
+        from ray.data._internal.util import iterate_with_retry
+
+        failing = self.failing(2)
+
+        def items():
+            yield 1
+            yield 2
+            failing()
+            yield 3
+
+        assert list(iterate_with_retry(items, "read")) == [1, 2, 3]
+
+    def test_no_attempt_at_all(self):
+        from ray._common.retry import call_with_retry
+
+        with pytest.raises(ValueError, match="at least 1; got 0"):
+            call_with_retry(print, "try", max_attempts=0)

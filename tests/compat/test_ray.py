@@ -100,6 +100,31 @@ class TestNames:
             assert found == ["replaced", "replaced"]
         assert ray.nodes is skate.nodes is original
 
+    def test_what_is_set_covers_what_was_there_until_it_is_deleted(self, as_ray: None) -> None:
+        import ray
+
+        original = skate.nodes
+        for replacement in ("first", "second"):
+            ray.nodes = replacement
+        assert skate.nodes == "second"
+        del ray.nodes
+        assert ray.nodes is skate.nodes is original
+        ray.of_our_own = 1
+        del ray.of_our_own
+        assert not hasattr(ray, "of_our_own")
+
+    def test_monkeypatch_leaves_everything_as_it_was(self, as_ray: None) -> None:
+        import ray
+
+        original = skate.nodes
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ray, "nodes", "replaced")
+            patch.setattr("ray.data.range", "replaced")
+            found: list[Any] = [ray.nodes, skate.nodes, skate.data.range]
+            assert found == ["replaced"] * 3
+        assert ray.nodes is skate.nodes is original
+        assert callable(ray.data.range)
+
     def test_it_can_be_looked_for(self, as_ray: None) -> None:
         assert importlib.util.find_spec("ray") is not None
         assert importlib.util.find_spec("ray.data") is not None

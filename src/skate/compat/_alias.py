@@ -20,6 +20,7 @@ class Alias(types.ModuleType):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        self.__dict__["_replaced"] = {}  # what the homes had before something was set
         self.__dict__["__path__"] = []  # so that importing what is missing comes to the finder
 
     def fill(self, homes: tuple[types.ModuleType, ...]) -> None:
@@ -55,7 +56,7 @@ class Alias(types.ModuleType):
         if name.startswith("__"):
             super().__setattr__(name, value)
         elif not isinstance(value, Alias):
-            setattr(self._home_of(name), name, value)
+            self._replace(name, value)
         elif not self._is_function(name):  # `placement_group` is also the name of its module
             super().__setattr__(name, value)
 
@@ -63,14 +64,29 @@ class Alias(types.ModuleType):
         if name in self.__dict__:
             super().__delattr__(name)
         else:
-            delattr(self._home_of(name), name)
+            self._restore(name)
+
+    def _replace(self, name: str, value: Any) -> None:
+        home = self._home_of(name)
+        if name in vars(home):
+            self._replaced.setdefault(name, vars(home)[name])
+        setattr(home, name, value)
+
+    def _restore(self, name: str) -> None:
+        """What is set here covers the home's, so that without it that is seen again: `monkeypatch`
+        takes back in this way what was no attribute of the module itself."""
+        home = self._home_of(name)
+        if name in self._replaced:
+            setattr(home, name, self._replaced.pop(name))
+        else:
+            delattr(home, name)
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:
         names = {*self.__dict__, *(name for home in self._homes for name in dir(home))}
-        return sorted(names - {"_homes"})
+        return sorted(names - {"_homes", "_replaced"})
 
     def _home_of(self, name: str) -> types.ModuleType:
         return next((home for home in self._homes if name in vars(home)), self._homes[-1])

@@ -6,6 +6,7 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+from skate.compat.parts.retry import call_with_retry, iterate_with_retry
 from skate.data._blocks import block_of_batch, block_of_rows, common_schema, concat
 from skate.data._blocks import compact as combine_chunks
 
@@ -60,6 +61,17 @@ class DelegatingBlockBuilder:
 def _ref_bundles_iterator_to_block_refs_list(bundles: Any) -> list[Any]:
     """The references of all blocks."""
     return [ref for bundle in bundles for ref in bundle.block_refs]
+
+
+def _check_import(obj: Any, *, module: str, package: str) -> None:
+    """Raise an ImportError that names the `package` with the `module` that `obj` needs."""
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{type(obj).__name__} needs the module {module!r}, which cannot be imported: "
+            f"pip install {package}"
+        ) from error
 
 
 def get_pyarrow_version() -> Any:
@@ -117,7 +129,9 @@ __all__ = [
     "JoinType",
     "KiB",
     "MiB",
+    "call_with_retry",
     "combine_chunks",
     "get_pyarrow_version",
+    "iterate_with_retry",
     "rows_same",
 ]
