@@ -189,7 +189,7 @@ def init(
         "address": address,
         "engine": "inline" if local_mode else engine,
         "num_cpus": _options._quantity("num_cpus", num_cpus),
-        "num_gpus": _options._quantity("num_gpus", num_gpus),
+        "num_gpus": _options.gpus_of_machine("num_gpus", num_gpus),
         "memory": memory,
         "resources": _options._resources("resources", resources),
         "labels": _labels(labels),

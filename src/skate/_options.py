@@ -16,7 +16,9 @@ from skate._nearest import nearest_names
 from skate.engine.base import ActorOptions, CallOptions, TaskOptions
 
 TASK, ACTOR, CALL = "remote functions", "actor classes", "actor methods"
+MOST_RETURNS = 65_535  # values of one task: their ids differ in 16 bits
 _SMALLEST = 0.0001  # Ray's unit of a fractional resource
+_MOST_GPUS = 65_536  # of a machine: each has a number
 
 Check = Callable[[str, Any], Any]
 Given = dict[str, Any]
@@ -68,7 +70,7 @@ def _quantity(name: str, value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         raise _wrong_type(name, value, allowed) from None
-    if not math.isfinite(number) or number < 0 or 0 < number < _SMALLEST:
+    if not math.isfinite(number / _SMALLEST) or number < 0 or 0 < number < _SMALLEST:
         raise _wrong_value(name, value, allowed)
     return number
 
@@ -80,6 +82,14 @@ def _gpus(name: str, value: Any) -> float | None:
     number = _quantity(name, value)
     if number is not None and number > 1 and not number.is_integer():
         raise _wrong_value(name, value, "a fraction below 1 or a whole number")
+    return number
+
+
+def gpus_of_machine(name: str, value: Any) -> float | None:
+    """Return a checked number of GPUs that there are, as `init` is told; `name` is for errors."""
+    number = _quantity(name, value)
+    if number is not None and number > _MOST_GPUS:
+        raise _wrong_value(name, value, f"a number from 0 to {_MOST_GPUS:,}")
     return number
 
 
@@ -106,12 +116,14 @@ def _amount(name: str, resource: str, value: Any) -> float:
 
 
 def _num_returns(name: str, value: Any) -> int | str | None:
-    allowed = 'a number of at least 0, "streaming" or "dynamic"'
+    allowed = f'a number from 0 to {MOST_RETURNS:,}, "streaming" or "dynamic"'
     if value is None or value in ("streaming", "dynamic"):
         return value  # type: ignore[no-any-return]
     if isinstance(value, str):
         raise _wrong_value(name, value, allowed)
     number: int = _count(0, allowed)(name, value)
+    if number > MOST_RETURNS:
+        raise _wrong_value(name, value, f"{allowed}, which is for any number of values")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,7 @@ import skate
 from skate.util.multiprocessing._dispatch import Chunk, Dispatcher, Outcomes, PoolWorker
 from skate.util.multiprocessing._results import AsyncResult, Callback, IMapIterator
 
+_MOST_PROCESSES = 10_000
 _CHUNKS_PER_PROCESS = 4  # of a map: enough to even out calls of unequal length
 _AHEAD_PER_PROCESS = 2  # of an imap: the next chunk is there when one is done
 
@@ -45,6 +47,8 @@ class Pool:
                 f"context={context!r} has no effect: skate starts its own processes", stacklevel=2
             )
         _check_positive("processes", processes)
+        if processes is not None and processes > _MOST_PROCESSES:
+            raise ValueError(f"processes takes 1 to {_MOST_PROCESSES:,}; got {processes}")
         _check_positive("maxtasksperchild", maxtasksperchild)
         if ray_address is not None and not skate.is_initialized():
             skate.init(address=ray_address)
@@ -212,7 +216,7 @@ class Pool:
 def _chunked(calls: Iterable[Any], size: int) -> Iterator[list[Any]]:
     _check_positive("chunksize", size)
     iterator = iter(calls)
-    while chunk := list(islice(iterator, size)):
+    while chunk := list(islice(iterator, min(size, sys.maxsize))):
         yield chunk
 
 
