@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -32,6 +33,12 @@ def is_installed(name: str) -> bool:
         return find_spec(name) is not None
     except ImportError:  # somebody's finder says no in this way
         return False
+
+
+def ray_is_skate() -> bool:
+    """Return whether `import ray` means skate in this program: an alias is in no file."""
+    ray = sys.modules.get("ray")
+    return ray is not None and ray.__spec__ is not None and ray.__spec__.origin is None
 
 
 @contextmanager

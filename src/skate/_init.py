@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _options
+from skate._imports import ray_is_skate
 from skate._nearest import nearest_names, unknown_parameter
 from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
@@ -251,7 +252,7 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
         return _connect(None, settings)
     address = address or os.environ.get("SKATE_ADDRESS") or None
     name = name or os.environ.get("SKATE_ENGINE") or None
-    if address == "auto" and name is None and _ray_is_skate():
+    if address == "auto" and name is None and ray_is_skate():
         address = None  # the cluster that such a program looks for is this machine
     if name is None:
         name = "ray" if address not in (None, *_HERE) else address or "local"
@@ -289,17 +290,11 @@ def _ray_worker() -> Engine | None:
     return RayEngine() if inside_worker() else None
 
 
-def _ray_is_skate() -> bool:
-    """Whether `import ray` means skate in this program: an alias is in no file."""
-    ray = sys.modules.get("ray")
-    return ray is not None and ray.__spec__ is not None and ray.__spec__.origin is None
-
-
 def _connect(address: str | None, settings: dict[str, Any]) -> Engine:
     from skate._imports import try_import
 
     try_import("ray", "ray")
-    if _ray_is_skate():
+    if ray_is_skate():
         raise ConnectionError(
             f"address={address!r} asks for a Ray cluster, but `import ray` means skate in this "
             "program (skate.compat.ray, `skate run --as-ray`): run it on Ray itself, or write "

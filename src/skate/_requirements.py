@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from skate._imports import ray_is_skate
+
 TOOLS = ("pip", "uv", "conda", "py_executable")
 _FIELDS = {
     "pip": ("packages", "pip_check", "pip_version", "pip_install_options"),
@@ -166,7 +168,7 @@ def _has(requirement: Any, seen: set[str]) -> bool:
         return True  # it is meant for others
     if requirement.url is not None:
         return False  # whether it is this very build is not known
-    if requirement.name == "skate" or (requirement.name == "ray" and _ray_is_skate()):
+    if requirement.name == "skate" or (requirement.name == "ray" and ray_is_skate()):
         return True
     try:
         if not requirement.specifier.contains(version(requirement.name), prereleases=True):
@@ -193,9 +195,3 @@ def _has_extra(name: str, extra: str, seen: set[str]) -> bool:
         if not _has(needed, seen):
             return False
     return True
-
-
-def _ray_is_skate() -> bool:
-    """Whether `import ray` means skate in this program: an alias is in no file."""
-    ray = sys.modules.get("ray")
-    return ray is not None and ray.__spec__ is not None and ray.__spec__.origin is None

@@ -29,6 +29,7 @@ from skate.engine.local.interrupts import Interrupts
 from skate.engine.local.objects import INLINE, Entry
 from skate.engine.local.reactor import Waiter
 from skate.engine.local.store import parts_of
+from skate.engine.local.titles import Title
 
 if TYPE_CHECKING:
     from skate.engine.local.wire import Connection, Message
@@ -98,6 +99,8 @@ class Execution:
         self._main = threading.get_ident()
         self._pid = os.getpid()
         self._current: Running | None = None  # on the main thread
+        self._title = Title(engine.settings["titles"])
+        self._shown = ""  # the last name in the title: most calls are of the same function
         self._waiting = 0  # the main thread is inside get or wait
         self._calls_waiting: dict[int, Running] = {}  # of an actor, other than on the main thread
         self.handlers: dict[int, Callable[..., None]] = {
@@ -342,6 +345,10 @@ class Execution:
         args, kwargs = self._arguments(id, kind, data, dependencies)
         if extra and "gpu_ids" in extra:
             surroundings.set_gpus(extra["gpu_ids"])
+        title = name if not extra else extra.get("name") or name
+        if title is not self._shown:
+            self._shown = title
+            self._title.show(_short(title))
         return function, args, kwargs, Running(id, name, _short(name), extra, function)
 
     def _begin_call(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
@@ -350,6 +357,9 @@ class Execution:
             raise unknown_concurrency_group(extra["group"], ())
         args, kwargs = self._arguments(id, kind, data, dependencies)
         function = self._methods.get(method) or self._method(method)
+        if method != self._shown:
+            self._shown = method
+            self._title.show(f"{self.actor_label}.{method}")
         return function, args, kwargs, Running(id, method, self.actor_label, extra)
 
     def _method(self, name: str) -> Callable[..., Any]:
@@ -371,6 +381,7 @@ class Execution:
         self.actor_settings = extra
         if "gpu_ids" in extra:
             surroundings.set_gpus(extra["gpu_ids"])
+        self._title.show(f"{_short(name)}.__init__")
         args, kwargs = self._arguments(id, kind, data, dependencies)
         return (
             lambda *a, **k: self._construct(cls, a, k),

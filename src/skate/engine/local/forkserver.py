@@ -30,6 +30,7 @@ from skate._imports import without_collections
 from skate._tensorflow_mode import tensorflow_runs
 from skate.engine.local import surroundings
 from skate.engine.local.session import remove
+from skate.engine.local.titles import load_setproctitle
 
 # driver -> server
 FORK = 0  # worker number; with descriptors: settings, hub socket, stdout, stderr
@@ -67,6 +68,7 @@ def main(
     import skate.engine.local.worker  # noqa: F401  # so that workers have it without importing
 
     surroundings.own_path = own_path
+    load_setproctitle()
     try:
         _preload(preload)
     except _Unforkable as error:

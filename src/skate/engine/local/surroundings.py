@@ -24,6 +24,9 @@ _THREAD_VARIABLES = (
 _WAITING_THREAD_VARIABLE = "TF_NUM_INTEROP_THREADS"
 
 
+_OOM_SCORE = "1000"  # the highest: taken first
+
+
 own_path: list[str] | None = None  # of an interpreter with packages of its own
 
 
@@ -34,10 +37,20 @@ def settle_in(settings: Mapping[str, Any], stdout: int, stderr: int) -> None:
     for fd in (stdout, stderr):
         os.close(fd)
     open_files.allow(settings["open_files"])
+    _go_first_when_memory_ends()
     _set_variables(settings)
     _set_threads(settings.get("threads", 1))
     _set_paths(settings)
     _reseed()
+
+
+def _go_first_when_memory_ends() -> None:
+    """Have the system take workers before the driver, which holds what all of them need."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(_OOM_SCORE)
+    except OSError:  # a system without it, or that forbids it
+        pass
 
 
 def _set_variables(settings: Mapping[str, Any]) -> None:

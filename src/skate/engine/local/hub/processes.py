@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from skate._imports import ray_is_skate
 from skate.engine.local import forkserver, open_files
 from skate.engine.local import messages as m
 from skate.engine.local.hub.births import Births
@@ -75,6 +76,7 @@ class Processes:
             **dict(environment),
             "environ": dict(os.environ),
             "cwd": _cwd(),
+            "titles": "ray" if ray_is_skate() else "skate",
             "sys_path": [os.fspath(path) for path in sys.path],
         }
         worker.birth = Birth(settings, theirs, self._outputs, task.uses_any)
