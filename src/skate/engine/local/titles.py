@@ -21,11 +21,12 @@ def load_setproctitle() -> None:
     os.environ["SPT_NOENV"] = "1"
     try:
         import setproctitle
+
+        setproctitle.setproctitle("skate::forkserver")
     except ImportError:
-        return
+        pass
     finally:
         del os.environ["SPT_NOENV"]
-    setproctitle.setproctitle("skate::forkserver")
 
 
 class Title:
