@@ -148,3 +148,38 @@ def test_what_loggers_write_arrives_elsewhere(tmp_path):
 
 def test_travels(storage):
     assert pickle.loads(pickle.dumps(storage)).path == storage.path
+
+
+@pytest.mark.parametrize("place", [".", "..", "../..", "link"])
+def test_a_checkpoint_that_contains_the_run_is_refused_before_the_first_byte(tmp_path, place):
+    storage = Storage(tmp_path / "a" / "runs", "run")
+    storage.write("result.json", b"{}\n")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    folder = tmp_path / "link" if place == "link" else os.path.join(storage.path, place)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match="inside of it: it would contain itself"):
+        storage.persist(Checkpoint(folder), "checkpoint_000000")
+    with pytest.raises(ValueError, match="inside of it"):
+        Checkpoint(folder).to_directory(os.path.join(storage.path, "copy"))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_checkpoint_inside_the_run_is_copied(tmp_path):
+    storage = Storage(tmp_path, "run")
+    storage.write("mine/model", b"weights")
+    kept = storage.persist(Checkpoint(f"{storage.path}/mine"), "checkpoint_000000")
+    assert os.listdir(kept.path) == ["model"]
+    assert Checkpoint(kept.path).to_directory(kept.path) == kept.path
+
+
+def test_the_names_of_a_trial_s_folders(tmp_path):
+    trial = Storage(tmp_path, "experiment").sub("trial")
+    for storage in (trial, pickle.loads(pickle.dumps(trial))):
+        assert storage.trial_fs_path == storage.path == str(tmp_path / "experiment" / "trial")
+        assert storage.trial_working_directory == storage.trial_driver_staging_path == trial.path
+        assert storage.trial_dir_name == "trial"
+        assert storage.experiment_fs_path == str(tmp_path / "experiment")
+        assert storage.experiment_dir_name == "experiment"
+        assert storage.storage_fs_path == str(tmp_path)
+    run = Storage.at(tmp_path / "run")
+    assert run.experiment_fs_path == run.trial_fs_path == str(tmp_path / "run")

@@ -18,6 +18,7 @@ from skate import tune
 from skate._run.checkpoints import Kept
 from skate._run.pickles import signed_pickle
 from skate._run.storage import Storage
+from skate.tune import running
 from skate.tune.execution import resume
 from skate.tune.execution.state import StateLog
 from skate.tune.experiment import Trial
@@ -204,6 +205,16 @@ def failing(config):
     tune.report({"loss": -1, "resumed": tune.get_checkpoint() is not None})
 
 
+def counting(config):
+    checkpoint = tune.get_checkpoint()
+    start = checkpoint.to_dict()["next"] if checkpoint else 0
+    for n in range(start, 4):
+        if n == 2 and not os.path.exists(config["flag"]):
+            raise ValueError("not yet")
+        saved = tune.Checkpoint.from_dict({"next": n + 1})
+        tune.report({"n": n, "began_at": start}, checkpoint=saved)
+
+
 class TestRestore:
     @pytest.fixture
     def tuner(self, session, tmp_path):
@@ -293,6 +304,51 @@ class TestRestore:
 
         assert search(2) == [4, 1]
         assert search(4, resume=True) == [4, 1, 1, 1]
+
+    @pytest.mark.parametrize(
+        ("resume", "began_at"),
+        [
+            ("AUTO", 0),
+            ("AUTO+ERRORED", 2),
+            ("AUTO+ERRORED_ONLY", 2),
+            ("AUTO+RESTART_ERRORED", 0),
+            ("AUTO+RESTART_ERRORED_ONLY", 0),
+        ],
+    )
+    def test_the_words_for_failed_trials(self, run, tmp_path, resume, began_at):
+        space = {"flag": str(tmp_path / "flag")}
+        (failed,) = run(counting, config=space, raise_on_failed_trial=False).trials
+        Path(space["flag"]).touch()
+        left = {"raise_on_failed_trial": False}
+        (trial,) = run(counting, config=space, resume=resume, **left).trials
+        assert trial.trial_id == failed.trial_id
+        assert trial.status == ("ERROR" if resume == "AUTO" else "TERMINATED")
+        assert trial.last_result["began_at"] == began_at
+        assert trial.last_result["n"] == (1 if resume == "AUTO" else 3)
+
+    @pytest.mark.parametrize(
+        ("resume", "unfinished", "errored"),
+        [
+            (True, "resume", "skip"),
+            ("auto", "resume", "skip"),
+            ("LOCAL", "resume", "skip"),
+            ("AUTO+ERRORED", "resume", "resume"),
+            ("AUTO+ERRORED_ONLY", "skip", "resume"),
+            ("AUTO+RESTART_ERRORED", "resume", "restart"),
+            ("AUTO+RESTART_ERRORED_ONLY", "skip", "restart"),
+            ("ERRORED_ONLY", "skip", "restart"),
+        ],
+    )
+    def test_the_words_of_resume(self, resume, unfinished, errored):
+        expected = tune.ResumeConfig(unfinished=unfinished, errored=errored)
+        assert running._resume(resume) == expected
+
+    def test_a_name_without_a_date(self, run, monkeypatch, tmp_path):
+        monkeypatch.setenv("TUNE_DISABLE_DATED_SUBDIR", "1")
+        first = run(quick, config={"x": 1}, name=None)
+        assert first.experiment_path == str(tmp_path / "runs" / "quick")
+        again = run(quick, config={"x": 1}, name=None, resume=True)
+        assert [t.trial_id for t in again.trials] == [t.trial_id for t in first.trials]
 
     def test_the_latest_of_a_trainable_is_not_one_of_its_namesakes(self, run):
         def quick_and_wide(config):

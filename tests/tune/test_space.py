@@ -1,5 +1,7 @@
 """Search spaces: domains, their samplers, and the variants of a space."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -272,3 +274,26 @@ def test_no_two_trials_share_a_folder(tmp_path):
     first, second = iter(search.next_trial, None)
     assert first.dirname == "same"
     assert second.dirname == f"same_{second.trial_id}"
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        ({"fixed": 2}, r"value 2 is not equal to that of 'fixed', which is fixed: 1"),
+        ({"x": 5.0}, r"value 5.0 is not within the valid values of 'x', \(0, 1\)"),
+        ({"grid": 7}, r"value 7 is not within the valid values of 'grid'"),
+        ({"inner": {"fixed": "b"}}, r"value 'b' is not equal to that of 'inner/fixed'"),
+        ({"fixed": 1, "x": 0.5, "grid": 3, "inner": {"fixed": "a"}}, ""),
+    ],
+)
+def test_points_that_contradict_the_space(point, words, caplog):
+    space = {
+        "fixed": 1, "x": tune.uniform(0, 1), "grid": tune.grid_search([3, 4]),
+        "inner": {"fixed": "a"},
+    }  # fmt: skip
+    (variant, *_) = list(preset_variants({"config": space}, point))
+    for name, value in point.items():
+        assert variant[1]["config"][name] == value
+    assert len(caplog.records) == bool(words)
+    if words:
+        assert re.search(words, caplog.text)

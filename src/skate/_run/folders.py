@@ -131,13 +131,38 @@ class LocalFolder(Folder):
         os.rename(self._at(old), self._at(new))
 
     def upload(self, local: str) -> None:
-        shutil.copytree(local, self.path, copy_function=copy_whole, dirs_exist_ok=True)
+        _copy_tree(local, self.path)
 
     def download(self, local: str) -> None:
-        shutil.copytree(self.path, local, copy_function=copy_whole, dirs_exist_ok=True)
+        _copy_tree(self.path, local)
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, name) if name else self.path
+
+
+def _copy_tree(source: str, target: str) -> None:
+    check_outside(source, target)
+    shutil.copytree(source, target, copy_function=copy_whole, dirs_exist_ok=True)
+
+
+def check_outside(source: str, target: str) -> None:
+    """Check that a copy of a folder does not go into that folder, where it would be copied again
+    and again.
+
+    Args:
+        source: The folder to be copied.
+        target: Where its copy goes.
+
+    Raises:
+        ValueError: If that is inside of it.
+    """
+    outer, inner = os.path.realpath(source), os.path.realpath(target)
+    if inner != outer and os.path.commonpath([outer, inner]) == outer:
+        raise ValueError(
+            f"the folder {source!r} cannot be copied to {target!r}, which is inside of it: it "
+            "would contain itself. Save a checkpoint in a folder of its own, as "
+            "tempfile.TemporaryDirectory() makes one, and not in one that contains the run's"
+        )
 
 
 def scratch_dir() -> str | None:

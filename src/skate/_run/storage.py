@@ -22,7 +22,14 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import default_storage_path
-from skate._run.folders import Folder, LocalFolder, append_whole, folder_at, scratch_dir
+from skate._run.folders import (
+    Folder,
+    LocalFolder,
+    append_whole,
+    check_outside,
+    folder_at,
+    scratch_dir,
+)
 from skate._run.own_files import signatures_of_models
 from skate._run.values import to_json
 
@@ -38,6 +45,7 @@ class Storage:
             raise ValueError("storage_filesystem needs storage_path, the place on it")
         root = folder_at(storage_path or default_storage_path(), filesystem)
         self.folder: Folder = root.sub(name) if name else root
+        self.experiment_folder = self.folder
         self._forget()
 
     def _forget(self) -> None:
@@ -52,7 +60,7 @@ class Storage:
     def at(cls, path: Any, filesystem: Any = None) -> Storage:
         """The folder of a run that exists."""
         inside = cls.__new__(cls)
-        inside.folder = folder_at(path, filesystem)
+        inside.folder = inside.experiment_folder = folder_at(path, filesystem)
         inside._forget()
         return inside
 
@@ -60,6 +68,7 @@ class Storage:
         """A folder inside, as that of one trial."""
         inside = Storage.__new__(Storage)
         inside.folder = self.folder.sub(name)
+        inside.experiment_folder = self.experiment_folder
         inside._forget()
         return inside
 
@@ -75,15 +84,36 @@ class Storage:
     def name(self) -> str:
         return os.path.basename(self.path)
 
-    # What loops of Ray Train, which see a `StorageContext`, call these.
-    experiment_fs_path = path
-    experiment_dir_name = name
+    # What programs for Ray, which see a `StorageContext`, call these. A training run is its own
+    # experiment; a trial is a folder in that of its experiment.
+    trial_fs_path = path
+    trial_dir_name = name
     storage_filesystem = filesystem
 
     @property
+    def experiment_fs_path(self) -> str:
+        """The experiment's folder, on the file system."""
+        return self.experiment_folder.path
+
+    @property
+    def experiment_dir_name(self) -> str:
+        """The name of the experiment's folder."""
+        return os.path.basename(self.experiment_fs_path)
+
+    @property
     def storage_fs_path(self) -> str:
-        """The place of runs, on the file system."""
-        return os.path.dirname(self.path)
+        """The place of experiments and runs, on the file system."""
+        return os.path.dirname(self.experiment_fs_path)
+
+    @property
+    def trial_working_directory(self) -> str:
+        """The folder on this machine in which a trial writes what belongs to it."""
+        return self.local_path
+
+    @property
+    def trial_driver_staging_path(self) -> str:
+        """The folder on this machine in which loggers write what belongs to a trial."""
+        return self.local_path
 
     def build_checkpoint_path_from_name(self, checkpoint_name: str) -> str:
         """Where the checkpoint with this name goes, on the file system."""
@@ -217,6 +247,7 @@ class Storage:
 
     def persist(self, checkpoint: Checkpoint, name: str) -> Checkpoint:
         """Copy a checkpoint into the run's folder, all or nothing."""
+        _check_outside(checkpoint, self.draft(name))
         write_into(self.new_draft(name), checkpoint)
         return self.finish(name)
 
@@ -242,18 +273,25 @@ class Storage:
             self.take_back(name)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"folder": self.folder}
+        return {"folder": self.folder, "experiment_folder": self.experiment_folder}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.folder = state["folder"]
+        self.experiment_folder = state.get("experiment_folder", self.folder)
         self._forget()
 
     def __repr__(self) -> str:
         return f"Storage({self.path!r})"
 
 
+def _check_outside(checkpoint: Checkpoint, folder: Folder) -> None:
+    if isinstance(checkpoint._folder, LocalFolder) and isinstance(folder, LocalFolder):
+        check_outside(checkpoint.path, folder.path)
+
+
 def write_into(folder: Folder, checkpoint: Checkpoint) -> None:
     """Copy the content of a checkpoint into a folder, beside what is there."""
+    _check_outside(checkpoint, folder)
     if isinstance(folder, LocalFolder):
         content = checkpoint.to_directory(folder.path)
         _write_signatures(folder, content)

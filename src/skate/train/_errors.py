@@ -31,14 +31,22 @@ class WorkerGroupError(TrainingFailedError):
         self.worker_failures = worker_failures
 
     def __reduce__(self) -> Any:
-        return failure_of, (self.worker_failures,)
+        return failure_of, (self.worker_failures, self.error_message)
 
 
-def failure_of(failures: dict[int, BaseException]) -> WorkerGroupError:
-    """What `fit` raises for these. Where the loop raised, it is an instance of that type too, as
-    everywhere in skate: `except ValueError` catches a worker's ValueError."""
-    cause = cause_of(failures)
-    return _of_both_types(WorkerGroupError, cause, describe(failures), failures)
+def failure_of(failures: dict[int, BaseException], message: str | None = None) -> WorkerGroupError:
+    """Make what `fit` raises for failed workers. Where the loop raised, it is an instance of that
+    type too, as everywhere in skate: `except ValueError` catches a worker's ValueError.
+
+    Args:
+        failures: The exception of each worker, by its rank.
+        message: Describes them; by default with the traceback of each, which a copy that has
+            travelled has lost.
+    """
+    described = describe(failures) if message is None else message
+    if not failures:
+        return WorkerGroupError(described, failures)
+    return _of_both_types(WorkerGroupError, cause_of(failures), described, failures)
 
 
 def controller_failure_of(failure: Exception) -> ControllerError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skate._run.errors import NothingToRestoreError
 from skate.exceptions import SkateError
 
 
@@ -11,6 +12,10 @@ class TuneError(SkateError):
 
 class TuneTrialError(RuntimeError):
     """A trial failed and could not be read back as the error it was: the text of it."""
+
+
+class NothingToTakeUpError(TuneError, NothingToRestoreError):
+    """There is no search to take up at this place."""
 
 
 class LostDataError(TuneError, ValueError):

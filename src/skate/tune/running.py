@@ -21,7 +21,7 @@ from skate._run.storage import Storage
 from skate.tune._older_arguments import in_todays_words
 from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
-from skate.tune.error import TuneError
+from skate.tune.error import NothingToTakeUpError
 from skate.tune.execution.launch import Settings, execute, raise_if_failed
 from skate.tune.experiment._states import STATE_FILE
 from skate.tune.experiment.experiment import Experiment, as_experiments, is_default_name
@@ -32,10 +32,10 @@ _RESUME = {
     "REMOTE": ResumeConfig(),
     "PROMPT": ResumeConfig(),
     "AUTO": ResumeConfig(),
-    "ERRORED_ONLY": ResumeConfig(unfinished="skip", errored="restart"),
     "RESUME_ERRORED": ResumeConfig(errored="resume"),
     "ERRORED": ResumeConfig(errored="resume"),
     "RESTART_ERRORED": ResumeConfig(errored="restart"),
+    "ERRORED_ONLY": ResumeConfig(unfinished="skip", errored="resume"),
     "RESTART_ERRORED_ONLY": ResumeConfig(unfinished="skip", errored="restart"),
 }
 
@@ -252,6 +252,8 @@ def _resume(resume: bool | str | None) -> ResumeConfig | None:
     if resume is True:
         return ResumeConfig()
     parts = str(resume).upper().split("+")
+    if parts == ["ERRORED_ONLY"]:
+        parts = ["RESTART_ERRORED_ONLY"]  # what it meant in Ray 1, without AUTO in front
     for part in parts:
         if part not in _RESUME:
             raise ValueError(f"resume takes a bool or one of {list(_RESUME)}; got {resume!r}")
@@ -266,7 +268,7 @@ def _existing(
         return wanted
     if isinstance(resume, str) and resume.upper().startswith("AUTO"):
         return None
-    raise TuneError(
+    raise NothingToTakeUpError(
         f"there is no experiment to take up at {experiment.path!r}; resume='AUTO' begins a new "
         f"one in that case"
     )

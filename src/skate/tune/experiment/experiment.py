@@ -247,6 +247,8 @@ class Experiment:
 
 def _free_name(identifier: str, place: Any, filesystem: Any) -> str:
     """A name that no other experiment has, also of those that begin at this moment."""
+    if os.environ.get("TUNE_DISABLE_DATED_SUBDIR", "0") not in ("", "0"):  # as with Ray
+        return identifier
     root = Storage(place, "", filesystem)
     stamp = f"{identifier}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
     for number in itertools.count():
@@ -262,7 +264,7 @@ def _free_name(identifier: str, place: Any, filesystem: Any) -> str:
 
 def is_default_name(name: str, identifier: str) -> bool:
     """Whether an experiment of this trainable was given no other name."""
-    stamp = r"_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?"
+    stamp = r"(_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?)?"
     return re.fullmatch(re.escape(identifier) + stamp, name) is not None
 
 

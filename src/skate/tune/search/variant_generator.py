@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import logging
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from skate.tune.search.sample import Categorical, Domain, Function, Rng
+
+logger = logging.getLogger(__name__)
 
 Path = tuple[Any, ...]
 _PASSES = 20
@@ -249,6 +252,7 @@ def preset_variants(
     random_state: Any = None,
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
     """As `generate_variants`, with some values given."""
+    _warn_of_contradictions(spec["config"], config)
     return generate_variants(_with_point(spec, config), constant_grid_search, random_state)
 
 
@@ -265,6 +269,31 @@ def _with_point(spec: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, 
             ) from None
         assign_value(made["config"], path, value)
     return made
+
+
+def _warn_of_contradictions(space: Mapping[str, Any], point: Mapping[str, Any]) -> None:
+    """Say what a point has that the space has not; the point is evaluated all the same."""
+    for path, value in walk(point):
+        name = "/".join(map(str, path))
+        try:
+            wanted = get_value(space, path)
+        except (KeyError, IndexError, TypeError):
+            continue  # is refused
+        if isinstance(wanted, Mapping):
+            if set(wanted) != {"grid_search"}:
+                continue  # a part of the space is replaced as a whole
+            wanted = Categorical(wanted["grid_search"])
+        if isinstance(wanted, Domain):
+            if not wanted.is_valid(value):
+                logger.warning(
+                    "points_to_evaluate: the value %r is not within the valid values of %r, %s",
+                    value, name, wanted.domain_str,
+                )  # fmt: skip
+        elif wanted != value:
+            logger.warning(
+                "points_to_evaluate: the value %r is not equal to that of %r, which is fixed: %r",
+                value, name, wanted,
+            )  # fmt: skip
 
 
 def count_spec_samples(spec: Mapping[str, Any], num_samples: int = 1) -> int:
