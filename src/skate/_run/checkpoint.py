@@ -230,8 +230,9 @@ class Checkpoint:
         Raises:
             UntrustedPickleError: If they are not this user's, and that is not allowed.
         """
-        if not isinstance(data, bytes) or not data.startswith(PICKLE_START):
-            shown = repr(data)
+        given: Any = data
+        if not isinstance(given, bytes) or not given.startswith(PICKLE_START):
+            shown = repr(given)
             raise ValueError(
                 "Checkpoint.from_bytes takes the bytes that checkpoint.to_bytes() gave; got "
                 f"{type(data).__name__}: {shown[:40]}{'…' if len(shown) > 40 else ''}"

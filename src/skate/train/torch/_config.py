@@ -100,14 +100,12 @@ def _listen(host: str) -> int:
 
 
 def _store(host: str, port: int, rank: int, size: int, timeout: timedelta) -> Any:
-    import torch.distributed as dist
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
     if rank:
-        return dist.TCPStore(host, port, size, is_master=False, timeout=timeout)
+        return TCPStore(host, port, size, is_master=False, timeout=timeout)
     listener = _listeners.pop().detach()
-    return dist.TCPStore(
-        host, port, size, is_master=True, timeout=timeout, master_listen_fd=listener
-    )
+    return TCPStore(host, port, size, is_master=True, timeout=timeout, master_listen_fd=listener)
 
 
 def _connect(
