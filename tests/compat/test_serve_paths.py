@@ -97,3 +97,16 @@ def test_a_program(tmp_path: Path) -> None:
     done = run_program(command, timeout=PATIENCE)
     assert done.stderr == ""
     assert done.stdout == "42\n8\nRUNNING\n{}\n"
+
+
+def test_the_modules_of_starlette_are_there_as_soon_as_serve_is(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from ray import serve\n"
+        "import sys, starlette\n"
+        "assert 'starlette.requests' not in sys.modules  # which takes long\n"
+        "print(starlette.requests.Request.__name__, hasattr(starlette, 'nothing'))\n"
+    )
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout == "Request False\n", done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -321,3 +322,59 @@ def test_threads_share_a_handle(run: Run) -> None:
     for thread in threads:
         thread.join(PATIENCE)
     assert sorted(results) == sorted([*range(1, 26)] * 4)
+
+
+def test_every_replica_is_called(run_locally: Run) -> None:
+    @serve.deployment(num_replicas=2)
+    class Replica:
+        async def pid(self) -> int:
+            return os.getpid()
+
+        async def odd(self) -> str:
+            rank = serve.get_replica_context().rank.rank
+            if rank % 2:
+                raise ValueError("odd")
+            return "even"
+
+        async def never(self) -> None:
+            await asyncio.Event().wait()
+
+    handle = run_locally(Replica.bind())
+    assert len(set(handle.broadcast("pid").results(timeout_s=PATIENCE))) == 2
+    with pytest.raises(ValueError, match="odd"):
+        handle.broadcast("odd").results()
+    found = handle.broadcast("odd").results(return_exceptions=True)
+    assert {type(each) for each in found} > {str}
+    assert [each for each in found if isinstance(each, ValueError)]
+    with pytest.raises(TimeoutError, match=r"within 0\.01 s"):
+        handle.broadcast("never").results(timeout_s=0.01)
+    with pytest.raises(ValueError, match="timeout_s takes a number of at least 0"):
+        handle.broadcast("pid").results(timeout_s=-1)
+
+    async def asynchronously() -> None:
+        assert len(set(await handle.broadcast("pid"))) == 2
+        answers = await handle.broadcast("odd").results_async(return_exceptions=True)
+        assert [each for each in answers if isinstance(each, ValueError)]
+        with pytest.raises(ValueError, match="odd"):
+            await handle.broadcast("odd").results_async()
+        with pytest.raises(TimeoutError, match=r"within 0\.01 s"):
+            await handle.broadcast("never").results_async(timeout_s=0.01)
+        with pytest.raises(RuntimeError, match="results_async"):
+            handle.broadcast("pid").results()
+
+    asyncio.run(asynchronously())
+
+
+def test_a_handle_lets_go_of_its_replicas(run: Run) -> None:
+    @serve.deployment
+    def answer() -> int:
+        return 1
+
+    handle = run(answer.bind())
+    assert handle.remote().result() == 1
+    assert handle.is_initialized
+    handle.shutdown()
+    assert not handle.is_initialized
+    assert handle.remote().result() == 1
+    asyncio.run(handle.shutdown_async())
+    assert not handle.is_initialized

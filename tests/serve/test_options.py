@@ -83,8 +83,6 @@ def test_either_a_number_or_the_load_decides() -> None:
         ("placement_group_strategy", "TIGHT"),
         ("version", 1),
         ("gang_scheduling_config", {"gang_size": 2}),
-        ("request_router_config", {"request_router_class": "mine:Router"}),
-        ("request_router_config", {"request_router_kwargs": {"a": 1}}),
     ],
 )
 def test_values_that_are_refused(name: str, value: Any) -> None:
@@ -157,20 +155,48 @@ def test_settings_of_the_server() -> None:
         HTTPOptions.of("http_options", {"ports": 1})
     with pytest.warns(UserWarning, match="not gRPC"):
         gRPCOptions(grpc_servicer_functions=["a:b"])
-    with pytest.raises(ValueError, match="one router"):
-        RequestRouterConfig(request_router_class="mine:Router")
     assert HTTPOptions(port=1).copy(update={"host": "h"}).dict()["port"] == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"request_router_class": "mine:Router"}, "the one router of skate"),
+        ({"request_router_kwargs": {"a": 1}}, "nothing for this router"),
+    ],
+)
+def test_a_router_of_ones_own_is_refused_when_it_is_to_run(
+    settings: dict[str, Any], text: str
+) -> None:
+    config = RequestRouterConfig(**settings)
+    app = Model.options(request_router_config=config).bind("a")
+    with pytest.raises(ValueError, match=text):
+        serve.run(app)
+    assert not skate.is_initialized()
 
 
 def test_the_version_follows_the_code() -> None:
     def version(app: Any) -> str:
-        return build(app, "app", None).deployments[0].version
+        return build(app, "app", None, keep_unchanged=True).deployments[0].version
 
     assert version(Model.bind("a")) == version(Model.bind("a"))
     assert version(Model.bind("a")) != version(Model.bind("b"))
     assert version(Model.bind("a")) == version(Model.options(num_replicas=5).bind("a"))
     costly = Model.options(ray_actor_options={"num_cpus": 1})
     assert version(Model.bind("a")) != version(costly.bind("a"))
+
+
+def test_each_run_is_a_version_of_its_own_unless_it_is_to_follow_another() -> None:
+    def spec(keep: bool) -> Any:
+        return build(Model.bind("a"), "app", None, keep_unchanged=keep).deployments[0]
+
+    first, second, third = spec(False), spec(False), spec(True)
+    assert len({each.version for each in (first, second, third)}) == 3
+    assert second.following(first) == second
+    assert third.following(second).version == second.version
+    assert third.following(None) == third
+    other = build(Model.bind("b"), "app", None, keep_unchanged=True).deployments[0]
+    assert other.following(second) == other
 
 
 def test_a_version_stands_for_the_code() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import urllib.request
 from http.client import HTTPException
 from typing import Any
@@ -55,9 +57,34 @@ def test_a_route_may_come_later() -> None:
         serve.run(hello.bind(), route_prefix=None)
         (before,) = processes("SERVE_REPLICA")
         assert not answers(serve.http_address())
-        serve.run(hello.bind(), route_prefix="/")
+        serve.run(hello.bind(), route_prefix="/", keep_unchanged=True)
         eventually(lambda: answers(serve.http_address()))
         assert processes("SERVE_REPLICA") == [before]
+    finally:
+        skate.shutdown()
+
+
+def test_it_stays_while_applications_come_and_go() -> None:
+    skate.init(num_cpus=2)
+    try:
+        serve.start(http_options={"port": 0})
+        address = serve.http_address()
+        port = int(address.rpartition(":")[2])
+        for name in ("one", "two", "one"):
+            serve.run(hello.bind(), name=name, route_prefix=f"/{name}")
+            assert serve.http_address() == address
+            eventually(lambda: answers(f"{address}/one"))
+        serve.delete("one")
+        serve.delete("two")
+        serve.run(hello.bind())
+        eventually(lambda: answers(address))
+        program = f"from skate import serve; serve.start(http_options={{'port': {port}}})"
+        other = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert f"127.0.0.1:{port}: another program listens there" in other.stderr
+        assert "port 0 takes any that is free" in other.stderr
+        assert answers(address)
     finally:
         skate.shutdown()
 

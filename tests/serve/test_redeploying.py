@@ -6,6 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,19 +93,42 @@ def test_new_code_replaces_replicas_and_loses_no_request(
     assert handle.remote().result()[0] == 2
 
 
-def test_the_same_code_keeps_its_replicas(run_locally: Run) -> None:
-    handle = run_locally(version(1))
+def test_the_same_code_runs_again(run_locally: Run, tmp_path: Path) -> None:
+    """Train, overwrite the file, run again: the new model is served."""
+    path = tmp_path / "model"
+
+    @serve.deployment
+    class Model:
+        def __init__(self) -> None:
+            self.model = path.read_text()
+
+        def __call__(self) -> str:
+            return self.model
+
+    app = Model.bind()
+    for model in ("first", "second"):
+        path.write_text(model)
+        assert run_locally(app).remote().result() == model
+
+
+@pytest.mark.parametrize("how", ["asked", "version"])
+def test_the_same_code_keeps_its_replicas_if_asked_to(run_locally: Run, how: str) -> None:
+    kept: dict[str, Any] = {"keep_unchanged": True} if how == "asked" else {}
+    named: dict[str, Any] = {"version": "one"} if how == "version" else {}
+    handle = run_locally(version(1, **named))
     pid = handle.remote().result()[2]
-    run_locally(version(1))
+    run_locally(version(1, **named), **kept)
     assert handle.remote().result() == (1, None, pid)
-    run_locally(version(1, user_config={"a": 1}, max_ongoing_requests=7))
+    run_locally(version(1, user_config={"a": 1}, max_ongoing_requests=7, **named), **kept)
     assert handle.remote().result() == (1, {"a": 1}, pid)
+    run_locally(version(1, **named | ({"version": "two"} if named else {})))
+    assert handle.remote().result()[2] != pid
 
 
 def test_the_number_of_replicas_changes(run_locally: Run) -> None:
     handle = run_locally(version(1, num_replicas=3))
     before = pids(handle, 3)
-    run_locally(version(1, num_replicas=1))
+    run_locally(version(1, num_replicas=1), keep_unchanged=True)
     eventually(lambda: _states() == {"RUNNING": 1})
     assert handle.remote().result()[2] in before
 

@@ -75,7 +75,8 @@ def start(
 
 def _default_http() -> HTTPOptions | None:
     """Handles work without the packages that HTTP needs."""
-    return HTTPOptions() if is_installed("uvicorn") and is_installed("starlette") else None
+    needed = ("uvicorn", "httptools", "starlette")
+    return HTTPOptions() if all(map(is_installed, needed)) else None
 
 
 def _start(http: HTTPOptions | None, controller_options: Any = None) -> Client:
@@ -124,14 +125,29 @@ def run(
     external_scaler_enabled: bool = False,
     controller_options: Any = None,
     _blocking: bool = True,
+    *,
+    keep_unchanged: bool = False,
 ) -> DeploymentHandle:
     """Run an application and return the handle to it, once it answers.
 
-    With `blocking=True` it goes on until Ctrl-C, and then ends the program, quietly.
+    An application of the same name is changed into this one: new replicas start, and the former
+    ones finish what they have.
 
-    An application of the same name is changed into this one: replicas are replaced where the
-    code or the arguments changed, and only there. `logging_config` has no effect: logging is the
-    program's.
+    Args:
+        target: The application, made by `deployment.bind(...)`.
+        blocking: Whether to go on until Ctrl-C, which then ends the program, quietly.
+        name: The name of the application.
+        route_prefix: Where it answers HTTP; None for nowhere.
+        logging_config: Has no effect: logging is the program's.
+        external_scaler_enabled: False; nothing outside of the program scales deployments.
+        controller_options: The environment of the controller, as in `start`.
+        keep_unchanged: Whether replicas stay whose code and arguments are what they were, and
+            only options of them change, as with config files. What their code reads when it
+            starts, a model's file for example, is then not read again. A deployment with a
+            `version` keeps its replicas as long as that is the same, in any case.
+
+    Returns:
+        The handle to the application: to the deployment that was given, not to those inside.
     """
     one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
     return run_many(
@@ -140,6 +156,7 @@ def run(
         wait_for_applications_running=_blocking,
         _local_testing_mode=_local_testing_mode,
         controller_options=controller_options,
+        keep_unchanged=keep_unchanged,
     )[0]
 
 
@@ -150,8 +167,10 @@ def run_many(
     wait_for_applications_running: bool = True,
     _local_testing_mode: bool = False,
     controller_options: Any = None,
+    *,
+    keep_unchanged: bool = False,
 ) -> list[DeploymentHandle]:
-    """Run several applications at once.
+    """Run several applications at once; `keep_unchanged` as in `run`.
 
     The ingress deployments exist when it returns, whether it was to wait for them or not.
     `_local_testing_mode` is for unit tests: without a running session, the applications run in
@@ -163,8 +182,11 @@ def run_many(
         raise ValueError("run_many takes at least one RunTarget; got none")
     for target in targets:
         _check(target)
+    specs = [
+        build(each.target, each.name, each.route_prefix, keep_unchanged=keep_unchanged)
+        for each in targets
+    ]
     client = _start(_default_http(), controller_options)
-    specs = [build(each.target, each.name, each.route_prefix) for each in targets]
     try:
         skate.get(client.controller.deploy.remote(specs))
         if wait_for_applications_running:

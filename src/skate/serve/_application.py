@@ -14,8 +14,10 @@ import cloudpickle
 from skate._serialization import Packed, dumps
 from skate.serve._checks import unknown
 from skate.serve._deployment import Application, Deployment
-from skate.serve._identity import DeploymentID
+from skate.serve._identity import DeploymentID, new_tag
 from skate.serve._options import DeploymentOptions
+
+_RUN = "+"  # in a version, between the fingerprint and what makes each run a new one
 
 
 class DeploymentSpec(NamedTuple):
@@ -26,6 +28,13 @@ class DeploymentSpec(NamedTuple):
     version: str  # of whatever needs new replicas when it changes
     options: DeploymentOptions
     is_ingress: bool = False
+
+    def following(self, former: DeploymentSpec | None) -> DeploymentSpec:
+        """The same, with the former version if only the run is another: its replicas stay."""
+        runs_again = _RUN in self.version
+        if former is None or runs_again or former.version.partition(_RUN)[0] != self.version:
+            return self
+        return self._replace(version=former.version)
 
 
 class ApplicationSpec(NamedTuple):
@@ -43,8 +52,10 @@ class _Builder:
         app_name: str,
         overrides: Mapping[str, Mapping[str, Any]] | None = None,
         runtime_env: Mapping[str, Any] | None = None,
+        keep_unchanged: bool = False,
     ) -> None:
         self.app_name = app_name
+        self.keep_unchanged = keep_unchanged
         self.overrides = overrides or {}
         self.runtime_env = runtime_env or {}
         self.names: dict[int, str] = {}
@@ -81,12 +92,14 @@ def build(
     route_prefix: str | None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     runtime_env: Mapping[str, Any] | None = None,
+    keep_unchanged: bool = False,
 ) -> ApplicationSpec:
     """All deployments that an application consists of.
 
-    `overrides`: options by the name of a deployment; `runtime_env`: for all of them.
+    `overrides`: options by the name of a deployment; `runtime_env`: for all of them;
+    `keep_unchanged`: whether replicas of the same code and arguments are to stay.
     """
-    builder = _Builder(name, overrides, runtime_env)
+    builder = _Builder(name, overrides, runtime_env, keep_unchanged)
     specs = []
     with _building(builder):
         ingress = builder.name_of(app)
@@ -113,7 +126,10 @@ def _spec(builder: _Builder, app: Application, is_ingress: bool) -> DeploymentSp
     parts = (deployment.func_or_class, deployment.init_args, deployment.init_kwargs)
     code = dumps(parts, f"deployment {name}").packed()
     options = deployment.deployment_options
+    deployment.check_router()
     version = _fingerprint(code, deployment, options)
+    if deployment.version is None and not builder.keep_unchanged:
+        version = f"{version}{_RUN}{new_tag()}"
     return DeploymentSpec(DeploymentID(name, builder.app_name), code, version, options, is_ingress)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from typing import Any
 
 import skate
-from skate.exceptions import GetTimeoutError
+from skate.exceptions import GetTimeoutError, TaskError
+from skate.serve._checks import non_negative, optional, refuse_event_loop
 from skate.serve._router import Router
 
 
@@ -24,16 +26,58 @@ class Broadcast:
             replica.handle_anyway.remote(*call, **kwargs) for replica in router.replicas()
         ]
 
-    def results(self, timeout_s: float | None = None) -> list[Any]:
-        """The answers, one per replica; the first error among them is raised."""
-        try:
-            found: list[Any] = skate.get(self._refs, timeout=timeout_s)
-        except GetTimeoutError:
-            raise TimeoutError(f"not all replicas answered within {timeout_s} s") from None
+    def results(
+        self, *, timeout_s: float | None = None, return_exceptions: bool = False
+    ) -> list[Any]:
+        """Wait for the answers, and return one per replica.
+
+        Args:
+            timeout_s: Seconds for all of them together; TimeoutError after that.
+            return_exceptions: Whether errors are returned among the answers; else the first is
+                raised.
+        """
+        refuse_event_loop("`await response.results_async()`")
+        deadline = _deadline(timeout_s)
+        found: list[Any] = []
+        for ref in self._refs:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                found.append(skate.get(ref, timeout=left))
+            except GetTimeoutError as error:
+                if not isinstance(error, TaskError):
+                    raise self._late(timeout_s) from None
+                found.append(_returned(error, return_exceptions))
+            except Exception as error:
+                found.append(_returned(error, return_exceptions))
         return found
 
-    async def results_async(self) -> list[Any]:
-        return list(await asyncio.gather(*(ref.as_future() for ref in self._refs)))
+    async def results_async(
+        self, *, timeout_s: float | None = None, return_exceptions: bool = False
+    ) -> list[Any]:
+        """As `results`, for async code."""
+        _deadline(timeout_s)
+        answers = asyncio.gather(
+            *(ref.as_future() for ref in self._refs), return_exceptions=return_exceptions
+        )
+        done, _ = await asyncio.wait([answers], timeout=timeout_s)
+        if not done:
+            answers.cancel()
+            raise self._late(timeout_s)
+        return list(answers.result())
+
+    def _late(self, timeout_s: float | None) -> TimeoutError:
+        return TimeoutError(f"not all replicas answered within {timeout_s} s")
 
     def __await__(self) -> Any:
         return self.results_async().__await__()
+
+
+def _deadline(timeout_s: float | None) -> float | None:
+    checked = optional(non_negative)("timeout_s", timeout_s)
+    return None if checked is None else time.monotonic() + checked
+
+
+def _returned(error: Exception, return_exceptions: bool) -> Exception:
+    if not return_exceptions:
+        raise error
+    return error

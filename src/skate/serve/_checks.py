@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -52,6 +53,18 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
 
 def anything(name: str, value: Any) -> Any:
     return value
+
+
+def refuse_event_loop(instead: str) -> None:
+    """Raise a RuntimeError inside of async code, which should do this `instead`."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "methods that block should not be called from within an `asyncio` event loop, which "
+        f"they would stop: use {instead}"
+    )
 
 
 def unknown(what: str, names: Iterable[str], known: Iterable[str]) -> TypeError:

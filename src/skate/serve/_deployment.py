@@ -120,6 +120,12 @@ class Deployment:
         """What stands for the code, where it was given."""
         return self._given.get("version")
 
+    def check_router(self) -> None:
+        """Refuse a way to choose among replicas that there is not."""
+        router = self._given.get("request_router_config")
+        if router is not None:
+            router.check_supported()
+
     @property
     def deployment_options(self) -> DeploymentOptions:
         """All options, with their defaults."""

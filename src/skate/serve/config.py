@@ -189,7 +189,8 @@ class RequestRouterConfig(Settings):
     backoff_multiplier: float = 2.0
     max_backoff_s: float = 0.5
 
-    def __post_init__(self) -> None:
+    def check_supported(self) -> None:
+        """Refuse another router, when an application is run; a config can be made of anything."""
         if self.request_router_kwargs:
             raise c.refuse(
                 "request_router_kwargs", "nothing for this router", self.request_router_kwargs

@@ -13,7 +13,7 @@ from skate._former import no_such_name
 from skate.exceptions import GetTimeoutError
 from skate.serve import _client
 from skate.serve._broadcast import Broadcast
-from skate.serve._checks import refuse
+from skate.serve._checks import refuse, refuse_event_loop
 from skate.serve._identity import DEFAULT_APP, DeploymentID
 from skate.serve._requests import NOT_YET, Failure, Request
 from skate.serve._router import Router
@@ -24,17 +24,6 @@ __all__ = ["DeploymentHandle", "DeploymentResponse", "DeploymentResponseGenerato
 
 _SERIALIZATIONS = ("cloudpickle", "pickle", "msgpack", "orjson")
 _INIT_SETTINGS = frozenset(("_prefer_local_routing", "_run_router_in_separate_loop", "_source"))
-
-
-def _refuse_event_loop(instead: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(
-        "methods that block should not be called from within an `asyncio` event loop, which "
-        f"they would stop: use {instead}"
-    )
 
 
 class _Response:
@@ -105,7 +94,7 @@ class DeploymentResponse(_Response):
     def result(self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False) -> Any:
         """Wait for the result; TimeoutError after `timeout_s` seconds."""
         if not _skip_asyncio_check:
-            _refuse_event_loop("`await response`")
+            refuse_event_loop("`await response`")
         request = self._request
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while request.outcome is NOT_YET:
@@ -165,7 +154,7 @@ class DeploymentResponse(_Response):
         self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
     ) -> Any:
         if not _allow_running_in_asyncio_loop:
-            _refuse_event_loop("`await response._to_object_ref()`")
+            refuse_event_loop("`await response._to_object_ref()`")
         return self._sent(_timeout_s) or skate.put(self._outcome())
 
     def __repr__(self) -> str:
@@ -194,7 +183,7 @@ class DeploymentResponseGenerator(_Response):
         return self
 
     def __next__(self) -> Any:
-        _refuse_event_loop("`async for`")
+        refuse_event_loop("`async for`")
         self._open()
         try:
             return skate.get(next(self._items))
@@ -268,7 +257,7 @@ class DeploymentResponseGenerator(_Response):
         self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
     ) -> Any:
         if not _allow_running_in_asyncio_loop:
-            _refuse_event_loop("`await response._to_object_ref_gen()`")
+            refuse_event_loop("`await response._to_object_ref_gen()`")
         self._open()
         return self._items
 
@@ -372,6 +361,15 @@ class DeploymentHandle:
         """Call a method of every replica; `.results()` waits for all of them."""
         router = self._find_router()
         return Broadcast(router, method_name, args, kwargs)
+
+    def shutdown(self) -> None:
+        """Let go of what this handle knows of its replicas. Requests under way go on, and a later
+        call finds the replicas again."""
+        self._router = None
+
+    async def shutdown_async(self) -> None:
+        """As `shutdown`, which does not wait for anything, in async code."""
+        self.shutdown()
 
     def _find_router(self) -> Router:
         router = self._router

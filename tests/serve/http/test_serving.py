@@ -311,6 +311,18 @@ def test_errors_are_the_servers_business(client: Client) -> None:
     assert client.get("/?teapot").json() == {"detail": "short and stout"}
 
 
+def test_a_class_for_handles_only(client: Client, capfd: pytest.CaptureFixture[str]) -> None:
+    @serve.deployment
+    class Adder:
+        def add(self, number: int) -> int:
+            return number + 1
+
+    handle = serve.run(Adder.bind())
+    assert handle.add.remote(1).result() == 2
+    assert client.get("/").status_code == 500
+    eventually(lambda: "run it with route_prefix=None" in "".join(capfd.readouterr()))
+
+
 def test_more_requests_than_allowed(client: Client, flag: Any, tally: Tally) -> None:
     answer_now: Flag = flag("answer")
 

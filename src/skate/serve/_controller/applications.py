@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from skate.serve._application import ApplicationSpec
+from skate.serve._application import ApplicationSpec, DeploymentSpec
 from skate.serve._controller.deployment import DeploymentState
 from skate.serve._identity import DeploymentID
 from skate.serve._status import (
@@ -31,6 +31,7 @@ class Applications:
     def deploy(self, spec: ApplicationSpec) -> None:
         """Add an application, or change one; deployments that it no longer has end."""
         self._check_prefix(spec)
+        spec = spec._replace(deployments=tuple(map(self._following, spec.deployments)))
         self.specs[spec.name] = spec
         self.times[spec.name] = time.time()
         self.deleting.discard(spec.name)
@@ -44,6 +45,10 @@ class Applications:
         for id, state in self.deployments.items():
             if id.app_name == spec.name and id not in kept:
                 state.delete()
+
+    def _following(self, part: DeploymentSpec) -> DeploymentSpec:
+        state = self.deployments.get(part.id)
+        return part.following(None if state is None else state.spec)
 
     def _check_prefix(self, spec: ApplicationSpec) -> None:
         for other in self.specs.values():

@@ -20,7 +20,7 @@ from skate.serve._http.station import ReplicaStation
 from skate.serve._identity import DeploymentID
 from skate.serve._replica import cancel_children
 from skate.serve.context import RequestContext
-from skate.serve.exceptions import BackPressureError
+from skate.serve.exceptions import BackPressureError, SkateServeError
 
 if TYPE_CHECKING:
     from skate.serve._replica import Replica
@@ -174,6 +174,12 @@ class Callee:
                 await send_value(send, result)
 
     async def _call(self, scope: Scope, receive: Receive, send: Send) -> Any:
+        if not self._has_call():
+            raise SkateServeError(
+                f"{self.deployment_id} answers HTTP with its method __call__, which it has not: "
+                "define it, give the class an application with @serve.ingress, or run it with "
+                "route_prefix=None if it is called by handles only"
+            )
         request = (self._requests.Request(scope, receive, send),) if self._takes_request else ()
         if not self._on_loop:
             return await self._code.run(self._function, *request)
