@@ -183,7 +183,10 @@ def test_a_replica_that_does_not_end_is_killed(
 
 PROGRAM = """
     import os
+    import signal
     from skate import serve
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup has it ignored
 
     @serve.deployment
     class Model:
