@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import skate.engine as _engine
 from skate import _options
 from skate._actor import ActorHandle
+from skate._arguments import seconds, shown, text, whole_number, wrong_type
 from skate._init import ClientContext, init
 from skate._refs import ObjectRef, ObjectRefGenerator
 from skate.engine import changing, current_engine, install_engine, installed_engine
@@ -72,6 +74,8 @@ def get(
     `timeout` seconds. Arrays are read-only views on shared memory; `copy=True` makes them
     writable. All values come through the object store, so `_use_object_store` changes nothing.
     """
+    if timeout is not None:
+        timeout = None if timeout == -1 else seconds("timeout", timeout)  # -1: as in Ray
     engine = _engine._current or current_engine()
     if type(object_refs) is ObjectRef:
         return engine.get((object_refs,), timeout, copy)[0]
@@ -87,15 +91,10 @@ def _not_refs(given: Any) -> Exception:
     if isinstance(given, ActorHandle):
         return ValueError(f"{wanted}; got the handle {given!r}: call one of its methods first")
     if not isinstance(given, list):
-        return ValueError(f"{wanted}; got {type(given).__name__}: {_shown(given)}")
+        return ValueError(f"{wanted}; got {type(given).__name__}: {shown(given)}")
     index, item = next((i, x) for i, x in enumerate(given) if type(x) is not ObjectRef)
     hint = ": flatten nested lists first" if isinstance(item, (list, tuple)) else ""
-    return TypeError(f"{wanted}; item {index} is {type(item).__name__}: {_shown(item)}{hint}")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return TypeError(f"{wanted}; item {index} is {type(item).__name__}: {shown(item)}{hint}")
 
 
 def put(value: Any, *, _owner: Any = None, _tensor_transport: str | None = None) -> ObjectRef[Any]:
@@ -128,12 +127,14 @@ def wait(
     ready when its next item is. All values are local, so `fetch_local` changes nothing.
     """
     plain = _check_waitables(ray_waitables)
-    if timeout is not None and timeout < 0:
-        raise ValueError(f"timeout takes None or a number of at least 0; got {timeout}")
+    if timeout is not None:
+        timeout = seconds("timeout", timeout)
     if not ray_waitables:
         return [], []
     if len(set(ray_waitables)) != len(ray_waitables):
         raise ValueError("wait() takes each reference once; this list has duplicates")
+    if type(num_returns) is not int:
+        num_returns = whole_number("num_returns", num_returns)
     if not 1 <= num_returns <= len(ray_waitables):
         raise ValueError(
             f"num_returns takes 1 to {len(ray_waitables)}, the number of references; "
@@ -156,7 +157,7 @@ def _check_waitables(given: Any) -> bool:
         return True
     for index, item in enumerate(given):
         if not isinstance(item, (ObjectRef, ObjectRefGenerator)):
-            raise TypeError(f"{wanted}; item {index} is {type(item).__name__}: {_shown(item)}")
+            raise TypeError(f"{wanted}; item {index} is {type(item).__name__}: {shown(item)}")
     return False
 
 
@@ -176,7 +177,7 @@ def cancel(
         ref = ref._generator_ref
     if not isinstance(ref, ObjectRef):
         raise TypeError(
-            f"cancel() takes an ObjectRef or ObjectRefGenerator; got {_shown(ray_waitable)}"
+            f"cancel() takes an ObjectRef or ObjectRefGenerator; got {shown(ray_waitable)}"
             + ("; end an actor with kill()" if isinstance(ray_waitable, ActorHandle) else "")
         )
     current_engine().cancel(ref, force, recursive)
@@ -192,15 +193,14 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """
     if not isinstance(actor, ActorHandle):
         raise ValueError(
-            f"kill() takes the handle of an actor; got {_shown(actor)}; end a task with cancel()"
+            f"kill() takes the handle of an actor; got {shown(actor)}; end a task with cancel()"
         )
     current_engine().kill(actor._ref, no_restart)
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     """A handle to the live actor of that name."""
-    if not name:
-        raise ValueError(f"get_actor() takes the name of an actor; got {name!r}")
+    text("name", name, "the name of an actor")
     where = _options.namespace("namespace", namespace)
     return ActorHandle(*current_engine().get_actor(name, where))
 
@@ -230,6 +230,8 @@ def get_gpu_ids() -> list[int | str]:
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     """What ran when, as Chrome trace events: returned, or written to a JSON file."""
+    if filename is not None and not isinstance(filename, (str, os.PathLike)):
+        raise wrong_type("filename", filename, "None or the path of a file")
     events = current_engine().timeline()
     if filename is None:
         return events

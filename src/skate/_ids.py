@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from skate._arguments import whole_number, wrong_type, wrong_value
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -18,6 +20,8 @@ class BaseID:
     SIZE: ClassVar[int] = 28
 
     def __init__(self, id: bytes) -> None:
+        if not isinstance(id, (bytes, bytearray, memoryview)):
+            raise wrong_type(type(self).__name__, id, f"{self.SIZE} bytes")
         if len(id) != self.SIZE:
             raise ValueError(f"a {type(self).__name__} has {self.SIZE} bytes; got {len(id)}")
         self._bytes = bytes(id)
@@ -28,7 +32,7 @@ class BaseID:
 
     @classmethod
     def from_hex(cls, hex_id: str | bytes) -> Self:
-        return cls(bytes.fromhex(hex_id if isinstance(hex_id, str) else hex_id.decode()))
+        return cls(bytes_of_hex(f"{cls.__name__}.from_hex()", hex_id))
 
     @classmethod
     def from_random(cls) -> Self:
@@ -76,6 +80,8 @@ class JobID(BaseID):
 
     @classmethod
     def from_int(cls, value: int) -> JobID:
+        if not 0 <= whole_number("value", value, 0) < 1 << 8 * cls.SIZE:
+            raise wrong_value("value", value, f"a number of at most {(1 << 8 * cls.SIZE) - 1}")
         return cls(value.to_bytes(cls.SIZE, "big"))
 
     def int(self) -> int:
@@ -165,6 +171,18 @@ class TaskID(BaseID):
 
     def job_id(self) -> JobID:
         return JobID(self._bytes[-JobID.SIZE :])
+
+
+def bytes_of_hex(name: str, hex_id: Any) -> bytes:
+    """Return the bytes that `hex_id` spells; `name` is whose argument it is."""
+    if isinstance(hex_id, bytes):
+        hex_id = hex_id.decode("ascii", "replace")
+    if not isinstance(hex_id, str):
+        raise wrong_type(name, hex_id, "hexadecimal digits")
+    try:
+        return bytes.fromhex(hex_id)
+    except ValueError:
+        raise wrong_value(name, hex_id, "hexadecimal digits") from None
 
 
 def _digest(size: int, *parts: BaseID | int) -> bytes:

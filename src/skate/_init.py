@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _options
+from skate._arguments import mapping, wrong_type, wrong_value
 from skate._imports import ray_is_skate
 from skate._nearest import nearest_names, unknown_parameter
 from skate.engine import changing, install_engine, installed_engine
@@ -186,6 +187,8 @@ def init(
     of_job = job._for_init() if job is not None else {}
     logging_config = logging_config or of_job.get("logging_config")
     runtime_env = _logging(logging_config, runtime_env or of_job.get("runtime_env"))
+    if not isinstance(address, (str, type(None))):
+        raise wrong_type("address", address, "a string")
     wanted = {
         "address": address,
         "engine": "inline" if local_mode else engine,
@@ -317,7 +320,8 @@ def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | 
 
 def _place_to_spill(kwargs: dict[str, Any]) -> str | None:
     """The directory in `_system_config`, Ray's way to say `spill_dir` until 2.50."""
-    spilling = (kwargs.get("_system_config") or {}).get("object_spilling_config")
+    config = mapping("_system_config", kwargs.get("_system_config"))
+    spilling = config.get("object_spilling_config")
     if spilling is None:
         return None
     import json
@@ -388,8 +392,16 @@ def _configure_logging(level: int | str | None, format: str | None) -> None:
 
     logger = logging.getLogger("skate")
     if level is not None:
-        logger.setLevel(level.upper() if isinstance(level, str) else level)
+        try:
+            logger.setLevel(level.upper() if isinstance(level, str) else level)
+        except (TypeError, ValueError):
+            allowed = 'the name of a level, as "INFO", or its number'
+            raise wrong_value("logging_level", level, allowed) from None
     if format is not None:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter(format))
+        try:
+            handler.setFormatter(logging.Formatter(format))
+        except (TypeError, ValueError):
+            allowed = 'a format of logging, as "%(levelname)s %(message)s"'
+            raise wrong_value("logging_format", format, allowed) from None
         logger.handlers[:] = [handler]

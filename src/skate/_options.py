@@ -6,7 +6,6 @@ options it ends up. All eras of Ray's spelling are understood.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +17,8 @@ from skate.engine.base import ActorOptions, CallOptions, TaskOptions
 TASK, ACTOR, CALL = "remote functions", "actor classes", "actor methods"
 MOST_RETURNS = 65_535  # values of one task: their ids differ in 16 bits
 _SMALLEST = 0.0001  # Ray's unit of a fractional resource
-_MOST_GPUS = 65_536  # of a machine: each has a number
+_LARGEST = 1 << 53  # up to here all whole numbers have a float
+_MOST_GPUS = 65_536  # each of a machine has a number of its own
 
 Check = Callable[[str, Any], Any]
 Given = dict[str, Any]
@@ -61,7 +61,7 @@ def _count(lowest: int, meaning: str) -> Check:
 
 
 def _quantity(name: str, value: Any) -> float | None:
-    allowed = f"a number that is 0 or at least {_SMALLEST}"
+    allowed = f"a number that is 0, or at least {_SMALLEST} and at most 2**53"
     if value is None:
         return None
     if isinstance(value, (bool, str)):
@@ -70,7 +70,9 @@ def _quantity(name: str, value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         raise _wrong_type(name, value, allowed) from None
-    if not math.isfinite(number / _SMALLEST) or number < 0 or 0 < number < _SMALLEST:
+    except OverflowError:
+        raise _wrong_value(name, value, allowed) from None
+    if not 0 <= number <= _LARGEST or 0 < number < _SMALLEST:
         raise _wrong_value(name, value, allowed)
     return number
 
@@ -178,7 +180,11 @@ def _concurrency_groups(name: str, value: Any) -> Mapping[str, int]:
     if value is None:
         return {}
     if isinstance(value, list):
-        value = {group["name"]: group["max_concurrency"] for group in value}
+        try:
+            value = {group["name"]: group["max_concurrency"] for group in value}
+        except (TypeError, KeyError):
+            each = 'or a list of {"name": "io", "max_concurrency": 2}'
+            raise _wrong_type(name, value, f"{allowed}, {each}") from None
     if not isinstance(value, Mapping):
         raise _wrong_type(name, value, allowed)
     positive = _count(1, "a number of at least 1")
@@ -390,7 +396,9 @@ def _place(fields: dict[str, Any]) -> None:
         fields["placement_group"] = False  # not even a group that captures child tasks
         return
     fields["placement_group"] = group
-    fields["bundle_index"] = getattr(strategy, "placement_group_bundle_index", -1)
+    index = getattr(strategy, "placement_group_bundle_index", -1)
+    checked = OPTIONS["placement_group_bundle_index"].check("placement_group_bundle_index", index)
+    fields["bundle_index"] = -1 if checked is None else checked
     captured = getattr(strategy, "placement_group_capture_child_tasks", None)
     fields["capture_child_tasks"] = bool(captured)
 

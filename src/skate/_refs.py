@@ -154,7 +154,9 @@ class ObjectRef(Generic[T]):
     @classmethod
     def from_hex(cls, hex_id: str) -> ObjectRef[Any]:
         """Return the reference whose `hex()` is `hex_id`."""
-        return cls.from_binary(bytes.fromhex(hex_id))
+        from skate._ids import bytes_of_hex
+
+        return cls.from_binary(bytes_of_hex("ObjectRef.from_hex()", hex_id))
 
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:

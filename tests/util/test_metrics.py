@@ -117,5 +117,5 @@ def test_an_invalid_name_warns_and_records_nothing() -> None:
     counter.inc()
     assert collect() == ""
     assert caught[0].filename == __file__
-    with pytest.raises(ValueError, match="needs a name"):
+    with pytest.raises(ValueError, match="name of a metric"):
         Counter("")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import skate
+from skate._arguments import whole_number, wrong_type
 
 
 def as_completed(
@@ -36,8 +37,10 @@ def map_unordered(
     endless. The other parameters are those of `as_completed`.
     """
     _check(chunk_size, kwargs)
-    if backpressure_size is not None and backpressure_size < 1:
-        raise ValueError(f"backpressure_size must be at least 1, or None; got {backpressure_size}")
+    if not hasattr(fn, "remote"):
+        raise wrong_type("fn", fn, "a remote function, as @remote makes it")
+    if backpressure_size is not None:
+        whole_number("backpressure_size", backpressure_size)
     return _mapped(fn, items, backpressure_size, chunk_size, yield_obj_refs, kwargs)
 
 
@@ -82,7 +85,6 @@ def _next_ready(
 
 
 def _check(chunk_size: int, kwargs: dict[str, Any]) -> None:
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size must be at least 1; got {chunk_size}")
+    whole_number("chunk_size", chunk_size)
     if "num_returns" in kwargs:
         raise ValueError("num_returns is not taken here: use chunk_size")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import skate
+from skate._arguments import mapping, whole_number, wrong_type
 from skate._refs import ObjectRef
 
 __all__ = ["ActorGroup", "ActorGroupMethod", "ActorWrapper"]
@@ -67,8 +68,10 @@ class ActorGroup:
         init_args: tuple[Any, ...] | None = None,
         init_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        if num_actors <= 0:
-            raise ValueError(f"num_actors takes a number of at least 1; got {num_actors}")
+        if not isinstance(actor_cls, type):
+            raise wrong_type("actor_cls", actor_cls, "a class that is not remote yet")
+        whole_number("num_actors", num_actors)
+        init_kwargs = dict(mapping("init_kwargs", init_kwargs))
         make: Any = skate.remote(
             num_cpus=num_cpus_per_actor,
             num_gpus=num_gpus_per_actor,
@@ -77,7 +80,7 @@ class ActorGroup:
         self.actors: list[ActorWrapper] = []
         self.num_actors = num_actors
         self._class = make(actor_cls)
-        self._arguments = (init_args or (), init_kwargs or {})
+        self._arguments = (init_args or (), init_kwargs)
         self.start()
 
     def __getattr__(self, name: str) -> ActorGroupMethod:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import skate
+from skate._arguments import wrong_type
 
 V = TypeVar("V")
 
@@ -64,11 +65,17 @@ class ActorPool:
 
     def submit(self, fn: Callable[[Any, V], Any], value: V) -> None:
         """Call `fn(actor, value)` with an idle actor, or as soon as one is idle."""
+        if not callable(fn):
+            raise wrong_type("fn", fn, "a function of an actor and a value")
         if not self._idle_actors:
             self._pending_submits.append((fn, value))
             return
         actor = self._idle_actors.pop()
-        future = fn(actor, value)
+        try:
+            future = fn(actor, value)
+        except BaseException:
+            self._idle_actors.append(actor)  # no call was made: it is as idle as before
+            raise
         self._future_to_actor[_key(future)] = (self._next_task_index, actor)
         self._index_to_future[self._next_task_index] = future
         self._next_task_index += 1

@@ -10,9 +10,12 @@ import re
 import threading
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from numbers import Real
 from typing import Any, TypeVar
+
+from skate._arguments import mapping, text
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
@@ -50,6 +53,7 @@ class Metric:
 
     def set_default_tags(self: MetricT, default_tags: dict[str, str]) -> MetricT:
         """Tags that every record carries unless it says otherwise. Returns the metric itself."""
+        mapping("default_tags", default_tags)
         unknown = [key for key in default_tags if key not in self._tag_keys]
         if unknown:
             raise ValueError(f"unknown tag keys {unknown}; {self._name} has {self._tag_keys}")
@@ -75,13 +79,13 @@ class Metric:
     ) -> None:
         if not isinstance(value, (int, float)):
             raise TypeError(f"the value must be an int or a float; got {value!r}")
-        key = self._tags(tags or {})
+        key = self._tags(mapping("tags", tags))
         if self._discarded:
             return
         with _lock:
             change(self._family(), key, value)
 
-    def _tags(self, tags: dict[str, str]) -> Tags:
+    def _tags(self, tags: Mapping[str, str]) -> Tags:
         _check_values(tags)
         merged = {**self._default_tags, **tags}
         missing = [key for key in self._tag_keys if key not in merged]
@@ -235,8 +239,7 @@ def _escaped(text: str, quotes: bool = False) -> str:
 
 
 def _is_discarded(name: str) -> bool:
-    if not name:
-        raise ValueError("a metric needs a name; got an empty one")
+    text("name", name, "the name of a metric")
     if _NAME.fullmatch(name):
         return False
     warnings.warn(
@@ -254,15 +257,16 @@ def _checked_keys(keys: Any) -> tuple[str, ...]:
     return keys
 
 
-def _check_values(tags: dict[str, str]) -> None:
+def _check_values(tags: Mapping[str, str]) -> None:
     for key, value in tags.items():
         if not isinstance(value, str):
             raise TypeError(f"tag values are strings; {key!r} got {value!r}")
 
 
 def _checked_boundaries(boundaries: list[float] | None) -> list[float]:
-    given = list(boundaries or ())
-    if not given or given[0] <= 0 or any(a >= b for a, b in pairwise(given)):
+    given = list(boundaries) if isinstance(boundaries, (list, tuple)) else []
+    numbers = all(isinstance(bound, Real) for bound in given)
+    if not given or not numbers or given[0] <= 0 or any(a >= b for a, b in pairwise(given)):
         raise ValueError(
             "boundaries must be a non-empty list of ascending numbers above 0, like "
             f"[0.1, 1, 10]; got {boundaries!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate._arguments import text, wrong_type
 from skate._ids import PlacementGroupID
 from skate._refs import ObjectRef
 from skate.engine import current_engine
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     Bundle = dict[str, float]
 
 _REF_SIZE = 28  # bytes of an object id; a group's id is its end
+_LARGEST = 1 << 53  # up to here all whole numbers have a float
 _RESERVED = "bundle"  # Ray counts the bundles of a machine under this name
 NODE_ID_LABEL_KEY = "ray.io/node-id"  # the label of a machine that is its id
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -177,25 +179,32 @@ def _is_bundle(bundle: object) -> bool:
     if not isinstance(bundle, dict) or not any(bundle.values()):
         return False
     return all(
-        isinstance(name, str) and isinstance(amount, (int, float)) and amount >= 0
+        isinstance(name, str) and isinstance(amount, (int, float)) and 0 <= amount <= _LARGEST
         for name, amount in bundle.items()
     )
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
     """Give the reservation back; what runs in it is ended."""
+    _check_group(placement_group)
     current_engine().remove_placement_group(placement_group._ref)
+
+
+def _check_group(value: Any) -> None:
+    if not isinstance(value, PlacementGroup):
+        raise wrong_type("placement_group", value, "a PlacementGroup")
 
 
 def get_placement_group(placement_group_name: str) -> PlacementGroup:
     """The group of that name. Raises ValueError if there is none."""
-    if not placement_group_name:
-        raise ValueError("placement_group_name must not be empty")
+    text("placement_group_name", placement_group_name)
     return _handle(*current_engine().get_placement_group(placement_group_name))
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
     """The state of a group, or with None that of every group by its id."""
+    if placement_group is not None:
+        _check_group(placement_group)
     table = current_engine().placement_group_table()
     if placement_group is None:
         return table

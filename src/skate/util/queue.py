@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import skate
+from skate._arguments import seconds
 
 
 class Empty(queue.Empty):
@@ -78,12 +79,12 @@ class Queue:
     def _put(self, item: Any, block: bool, timeout: float | None) -> Any:
         if not block:
             return self.actor.offer_all.remote([item])
-        return self.actor.offer.remote(item, _checked(timeout))
+        return self.actor.offer.remote(item, seconds("timeout", timeout))
 
     def _get(self, block: bool, timeout: float | None) -> Any:
         if not block:
             return self.actor.take_all.remote(1)
-        return self.actor.take.remote(_checked(timeout))
+        return self.actor.take.remote(seconds("timeout", timeout))
 
     def put_nowait(self, item: Any) -> None:
         """Add an item if there is room; raises Full otherwise."""
@@ -120,12 +121,6 @@ class Queue:
             skate.wait([ended], timeout=grace_period_s)
         skate.kill(self.actor, no_restart=True)
         self.actor = None
-
-
-def _checked(timeout: float | None) -> float | None:
-    if timeout is not None and timeout < 0:
-        raise ValueError(f"timeout must not be negative; got {timeout}")
-    return timeout
 
 
 def _raise_if_full(refusal: str | None) -> None:

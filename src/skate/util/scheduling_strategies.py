@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate._ids import BaseID
+
 if TYPE_CHECKING:
     from skate.util.placement_group import PlacementGroup
 
@@ -47,10 +49,10 @@ class NodeAffinitySchedulingStrategy:
 
 
 def _checked_node_id(node_id: Any) -> str:
-    text = node_id if isinstance(node_id, str) else node_id.hex()
+    text = str(node_id.hex()) if isinstance(node_id, BaseID) else node_id
     try:
         valid = any(byte != 0xFF for byte in bytes.fromhex(text))  # all of them: no machine
-    except ValueError:
+    except (TypeError, ValueError):
         valid = False
     if not valid:
         raise ValueError(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import skate
+from skate._arguments import whole_number, wrong_type
 from skate.engine import current_engine
 from skate.util.placement_group import placement_group_table
 
@@ -162,6 +163,9 @@ def _summary(rows: list[dict[str, Any]], title: str, state: str) -> dict[str, An
 
 
 def _chosen(rows: Iterable[dict[str, Any]], filters: Filters | None, limit: int) -> list[StateRow]:
+    if not isinstance(filters, (list, tuple, type(None))):
+        raise wrong_type("filters", filters, 'a list of triples like ("state", "=", "ALIVE")')
+    limit = whole_number("limit", limit, 0)
     wanted = [_checked(filter) for filter in filters or ()]
     found = (StateRow(row) for row in rows if all(_fits(row, *one) for one in wanted))
     return [row for _, row in zip(range(limit), found, strict=False)]

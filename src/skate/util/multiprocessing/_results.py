@@ -9,6 +9,7 @@ from functools import partial
 from multiprocessing import TimeoutError
 from typing import Any
 
+from skate._arguments import seconds
 from skate.util.multiprocessing._dispatch import Outcomes
 
 Callback = Callable[[Any], object]
@@ -61,7 +62,7 @@ class AsyncResult:
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the result is there, or for `timeout` seconds."""
-        self._ready.wait(timeout)
+        self._ready.wait(_patience(timeout))
 
     def get(self, timeout: float | None = None) -> Any:
         """The result, or the exception of the first call that failed, raised.
@@ -128,7 +129,7 @@ class IMapIterator:
         if self._taken == self._submitted:
             raise StopIteration
         with self._arrival:
-            if not self._arrival.wait_for(self._has_arrived, timeout):
+            if not self._arrival.wait_for(self._has_arrived, _patience(timeout)):
                 raise TimeoutError(f"no result within {timeout} s")
             index = self._taken if self._ordered else next(iter(self._arrived))
             self._taken += 1
@@ -154,3 +155,9 @@ class IMapIterator:
         with self._arrival:
             self._arrived[index] = outcomes
             self._arrival.notify_all()
+
+
+def _patience(timeout: Any) -> float | None:
+    """Return how long to wait; no time at all if it is negative, as in the standard library."""
+    negative = isinstance(timeout, (int, float)) and timeout < 0
+    return seconds("timeout", 0 if negative else timeout)

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 import skate
+from skate._arguments import mapping, whole_number
 from skate.util.multiprocessing._dispatch import Chunk, Dispatcher, Outcomes, PoolWorker
 from skate.util.multiprocessing._results import AsyncResult, Callback, IMapIterator
 
@@ -54,7 +55,8 @@ class Pool:
             skate.init(address=ray_address)
         self._processes = processes or max(1, int(skate.cluster_resources().get("CPU", 1)))
         actor_class: Any = skate.remote(PoolWorker)
-        start = actor_class.options(**{"num_cpus": 0, **(ray_remote_args or {})}).remote
+        options = mapping("ray_remote_args", ray_remote_args)
+        start = actor_class.options(**{"num_cpus": 0, **options}).remote
         new_actor = partial(start, initializer, tuple(initargs or ()))
         self._dispatcher = Dispatcher(new_actor, self._processes, maxtasksperchild)
         self._iterators: weakref.WeakSet[IMapIterator] = weakref.WeakSet()
@@ -85,7 +87,7 @@ class Pool:
         When it is done, `callback` gets the result, or `error_callback` the exception; they run
         on a thread of the pool, one after the other.
         """
-        call = (tuple(args or ()), {**(kwargs or {}), **(kwds or {})})
+        call = (tuple(args or ()), {**mapping("kwargs", kwargs), **mapping("kwds", kwds)})
         return self._run(func, [[call]], True, callback, error_callback)
 
     # -- many calls ----------------------------------------------------------------------------
@@ -221,8 +223,8 @@ def _chunked(calls: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _check_positive(name: str, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ValueError(f"{name} must be at least 1; got {value}")
+    if value is not None:
+        whole_number(name, value)
 
 
 def _check_callable(name: str, value: object, optional: bool = False) -> None:
