@@ -315,6 +315,7 @@ def test_bars_of_progress(capsys: pytest.CaptureFixture[str]) -> None:
     bar.update(2)
     tqdm_ray.safe_print("a word")
     bar.close()
+    bar.close()
     shown = capsys.readouterr()
     assert "steps: 100%" in shown.err
     assert "by hand: 100%" in shown.err

@@ -163,3 +163,94 @@ def test_a_destructor_that_prints_while_something_else_is_printed(heard):
 
     assert skate.get(litter.remote(), timeout=60) == "done"
     eventually(lambda: "swept" in heard)
+
+
+@local_only
+@pytest.mark.init(num_cpus=1)
+def test_a_line_ends_with_the_task_that_began_it(heard):
+    @skate.remote
+    def begin(text):
+        sys.stdout.write(text)
+        print("!", end="", flush=True)
+        print(text, end="", file=sys.stderr)
+        return os.getpid()
+
+    pid = skate.get([begin.remote("one"), begin.remote("two")])[0]
+    eventually(lambda: heard_lines(heard, 2))
+    assert heard.out.splitlines() == [f"(begin pid={pid}) one!", f"(begin pid={pid}) two!"]
+    assert heard.err.splitlines() == [f"(begin pid={pid}) one", f"(begin pid={pid}) two"]
+
+
+def heard_lines(heard, count):
+    assert "" in heard
+    return min(heard.out.count("\n"), heard.err.count("\n")) >= count
+
+
+@local_only
+def test_what_runs_side_by_side_has_lines_of_its_own(heard):
+    @skate.remote(max_concurrency=2)
+    class Speaker:
+        def __init__(self):
+            self.both = threading.Barrier(2)
+
+        def speak(self, word):
+            for letter in word:
+                self.both.wait()
+                print(letter, end="")
+            return os.getpid()
+
+    speaker = Speaker.remote()
+    pid = skate.get([speaker.speak.remote(word) for word in ("abc", "xyz")], timeout=60)[0]
+    eventually(lambda: "abc" in heard and "xyz" in heard)
+    prefix = f"(Speaker pid={pid}) "
+    assert sorted(heard.out.splitlines()) == [f"{prefix}abc", f"{prefix}xyz"]
+
+
+@local_only
+def test_a_bar_of_progress_is_one_line(heard):
+    @skate.remote
+    def progress():
+        from tqdm import tqdm
+
+        for _ in tqdm(range(3), desc="steps", mininterval=0, ncols=60):
+            pass
+        for _ in tqdm(range(3), desc="gone", mininterval=0, ncols=60, leave=False):
+            pass
+        print("afterwards", file=sys.stderr)
+        return os.getpid()
+
+    pid = skate.get(progress.remote())
+    eventually(lambda: "afterwards" in heard)
+    prefix = f"(progress pid={pid}) "
+    bar, gone, _ = heard.err.split("\n")
+    states = [state for state in bar.split("\r") if state]
+    assert all(state.startswith(f"{prefix}steps:") for state in states)
+    assert all(state.count(prefix) == 1 for state in states)
+    assert "100%" in states[-1]
+    assert "\r" + " " * len(prefix) in gone  # nothing of it is left
+    assert gone.endswith(f"\r{prefix}afterwards")
+
+
+@local_only
+def test_others_do_not_continue_a_line(heard, flag):
+    began, said = flag("began"), flag("said")
+
+    @skate.remote
+    def begin():
+        print("one,", end="", flush=True)
+        began.set()
+        said.wait()
+        print(" two")
+
+    @skate.remote
+    def interrupt():
+        print("stop")
+
+    ref = begin.remote()
+    began.wait()
+    skate.get(interrupt.remote())
+    said.set()
+    skate.get(ref)
+    eventually(lambda: "two" in heard)
+    spoken = [line.split(") ")[1] for line in heard.out.splitlines()]
+    assert spoken == ["one,", "stop", " two"]

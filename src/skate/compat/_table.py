@@ -89,7 +89,6 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data.tests.util": _DATA_TESTS,
     "ray.data.util": ("skate.air.util",),
     "ray.experimental.internal_kv": ("skate.compat.parts.internal_kv",),
-    "ray.experimental.tqdm_ray": ("skate.compat.parts.tqdm_ray",),
     "ray.includes": ("skate", "skate.compat.parts.inside"),
     "ray.internal": ("skate.compat.parts.internal",),
     "ray.ray_constants": ("skate.compat.parts.ray_constants",),

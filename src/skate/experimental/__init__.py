@@ -1,4 +1,5 @@
-"""What Ray keeps under `ray.experimental`: where values are, weights of TensorFlow networks."""
+"""What Ray keeps under `ray.experimental`: where values are, weights of TensorFlow networks, bars
+of progress."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ __all__ = [
     "get_local_object_locations",
     "get_object_locations",
     "tf_utils",
+    "tqdm_ray",
 ]
 
 
@@ -19,6 +21,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'skate.experimental' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "tqdm_ray":
+        return import_module("skate.experimental.tqdm_ray")
     module = import_module("skate.experimental.tf_utils")
     return module if name == "tf_utils" else getattr(module, name)
 

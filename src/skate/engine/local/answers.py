@@ -113,6 +113,8 @@ class Answers:
         engine.execution.unanswered.discard(message[1])
         if engine.execution.cancelled:
             engine.execution.cancelled.discard(message[1])
+        if engine.unfinished_lines:
+            engine.finish_lines(engine.execution.current())
         if work[1] is not None:
             engine.peers.reply(work[1], message)
             return

@@ -482,6 +482,11 @@ class Execution:
         running = _running.get()
         return running.id if running is not None else self.actor_id
 
+    @staticmethod
+    def current() -> Running | None:
+        """The piece of work that this thread or coroutine is busy with."""
+        return _running.get()
+
     def label(self) -> str:
         running = _running.get()
         return running.label if running is not None else self.actor_label or "worker"

@@ -341,10 +341,10 @@ def _interpreter_options() -> list[str]:
     if not (
         sys.warnoptions or sys._xoptions or flags.isolated or flags.optimize or flags.dev_mode
         or flags.ignore_environment or flags.no_user_site or flags.no_site or flags.verbose
-        or flags.bytes_warning or flags.dont_write_bytecode or flags.debug
-        or getattr(flags, "safe_path", False)
+        or flags.bytes_warning or flags.debug or getattr(flags, "safe_path", False)
+        or (flags.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" not in os.environ)
     ):  # fmt: skip
         return []  # without the time that it takes to import the answer
-    from subprocess import _args_from_interpreter_flags
+    import subprocess  # whose private function multiprocessing uses as well
 
-    return _args_from_interpreter_flags()
+    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]

@@ -1,15 +1,18 @@
 """What workers print, on the driver's terminal.
 
 Python's own prints arrive as LOG messages, in order with results, and get `(name pid=…)` in
-front. What is written below Python (C libraries, subprocesses, the interpreter's last words) goes
-to two pipes that all workers share, and is passed on as it is.
+front. A line that is not at its end yet, such as a bar of progress, is continued by whoever began
+it; anybody else begins a new one. What is written below Python (C libraries, subprocesses, the
+interpreter's last words) goes to two pipes that all workers share, and is passed on as it is.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 
+from skate._progress_bars import MAGIC, bars_hidden, close_bars, show_states
 from skate.engine.local.reactor import Reactor
 
 
@@ -19,6 +22,8 @@ class Output:
         self._enabled = enabled
         self._readers: list[int] = []
         self.descriptors: list[int] = []  # for the workers' stdout and stderr
+        self._unfinished: tuple[int, int, str] | None = None  # whose line is not at its end
+        self._returned = False  # to the beginning of that line
         for number in (1, 2):
             if enabled:
                 self._open_pipe(number)
@@ -40,24 +45,56 @@ class Output:
         self._write(number, data.decode(errors="replace"))
 
     def log(self, pid: int, number: int, label: str, text: str) -> None:
-        """Lines that a task or actor printed."""
-        if self._enabled:
-            prefix = f"({label} pid={pid}) "
-            self._write(number, "".join(prefix + line for line in text.splitlines(True)))
+        """Show what a task or actor has printed: lines, the last one maybe not at its end."""
+        if not self._enabled:
+            return
+        if MAGIC in text:
+            text = show_states(text)
+            if not text:
+                return
+        writer = (pid, number, label)
+        continues = self._unfinished == writer
+        start = "\n" if self._unfinished is not None and not continues else ""
+        begins = not continues or self._returned
+        shown = prefixed(f"({label} pid={pid}) ", text, begins, continues and self._returned)
+        self._unfinished = None if shown.endswith("\n") else writer
+        self._returned = shown.endswith("\r")
+        self._write(number, start + shown)
 
     def _write(self, number: int, text: str) -> None:
         stream = sys.stdout if number == 1 else sys.stderr
         try:
-            stream.write(text)
-            stream.flush()
+            with bars_hidden():
+                stream.write(text)
+                stream.flush()
         except Exception:  # closed, absent, or the user's own and broken: not the engine's matter
             pass
 
     def close(self) -> None:
         for number, reader in enumerate(self._readers, start=1):
             self._pass_on(number, reader)
+        close_bars()
         self.close_descriptors()
 
     def close_descriptors(self) -> None:
         for descriptor in (*self._readers, *self.descriptors):
             os.close(descriptor)
+
+
+def prefixed(prefix: str, text: str, begins: bool, returned: bool = False) -> str:
+    """Return `text` with `prefix` in front of each line; of the first one only if it `begins`.
+
+    A carriage return (one just before `text`, if `returned`) leads back to where a line begins:
+    what comes next has the prefix again, or takes it away if it is nothing but blanks.
+    """
+    shown = []
+    for part in re.findall(r"[^\r\n]*[\r\n]|[^\r\n]+", text):
+        if not begins or part == "\r":
+            shown.append(part)
+        elif returned and not part.strip(" \r"):
+            shown.append(" " * len(prefix) + part)
+        else:
+            shown.append(prefix + part)
+        returned = part[-1] == "\r"
+        begins = returned or part[-1] == "\n"
+    return "".join(shown)

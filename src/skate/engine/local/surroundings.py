@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skate.engine.local import messages as m
 from skate.engine.local import open_files
-
-if TYPE_CHECKING:
-    from skate.engine.local.worker import WorkerEngine
 
 # One thread per CPU that the work has asked for, unless the user has said otherwise: several
 # workers that each use all cores are slower than one.
@@ -115,48 +110,3 @@ def set_gpus(gpu_ids: tuple[int | str, ...]) -> None:
 def end_process_group() -> None:
     """The driver is gone: end, with all that this process has started."""
     os.killpg(os.getpgrp(), signal.SIGKILL)
-
-
-class Printer(io.TextIOBase):
-    """stdout and stderr of a worker: whole lines go to the driver, in order with results."""
-
-    def __init__(self, engine: WorkerEngine, number: int, original: Any) -> None:
-        self._engine = engine
-        self._number = number
-        self._original = original
-        self._line = ""
-
-    encoding = "utf-8"
-    errors = "replace"
-
-    def write(self, text: str) -> int:
-        self._line += text
-        end = max(self._line.rfind("\n"), self._line.rfind("\r")) + 1
-        if end:
-            whole, self._line = self._line[:end], self._line[end:]
-            self._send(whole)
-        return len(text)
-
-    def _send(self, text: str) -> None:
-        label = self._engine.execution.label()
-        with self._engine.lock:
-            self._engine.send((m.LOG, self._number, label, text))
-        self._engine.reactor.flush()
-
-    def flush(self) -> None:
-        if self._line:
-            line, self._line = self._line, ""
-            self._send(line + "\n")
-
-    def writable(self) -> bool:
-        return True
-
-    def isatty(self) -> bool:
-        return False
-
-    def fileno(self) -> int:
-        return self._number
-
-    @property
-    def buffer(self) -> Any:
-        return self._original.buffer

@@ -39,6 +39,7 @@ from skate.engine.local.objects import (
     Objects,
 )
 from skate.engine.local.peers import Peers
+from skate.engine.local.printing import Printer
 from skate.engine.local.reactor import Reactor
 from skate.engine.local.store import Store
 from skate.engine.local.wire import Connection, Message
@@ -72,6 +73,8 @@ class WorkerEngine(Objects, Asking):
             settings["capacity"],
             self.reactor.call_later,
         )
+        self.printers: tuple[Printer, ...] = ()
+        self.unfinished_lines: set[object] = set()  # who has printed the beginning of a line
         self.execution = Execution(self)
         self.peers = Peers(self)
         self._options_sent: dict[int, tuple[Any, int]] = {}
@@ -445,6 +448,13 @@ class WorkerEngine(Objects, Asking):
 
     # -- surroundings --------------------------------------------------------------------------
 
+    def finish_lines(self, writer: object) -> None:
+        """A piece of work is over: so are the lines that it has begun to print."""
+        for ended in {writer, None} & self.unfinished_lines:
+            self.unfinished_lines.discard(ended)
+            for printer in self.printers:
+                printer.finish_line(ended)
+
     def ask(self, method: str, *args: Any) -> Any:
         return self.request(method, *args)
 
@@ -488,8 +498,10 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
     engine = WorkerEngine(number, settings, socket.socket(fileno=fds[0]))
     install_engine(engine)
     os.register_at_fork(after_in_child=engine.forsake)
-    sys.stdout = surroundings.Printer(engine, 1, sys.stdout)
-    sys.stderr = surroundings.Printer(engine, 2, sys.stderr)
+    sys.stdout, sys.stderr = engine.printers = (
+        Printer(engine, 1, sys.stdout),
+        Printer(engine, 2, sys.stderr),
+    )
     engine.execution.interrupts.look()
     if "setup_hook" in settings:
         engine.execution.set_up(settings["setup_hook"])
@@ -501,8 +513,8 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
         engine.reactor.flush()
         engine.execution.end_actor()
         atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        for writer in list(engine.unfinished_lines):
+            engine.finish_lines(writer)
         engine.reactor.flush()
         os.set_blocking(fds[0], True)
         engine.hub.flush()
