@@ -158,9 +158,9 @@ def test_a_process_that_dies_fails_its_calls_and_is_replaced() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="processes must be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"processes takes .* at least 1; got 0"):
         Pool(0)
-    with pytest.raises(ValueError, match="maxtasksperchild must be at least 1; got -1"):
+    with pytest.raises(ValueError, match=r"maxtasksperchild takes .* at least 1; got -1"):
         Pool(1, maxtasksperchild=-1)
     with Pool(1) as pool:
         with pytest.raises(TypeError, match="func must be callable"):

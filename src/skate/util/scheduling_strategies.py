@@ -49,7 +49,7 @@ class NodeAffinitySchedulingStrategy:
 
 
 def _checked_node_id(node_id: Any) -> str:
-    text = str(node_id.hex()) if isinstance(node_id, BaseID) else node_id
+    text = str(node_id.hex()) if isinstance(node_id, (BaseID, bytes)) else node_id
     try:
         valid = any(byte != 0xFF for byte in bytes.fromhex(text))  # all of them: no machine
     except (TypeError, ValueError):
