@@ -49,7 +49,10 @@ def is_initialized() -> bool:
 def shutdown(wait_for_processes: bool = True, _exiting_interpreter: bool = False) -> None:
     """End all tasks and actors and free all objects; `init` can be called again.
 
-    Processes are always waited for, which takes milliseconds: nothing is left behind.
+    Args:
+        wait_for_processes: Without effect: processes are always waited for, which takes
+            milliseconds, so that nothing is left behind.
+        _exiting_interpreter: Without effect: it ends in the same way at the end of the program.
     """
     with changing:
         engine = installed_engine()

@@ -189,6 +189,7 @@ class ObjectRefGenerator:
     """The references that a streaming task yields, each as soon as it is there.
 
     Iterate with `for` or `async for`; an exception in the task appears as the last reference.
+    `worker` is Ray's, and without effect: the reference knows its session.
     """
 
     def __init__(self, generator_ref: ObjectRef[Any], worker: Any = None) -> None:

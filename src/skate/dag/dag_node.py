@@ -91,7 +91,10 @@ class DAGNode(Nested):
     ) -> CompiledDAG:
         """The graph in the form that Ray runs on channels of its own.
 
-        Here it runs as any other, so the parameters about those channels change nothing.
+        Here it runs as any other. `enable_asyncio` changes nothing, because `execute_async` is
+        always there; neither do `_submit_timeout`, `_buffer_size_bytes`,
+        `_max_inflight_executions`, `_max_buffered_results`, `_overlap_gpu_communication` and
+        `_default_communicator`, which are about those channels.
         """
         from skate.dag.compiled_dag_node import CompiledDAG
 

@@ -39,6 +39,20 @@ Filters = Sequence[tuple[str, str, Any]]
 _Rows = Callable[[], Iterable[dict[str, Any]]]
 
 
+_ONE_SESSION = """
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once."""
+_ARGUMENTS = f"""{_ONE_SESSION}
+        filters: Triples of a key, "=" or "!=", and a value; rows have to meet all of them.
+        limit: How many rows to return at the most.
+        detail: Without effect: rows are always complete.
+        raise_on_missing_output: Without effect: nothing is missing.
+        _explain: Without effect: no query is made that could be explained.
+    """
+
+
 class StateRow(dict[str, Any]):
     """One of the things that were asked for."""
 
@@ -87,7 +101,7 @@ def _lister(rows: _Rows, doc: str) -> Callable[..., list[StateRow]]:
     ) -> list[StateRow]:
         return _chosen(rows(), filters, limit)
 
-    listing.__doc__ = doc
+    listing.__doc__ = f"{doc}{_ARGUMENTS}"
     return listing
 
 
@@ -108,7 +122,7 @@ def _getter(rows: _Rows, key: str, doc: str) -> Callable[..., StateRow | None]:
     ) -> StateRow | None:
         return next((StateRow(row) for row in rows() if row[key] == id), None)
 
-    getting.__doc__ = doc
+    getting.__doc__ = f"{doc}{_ONE_SESSION}\n        _explain: Without effect, too.\n    "
     return getting
 
 
@@ -120,12 +134,22 @@ _get_task = _getter(_of("tasks"), "task_id", "")
 
 
 def get_task(id: Any, address: str | None = None, timeout: float = 30) -> StateRow | None:
-    """The task with that id, or the one behind a reference; None if it is not known."""
+    """The task with that id, or the one behind a reference; None if it is not known.
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once.
+    """
     return _get_task(id.task_id().hex() if isinstance(id, skate.ObjectRef) else id)
 
 
 def get_objects(id: str, address: str | None = None, timeout: float = 30) -> list[StateRow]:
-    """The object with that id, if there is one."""
+    """The object with that id, if there is one.
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once.
+    """
     return list_objects(filters=[("object_id", "=", id)])
 
 
@@ -133,17 +157,32 @@ def get_objects(id: str, address: str | None = None, timeout: float = 30) -> lis
 
 
 def summarize_actors(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
-    """How many actors of each class are in which state."""
+    """How many actors of each class are in which state.
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once.
+    """
     return _summary(current_engine().state("actors"), "class_name", "state")
 
 
 def summarize_tasks(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
-    """How many tasks of each function are in which state."""
+    """How many tasks of each function are in which state.
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once.
+    """
     return _summary(current_engine().state("tasks"), "func_or_class_name", "state")
 
 
 def summarize_objects(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
-    """How many objects there are, and how many bytes."""
+    """How many objects there are, and how many bytes.
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once.
+    """
     rows = current_engine().state("objects")
     total = sum(row["object_size"] for row in rows)
     return {"cluster": {"total_objects": len(rows), "total_size_mb": total / 1e6}}
