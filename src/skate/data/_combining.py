@@ -42,8 +42,9 @@ class Combining(Core):
         validate_schemas: bool = False,
     ) -> Dataset:
         """Rows with equal keys. The result has `num_partitions` blocks, or more if the rows do not
-        fit into memory. `validate_schemas` looks for the columns now; the two before it are for
-        Ray's shuffle, which is not needed here."""
+        fit into memory. `validate_schemas` looks for the columns now. `partition_size_hint` and
+        `aggregator_ray_remote_args` change nothing: they are for the actors of Ray's shuffle, and
+        there are none here."""
         join_type = getattr(join_type, "value", join_type)  # Ray has an enumeration of them
         if join_type not in JOINS:
             raise ValueError(f"join_type takes {', '.join(map(repr, JOINS))}; got {join_type!r}")

@@ -81,7 +81,7 @@ class Exposing(Consuming):
         return self._id
 
     def get_stats_summary(self, detail: bool = False) -> ExecutionStats:
-        """The numbers behind `stats()`; they are in full detail always."""
+        """The numbers behind `stats()`, in full whatever `detail` is."""
         return self._stats if self._stats is not None else ExecutionStats()
 
     # -- lineage --------------------------------------------------------------------------------

@@ -126,7 +126,8 @@ class Iterating(ABC):
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterable[Any]:
-        """Batches as dictionaries of torch tensors, one per column.
+        """Batches as dictionaries of torch tensors, one per column. For `prefetch_blocks` see
+        `iter_batches`.
 
         `dtypes` is one torch type, or one per column. `collate_fn` gets dictionaries of NumPy
         arrays instead (or Arrow tables or pandas frames, see `CollateFn`), copies that are its
@@ -172,7 +173,8 @@ class Iterating(ABC):
         unsqueeze_feature_tensors: bool = True,
     ) -> Any:
         """A torch IterableDataset of (features, label). Workers of a DataLoader share it: each
-        goes through all and gives its share of the batches."""
+        goes through all and gives its share of the batches. For `prefetch_blocks` see
+        `iter_batches`."""
         from skate.data._torch_dataset import FeaturesAndLabels
 
         return FeaturesAndLabels(
@@ -243,7 +245,8 @@ class Iterating(ABC):
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
     ) -> Iterable[Any]:
-        """Batches as dictionaries of TensorFlow tensors."""
+        """Batches as dictionaries of TensorFlow tensors. For `prefetch_blocks` see
+        `iter_batches`."""
         from skate.data._tensorflow import tensors_of
 
         arrays = self.iter_batches(

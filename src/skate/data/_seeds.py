@@ -72,7 +72,8 @@ class RandomSeedConfig:
         return RandomSeedConfig(seed, False, use_timestamp_as_default)
 
     def get_seed_tuple(self, *, data_context: Any = None) -> tuple[int, ...] | None:
-        """The numbers that the next execution is seeded with."""
+        """The numbers that the next execution is seeded with. They are counted here, so that
+        `data_context`, where Ray counts them, changes nothing."""
         if self.seed is None:
             return None
         uses = self._numbers.uses if isinstance(self._numbers, Reseeding) else None

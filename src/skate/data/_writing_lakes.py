@@ -34,7 +34,8 @@ class WritingLakes(Consuming):
         concurrency: int | None = None,
     ) -> None:
         """Into a table of Delta Lake, which is made if there is none. The arguments are those of
-        deltalake.write_deltalake; `mode` is append, overwrite, error or ignore."""
+        deltalake.write_deltalake; `mode` is append, overwrite, error or ignore. One process
+        writes, so that `ray_remote_args` and `concurrency` change nothing."""
         tables = try_import("deltalake", EXTRA)
         chosen = _mode(mode, "append", "overwrite", "error", "ignore")
         tables.write_deltalake(
@@ -63,7 +64,8 @@ class WritingLakes(Consuming):
     ) -> None:
         """Into a table of Iceberg that exists. `mode` is append, overwrite (all rows, or those of
         `overwrite_filter`) or upsert (by the table's keys, or `upsert_kwargs={"join_cols": ...}`).
-        All rows are held in memory on the way."""
+        All rows are held in memory on the way. One process writes, so that `ray_remote_args` and
+        `concurrency` change nothing."""
         chosen = _mode(mode, "append", "overwrite", "upsert")
         table = iceberg_table(table_identifier, catalog_kwargs)
         rows = without_extensions(table_of(self._bundles()))

@@ -167,7 +167,8 @@ class DatasetPipeline(Repeated):
             window.show(limit_per_dataset)
 
     def stats(self, exclude_first_window: bool = True) -> str:
-        """Windows are datasets, and have statistics of their own."""
+        """Windows are datasets, and have statistics of their own, so that there are none of the
+        pipeline to leave the first one out of, as `exclude_first_window` would."""
         return repr(self)
 
     def __getattr__(self, name: str) -> Any:
