@@ -172,7 +172,8 @@ def run_many(
 ) -> list[DeploymentHandle]:
     """Run several applications at once; `keep_unchanged` as in `run`.
 
-    The ingress deployments exist when it returns, whether it was to wait for them or not.
+    The ingress deployments exist when it returns, also without
+    `wait_for_ingress_deployment_creation`.
     `_local_testing_mode` is for unit tests: without a running session, the applications run in
     this process.
     """

@@ -259,7 +259,7 @@ class TrainWorkerGroup:
         return len(self._group)
 
     def shutdown(self, patience_s: float = 5) -> None:
-        """End the actors, at once: they are asked for nothing that takes patience."""
+        """End the actors at once: they are asked for nothing that `patience_s` would be for."""
         self._group.shutdown()
 
 

@@ -154,6 +154,10 @@ class BayesOptSearch(SpaceSearcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
+        """Learn that `parameters` gave `value`; nothing, if they gave an `error` or were `pruned`.
+
+        The search looks at the last value only, so that `intermediate_values` changes nothing.
+        """
         self._check_ready()
         if not error and not pruned:
             found = {n: unflattened_lookup(n, parameters) for n in self.optimizer.space.keys}

@@ -100,6 +100,10 @@ class NevergradSearch(SpaceSearcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
+        """Learn that `parameters` gave `value`; nothing, if they gave an `error` or were `pruned`.
+
+        The search looks at the last value only, so that `intermediate_values` changes nothing.
+        """
         self._check_ready()
         if error or pruned:
             return
