@@ -45,7 +45,9 @@ class DataConfig:
         worker_node_ids: list[Any] | None = None,
         **info: Any,
     ) -> list[dict[str, Any]]:
-        """The datasets of each worker, by rank. Override it to share them out differently."""
+        """The datasets of each worker, by rank. Override it to share them out differently: by
+        their actors, `worker_handles`, or where they run, `worker_node_ids`. Here all of them are
+        on one machine, and alike."""
         from skate.data.iterator import WholeDataset, split_iterators
         from skate.train._shards import Shard, with_options
 

@@ -91,7 +91,8 @@ class Trainable:
         raise NotImplementedError(f"{type(self).__name__} must implement load_checkpoint()")
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Begin anew with another configuration, in the same instance; True if it did."""
+        """Begin anew with `new_config`, in the same instance; True if it did. Override it where
+        that is cheaper than a new process, which is what False asks for."""
         return False
 
     def cleanup(self) -> None:
