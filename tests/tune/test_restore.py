@@ -498,5 +498,7 @@ def test_a_trainable_that_cannot_travel_is_refused_at_once():
     def locked(config):
         return lock
 
-    with pytest.raises(TypeError, match=r"could not serialize .*lock: _thread\.lock"):
+    with pytest.raises(
+        TypeError, match=r"non-serializable: could not serialize .*lock: _thread\.lock"
+    ):
         tune.Tuner(locked)

@@ -11,6 +11,7 @@ import pytest
 
 from skate import tune
 from skate.tune import utils
+from skate.tune.experiment import Trial
 
 
 def test_dictionaries_keep_their_kind():
@@ -95,3 +96,27 @@ def test_waiting_for_a_gpu(session, monkeypatch):
     monkeypatch.setitem(sys.modules, "GPUtil", None)
     with pytest.raises(RuntimeError, match="needs the package GPUtil"):
         utils.wait_for_gpu(0)
+
+
+class TestTrials:
+    def test_a_folder_s_name_has_no_reserved_characters(self):
+        trial = Trial("PPO", config={"env": "ale_py:ALE/Pong-v5"}, experiment_tag="0_a=(1)<2>")
+        assert not set('/()<>:"\\|?*') & set(trial.dirname)
+        named = Trial("PPO", trial_dirname_creator=lambda trial: "a:b?c(d)")
+        assert named.dirname == "a_b_c_d_"
+
+    def test_a_criterion_that_is_never_reported_is_named_once(self, caplog):
+        trial = Trial("mine", stopping_criterion={"loss": 1, "inner/score": 2})
+        for _ in range(3):
+            assert not trial.should_stop({"los": 5, "inner": {"score": 1}})
+        (record,) = caplog.records
+        assert "'loss' not found in result dict; what was reported is" in record.getMessage()
+        assert trial.should_stop({"inner": {"score": 2}})
+
+    def test_a_trial_from_its_state(self):
+        trial = Trial("mine", config={"a": (1, 2)}, trial_id="abcd1234")
+        trial.create_placement_group_factory()
+        state, _ = trial.get_json_state()
+        copy = Trial.from_json_state(state, stub=True)
+        assert copy.get_json_state()[0] == state
+        assert copy.config == trial.config

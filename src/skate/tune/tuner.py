@@ -51,7 +51,7 @@ class Tuner:
     ) -> None:
         if trainable is None:
             raise TuneError("Tuner needs a trainable: a function, a Trainable, or a trainer")
-        dumps(trainable, "trainable")  # raises, with the part that cannot travel
+        _check_travels(trainable)
         self._trainable = trainable
         self._param_space = _as_space(param_space)
         self._tune_config = as_config(TuneConfig, tune_config)
@@ -211,6 +211,13 @@ class Tuner:
     def can_restore(cls, path: Any, storage_filesystem: Any = None) -> bool:
         """Whether there is an experiment to restore; also one that has not begun."""
         return Storage.at(path, storage_filesystem).exists(TUNER_FILE)
+
+
+def _check_travels(trainable: Any) -> None:
+    try:
+        dumps(trainable, "trainable")
+    except TypeError as error:
+        raise TypeError(f"the trainable was found to be non-serializable: {error}") from error
 
 
 def _saved_trainable(storage: Storage, allow_pickle: bool) -> Any:

@@ -21,12 +21,32 @@ class StorageContext(Storage):
     ) -> None:
         super().__init__(storage_path, experiment_dir_name, storage_filesystem)
         self.sync_config = sync_config
-        self.trial_dir_name = trial_dir_name
+        self._trial_dir_name = trial_dir_name
+        self.current_checkpoint_index = 0
+
+    @property
+    def trial_dir_name(self) -> Any:
+        """The name of the trial's folder, or None."""
+        return self._trial_dir_name
+
+    @trial_dir_name.setter
+    def trial_dir_name(self, name: str | None) -> None:
+        self._trial_dir_name = name
 
     @property
     def trial_fs_path(self) -> str:
         """The trial's folder, on the file system."""
         return self.folder.sub(self.trial_dir_name).path if self.trial_dir_name else self.path
+
+    @property
+    def checkpoint_dir_name(self) -> str:
+        """The name of the checkpoint that `current_checkpoint_index` says."""
+        return self._make_checkpoint_dir_name(self.current_checkpoint_index)
+
+    @property
+    def checkpoint_fs_path(self) -> str:
+        """The place of that checkpoint, on the file system."""
+        return f"{self.trial_fs_path}/{self.checkpoint_dir_name}"
 
     @staticmethod
     def _make_checkpoint_dir_name(index: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any
 
 from skate._run.storage import Storage
 
 _LONGEST_NAME = 130
+_RESERVED = re.compile(r"[/()<>:\"\\|?*]")  # by some operating system, or by shells
 
 
 class Places:
@@ -46,11 +48,14 @@ class Places:
     def dirname(self) -> str:
         """The name of the trial's folder in that of the experiment."""
         if self._dirname is None:
-            self._dirname = self.custom_dirname or self._generated_dirname()
+            self._dirname = self._generate_dirname()
         return self._dirname
 
-    def _generated_dirname(self) -> str:
-        name = f"{self}_{self.experiment_tag}"[:_LONGEST_NAME].replace("/", "_")
+    def _generate_dirname(self) -> str:
+        """Make a folder's name that every file system takes."""
+        if self.custom_dirname:
+            return _RESERVED.sub("_", self.custom_dirname)
+        name = _RESERVED.sub("_", f"{self}_{self.experiment_tag}"[:_LONGEST_NAME])
         return f"{name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import time
 import uuid
@@ -14,12 +16,16 @@ from skate._run.checkpoints import CheckpointManager, Kept
 from skate._run.config import CheckpointConfig
 from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
-from skate._run.values import reached, to_json
+from skate._run.values import lookup, reached, to_json
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
 from skate.tune.experiment._failures import Failures
 from skate.tune.experiment._metrics import Courses
 from skate.tune.experiment._states import packed, unpacked
 from skate.tune.result import TRAINING_ITERATION
+
+logger = logging.getLogger(__name__)
+
+_MISSED: set[tuple[str, str]] = set()  # experiments, with a criterion that was warned of
 
 
 class Trial(Failures):
@@ -105,6 +111,10 @@ class Trial(Failures):
     @placement_group_factory.setter
     def placement_group_factory(self, value: PlacementGroupFactory | None) -> None:
         self._resources = value
+
+    def create_placement_group_factory(self) -> None:
+        """Settle the resources, which are worked out when they are first asked for otherwise."""
+        self._resources = self.placement_group_factory
 
     def update_resources(self, resources: Any) -> None:
         """Other resources, from its next start on."""
@@ -199,8 +209,28 @@ class Trial(Failures):
         self._courses = Courses()
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
-        """Whether the result ends the trial by its own criteria."""
-        return bool(result.get("done")) or reached(self.stopping_criterion, result)
+        """Return whether a result ends the trial by its own criteria.
+
+        Args:
+            result: What the trial has reported, with what was filled in.
+        """
+        if bool(result.get("done")) or reached(self.stopping_criterion, result):
+            return True
+        for name in self.stopping_criterion:
+            if lookup(result, name) is None:
+                self._warn_of_missing(name, result)
+        return False
+
+    def _warn_of_missing(self, name: str, result: Mapping[str, Any]) -> None:
+        """Say, once per experiment, that a criterion can never be met: it may be misspelt."""
+        where = self._experiment_storage.path if self._experiment_storage else self.trial_id
+        if (where, name) not in _MISSED:
+            _MISSED.add((where, name))
+            logger.warning(
+                "stopping criterion %r not found in result dict; what was reported is %s",
+                name,
+                sorted(map(str, result)),
+            )
 
     # -- checkpoints -------------------------------------------------------------------------
 
@@ -322,6 +352,16 @@ class Trial(Failures):
         trial.custom_trial_name = record["custom_name"]
         trial._dirname = record["dirname"]
         return trial
+
+    @classmethod
+    def from_json_state(cls, json_state: str, stub: bool = False) -> Trial:
+        """Make the trial that the first text of `get_json_state` describes.
+
+        Args:
+            json_state: That text.
+            stub: Whether the trial is only looked at.
+        """
+        return cls.from_record(json.loads(json_state), stub=stub)
 
     @classmethod
     def from_directory(cls, path: str, stub: bool = False) -> Trial:
