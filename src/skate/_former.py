@@ -88,7 +88,6 @@ FORMER: dict[str, str] = {
     "serve.get_trace_context": _NO_TRACES,
     "serve.gradio_integrations": "serve.ingress(build) takes the application of gradio, too",
     "serve.grpc_util": _NO_GRPC,
-    "serve.handle.DeploymentHandle.choose_replica": _ONE_ROUTER,
     "serve.init": "write serve.start()",
     "serve.list_deployments": "write serve.status().applications[name].deployments",
     "serve.llm": "it is not offered; write a deployment around the engine of your models",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -12,10 +13,16 @@ import pytest
 
 import skate
 from skate import serve
+from skate.exceptions import ActorDiedError
 from skate.serve._identity import DeploymentID
 from skate.serve._requests import NOT_YET, Request
 from skate.serve._router import Router, RoutingTable
-from skate.serve.exceptions import BackPressureError, RequestCancelledError, SkateServeError
+from skate.serve.exceptions import (
+    BackPressureError,
+    ReplicaUnavailableError,
+    RequestCancelledError,
+    SkateServeError,
+)
 from skate.serve.handle import DeploymentHandle
 from tests.support import PATIENCE, Flag, Tally, eventually
 
@@ -378,3 +385,59 @@ def test_a_handle_lets_go_of_its_replicas(run: Run) -> None:
     assert handle.remote().result() == 1
     asyncio.run(handle.shutdown_async())
     assert not handle.is_initialized
+
+
+def test_a_replica_may_be_chosen_before_the_request(run_locally: Run) -> None:
+    @serve.deployment(num_replicas=2, max_ongoing_requests=1)
+    class Backend:
+        def name(self, word: str) -> tuple[str, str]:
+            return serve.get_replica_context().replica_id.unique_id, word
+
+        def names(self, count: int) -> Iterator[str]:
+            for _ in range(count):
+                yield serve.get_replica_context().replica_id.unique_id
+
+    handle = run_locally(Backend.bind())
+
+    async def choose() -> None:
+        async with handle.name.choose_replica() as first, handle.name.choose_replica() as second:
+            assert first.replica_id != second.replica_id
+            waiting = asyncio.ensure_future(handle.name.remote("waits")._fetch())
+            assert await handle.name.dispatch(first, "a") == (first.replica_id, "a")
+            assert await waiting  # the place of the first is free again
+            with pytest.raises(ValueError, match="dispatched already"):
+                handle.name.dispatch(first, "b")
+        with pytest.raises(ValueError, match="block has ended"):
+            handle.name.dispatch(second, "b")
+        async with handle.options(stream=True).names.choose_replica() as selection:
+            items = [item async for item in handle.dispatch(selection, 3)]
+            assert items == 3 * [selection.replica_id]
+        with pytest.raises(ValueError, match="of Deployment"):
+            DeploymentHandle("Other").dispatch(selection)
+        assert len({(await handle.name.remote(str(n)))[1] for n in range(10)}) == 10
+
+    asyncio.run(choose())
+
+
+def test_a_chosen_replica_that_is_gone(run_locally: Run) -> None:
+    @serve.deployment
+    class Backend:
+        def pid(self) -> int:
+            return os.getpid()
+
+    handle = run_locally(Backend.bind())
+
+    async def choose() -> None:
+        async with handle.pid.choose_replica() as selection:
+            os.kill(await handle.pid.remote(), signal.SIGKILL)
+            with pytest.raises((ReplicaUnavailableError, ActorDiedError)):
+                await handle.pid.dispatch(selection)
+
+    asyncio.run(choose())
+    assert handle.pid.remote().result(timeout_s=PATIENCE)
+
+
+def test_a_handle_is_initialized_once() -> None:
+    handle = DeploymentHandle("Model")
+    with pytest.raises(RuntimeError, match="has been initialized"):
+        handle.options(stream=True)._init()

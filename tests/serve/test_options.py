@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -79,7 +80,16 @@ def test_either_a_number_or_the_load_decides() -> None:
         ("rolling_update_percentage", 2),
         ("ray_actor_options", [1]),
         ("autoscaling_config", 3),
+        ("ray_actor_options", {"num_cpus": -1}),
+        ("ray_actor_options", {"name": "mine"}),
+        ("ray_actor_options", {"max_concurrency": None}),
         ("placement_group_bundles", {"CPU": 1}),
+        ("placement_group_bundles", []),
+        ("placement_group_bundles", [{"CPU": 0}]),
+        ("placement_group_bundles", [{"CPU": "1"}]),
+        ("placement_group_strategy", "PACK"),
+        ("max_replicas_per_node", 0),
+        ("max_replicas_per_node", 101),
         ("placement_group_strategy", "TIGHT"),
         ("version", 1),
         ("gang_scheduling_config", {"gang_size": 2}),
@@ -88,6 +98,28 @@ def test_either_a_number_or_the_load_decides() -> None:
 def test_values_that_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"takes .*; got"):
         serve.deployment(**{name: value})(Model.func_or_class)
+
+
+def test_types_that_are_refused() -> None:
+    for options in ({"num_cpus": "many"}, {"resources": []}, {"runtime_env": 3}):
+        with pytest.raises(TypeError, match="takes"):
+            Model.options(ray_actor_options=options)
+    with pytest.raises(TypeError, match="from 1 to 100"):
+        Model.options(max_replicas_per_node="1")
+    with pytest.raises(ValueError, match="nothing beside placement_group_bundles"):
+        Model.options(max_replicas_per_node=2, placement_group_bundles=[{"CPU": 1}])
+
+
+def test_settings_say_what_they_stand_for() -> None:
+    class Router: ...
+
+    assert RequestRouterConfig(request_router_class=Router).get_request_router_class() is Router
+    by_path = RequestRouterConfig(request_router_class="pathlib:Path")
+    assert by_path.get_request_router_class() is Path
+    assert RequestRouterConfig().get_request_router_class().__name__ == "Router"
+    assert AutoscalingConfig().policy.is_default_policy_function()
+    mine = AutoscalingConfig(policy={"policy_function": "os:getcwd"})  # type: ignore[arg-type]
+    assert not mine.policy.is_default_policy_function()
 
 
 def test_a_replica_must_fit_into_its_first_bundle() -> None:
@@ -282,8 +314,6 @@ def test_a_second_start_with_the_same_is_quiet(given: Any, recwarn: Any) -> None
 def test_names_that_only_ray_has() -> None:
     with pytest.raises(AttributeError, match="exports no traces"):
         _ = serve.get_trace_context
-    with pytest.raises(AttributeError, match="one router"):
-        _ = DeploymentHandle("Model").choose_replica
     with pytest.raises(AttributeError, match="did you mean 'ingress'"):
         _ = serve.ingres
     with pytest.raises(ValueError, match="a serialization takes"):

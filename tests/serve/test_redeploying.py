@@ -223,7 +223,7 @@ def test_applications_are_apart(run_locally: Run, tally: Tally) -> None:
     assert two.remote().result() == "two"
     with pytest.raises(DeploymentUnavailableError, match="deleted"):
         one.remote().result()
-    with pytest.raises(SkateServeError, match="'one' does not exist"):
+    with pytest.raises(SkateServeError, match="Application 'one' does not exist"):
         serve.get_app_handle("one")
 
 

@@ -279,7 +279,7 @@ def get_app_handle(name: str) -> DeploymentHandle:
     client = _client.connect()
     ingress = skate.get(client.controller.ingress_of.remote(name))
     if ingress is None:
-        raise SkateServeError(f"application {name!r} does not exist; serve.status() lists them")
+        raise SkateServeError(f"Application {name!r} does not exist; serve.status() lists them")
     return DeploymentHandle(ingress, name)
 
 

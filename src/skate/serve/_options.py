@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from skate._options import ACTOR, check_options
 from skate.serve import _checks as c
 from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
 from skate.util.placement_group import STRATEGIES
+
+_OF_REPLICAS = (
+    "num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "runtime_env",
+    "label_selector", "fallback_strategy",
+)  # fmt: skip
 
 
 class DeploymentOptions(NamedTuple):
@@ -45,9 +51,38 @@ def _replicas(name: str, value: Any) -> int | str | None:
 
 
 def _bundles(name: str, value: Any) -> tuple[Mapping[str, float], ...]:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(b, Mapping) for b in value):
-        raise c.refuse(name, "a list of dictionaries of resources", value)
+    if not isinstance(value, (list, tuple)) or not value or not all(map(_is_bundle, value)):
+        allowed = "a list of dictionaries of resources, each of something"
+        raise c.refuse(name, allowed, value)
     return tuple(dict(bundle) for bundle in value)
+
+
+def _is_bundle(bundle: Any) -> bool:
+    if not isinstance(bundle, Mapping):
+        return False
+    amounts = list(bundle.values())
+    numbers = all(isinstance(each, (int, float)) and each >= 0 for each in amounts)
+    return numbers and any(amounts)
+
+
+def _actor_options(name: str, value: Any) -> dict[str, Any]:
+    """What each replica takes: checked now, and not when the first one starts."""
+    given = c.mapping(name, value)
+    wrong = [key for key in given if key not in _OF_REPLICAS]
+    if wrong:
+        allowed = f"{', '.join(_OF_REPLICAS)}: the rest is decided on by the controller"
+        raise c.refuse(name, allowed, {key: given[key] for key in wrong})
+    check_options(ACTOR, given)
+    return given
+
+
+def _per_node(name: str, value: Any) -> int:
+    """How many replicas a machine may have, where there are several: checked, without effect."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} takes a whole number from 1 to 100; got {value!r}")
+    if not 1 <= value <= 100:
+        raise c.refuse(name, "a whole number from 1 to 100", value)
+    return value
 
 
 def _strategy(name: str, value: Any) -> str:
@@ -88,12 +123,12 @@ _CHECKS: dict[str, c.Check] = {
     "max_constructor_retry_count": c.positive_integer,
     "rolling_update_percentage": c.number(0, "a number above 0, up to 1", above=True, most=1),
     "max_surge_percent": c.integer(0, "a percentage of at least 0"),
-    "ray_actor_options": c.optional(c.mapping),
+    "ray_actor_options": c.optional(_actor_options),
     "placement_group_bundles": c.optional(_bundles),
     "placement_group_strategy": c.optional(_strategy),
     "version": c.optional(_version),
     "placement_group_bundle_label_selector": _one_machine,
-    "max_replicas_per_node": _one_machine,
+    "max_replicas_per_node": c.optional(_per_node),
     "logging_config": c.anything,
     "request_router_config": c.optional(RequestRouterConfig.of),
     "gang_scheduling_config": _not_here("replicas start one by one here"),
@@ -132,7 +167,24 @@ def resolve(checked: Mapping[str, Any]) -> DeploymentOptions:
     own["bundle_strategy"] = checked.get("placement_group_strategy") or "PACK"
     options = DeploymentOptions(**own)
     _check_bundles(options)
+    _check_together(checked)
     return options
+
+
+def _check_together(checked: Mapping[str, Any]) -> None:
+    bundles = checked.get("placement_group_bundles")
+    if checked.get("placement_group_strategy") is not None and not bundles:
+        raise c.refuse(
+            "placement_group_strategy",
+            "nothing without placement_group_bundles, of which it says where they are",
+            checked["placement_group_strategy"],
+        )
+    if checked.get("max_replicas_per_node") is not None and bundles:
+        raise c.refuse(
+            "max_replicas_per_node",
+            "nothing beside placement_group_bundles, which say where replicas are",
+            checked["max_replicas_per_node"],
+        )
 
 
 def _check_bundles(options: DeploymentOptions) -> None:

@@ -36,6 +36,36 @@ HTTP = "__http__"  # a request over HTTP that arrived at another process
 _Token = contextvars.Token["RequestContext | None"]
 
 
+def _streaming(name: str, may_refuse: bool) -> Any:
+    """Make the method of a replica that answers streaming calls. One function for both, as a
+    generator inside of another would not end with it."""
+
+    async def handle(
+        self: Replica, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        if may_refuse and self.refuses():
+            yield Refused(self.stopping)
+            return
+        request = self._request(request_id, model_id)
+        self.begin(request)
+        try:
+            yield None
+            if method == HTTP:
+                items = self.answer_http(*args, **kwargs)
+            else:
+                items = self.code.stream(method, args, kwargs)
+            async for item in items:
+                yield item
+        except (asyncio.CancelledError, GeneratorExit):
+            cancel_children(request)
+            raise
+        finally:
+            self._one_less()  # the generator may be closed in another context than it began in
+
+    handle.__name__, handle.__qualname__ = name, f"Replica.{name}"
+    return skate.method(num_returns="streaming")(handle)
+
+
 class Replica:
     """Made by the controller, as an actor of its own."""
 
@@ -266,29 +296,10 @@ class Replica:
         finally:
             self.end(token)
 
-    @skate.method(num_returns="streaming")  # type: ignore[untyped-decorator]
-    async def handle_stream(
-        self, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
-    ) -> AsyncIterator[Any]:
-        """A streaming call of a handle. The first item says whether it is taken."""
-        if self.refuses():
-            yield Refused(self.stopping)
-            return
-        request = self._request(request_id, model_id)
-        self.begin(request)
-        try:
-            yield None
-            if method == HTTP:
-                items = self.answer_http(*args, **kwargs)
-            else:
-                items = self.code.stream(method, args, kwargs)
-            async for item in items:
-                yield item
-        except (asyncio.CancelledError, GeneratorExit):
-            cancel_children(request)
-            raise
-        finally:
-            self._one_less()  # the generator may be closed in another context than it began in
+    # Streaming calls of handles; the first item says whether it is taken. The second is for a
+    # request that was promised its place, however busy the replica is.
+    handle_stream = _streaming("handle_stream", may_refuse=True)
+    handle_stream_anyway = _streaming("handle_stream_anyway", may_refuse=False)
 
     def _request(self, request_id: str, model_id: str) -> RequestContext:
         return RequestContext(

@@ -45,8 +45,9 @@ class Failure:
 
 class Request:
     __slots__ = (
-        "_sent", "_settled", "answered", "args", "cancelled", "claimed", "fresh", "id", "kwargs",
-        "method", "model_id", "outcome", "ref", "router", "seat", "stillborn", "stream",
+        "_sent", "_settled", "answered", "args", "cancelled", "claimed", "fixed", "fresh", "id",
+        "kwargs", "method", "model_id", "outcome", "ref", "reserves", "router", "seat",
+        "stillborn", "stream",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +73,8 @@ class Request:
         self.claimed = stream  # someone waits for the value and will look at it
         self.cancelled = False
         self.answered = False  # the call to the replica has ended, well or badly
+        self.fixed = False  # it goes to its `seat` and nowhere else
+        self.reserves = False  # it only takes a place, which is its outcome
         self.fresh = False  # it is being sent
         self.stillborn = False  # the call had ended before it was sent: nobody was there
         self._sent: concurrent.futures.Future[None] | None = None

@@ -30,6 +30,7 @@ from skate.serve.config import BackpressureConfig
 from skate.serve.exceptions import (
     BackPressureError,
     DeploymentUnavailableError,
+    ReplicaUnavailableError,
     RequestCancelledError,
     SkateServeError,
 )
@@ -98,6 +99,12 @@ class Router:
         else:
             skate.cancel(ref)
 
+    def free(self, place: Request, seat: Seat) -> None:
+        """A place that was taken for a request is not needed."""
+        with self.lock:
+            seat.in_flight.discard(place)
+        self._pump()
+
     def waiting(self) -> int:
         """How many requests wait for a replica."""
         return len(self._waiting)
@@ -155,9 +162,11 @@ class Router:
         """The call failed: settle the request, or send it elsewhere if it never began."""
         if isinstance(error, ActorError) and not isinstance(error, TaskError):
             self._leave(request.seat)
-            if request.stillborn:
+            if request.stillborn and not request.fixed:
                 self._again(request, ref)
                 return
+            if request.stillborn and request.seat is not None:
+                error = ReplicaUnavailableError(request.seat.tag)
         elif isinstance(error, TaskCancelledError) and (
             request.cancelled or not isinstance(error, TaskError)
         ):
@@ -227,6 +236,8 @@ class Router:
 
     def _choose(self, request: Request) -> Seat | None:
         """A seat with room."""
+        if request.fixed:
+            return request.seat
         if request.model_id:
             return self._choose_for(request.model_id)
         return self._less_busy(self._seats)
@@ -294,7 +305,10 @@ class Router:
     # -- sending -------------------------------------------------------------------------------
 
     def _send(self, request: Request, seat: Seat) -> None:
-        method = seat.stream if request.stream else seat.call
+        if request.reserves:
+            self._reserve(request, seat)
+            return
+        method = seat.method_for(request)
         request.fresh, request.answered, request.stillborn = True, False, seat.closed
         try:
             ref = method.remote(
@@ -315,6 +329,11 @@ class Router:
         request.fresh = False
         if request.cancelled:
             self.cancel(request)
+
+    def _reserve(self, place: Request, seat: Seat) -> None:
+        place.settle(seat)
+        if place.outcome is not seat:  # it was cancelled a moment before
+            self.free(place, seat)
 
     def _done(self, request: Request, ref: Any) -> None:
         """The replica has answered, or is gone. On any thread."""

@@ -30,6 +30,13 @@ class Seat:
         self.full = False  # it refused, and has not said since that it has room
         self.closed = False
 
+    def method_for(self, request: Request) -> Any:
+        """What of the actor to call; a request that was promised its place is not refused."""
+        if request.fixed:
+            actor = self.actor
+            return actor.handle_stream_anyway if request.stream else actor.handle_anyway
+        return self.stream if request.stream else self.call
+
     def has_model(self, model_id: str) -> bool:
         """Whether the replica has it, or was sent a request for it just now."""
         return model_id in self.models or model_id in self._sent

@@ -68,6 +68,10 @@ class AutoscalingPolicy(Settings):
     policy_function: str | Callable[..., Any] | None = None
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
 
+    def is_default_policy_function(self) -> bool:
+        """Whether the load alone decides."""
+        return self.policy_function is None
+
     def get_policy(self) -> Callable[..., Any] | None:
         """The function, imported if it was given as "module:name"."""
         if not isinstance(self.policy_function, str):
@@ -188,6 +192,19 @@ class RequestRouterConfig(Settings):
     initial_backoff_s: float = 0.025
     backoff_multiplier: float = 2.0
     max_backoff_s: float = 0.5
+
+    def get_request_router_class(self) -> Any:
+        """Return the class that was given, by itself or by its path; else the one router's."""
+        given = self.request_router_class
+        if isinstance(given, str):
+            from skate.serve._importing import import_attribute
+
+            return import_attribute(given)
+        if given is None:
+            from skate.serve._router import Router
+
+            return Router
+        return given
 
     def check_supported(self) -> None:
         """Refuse another router, when an application is run; a config can be made of anything."""

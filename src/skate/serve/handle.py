@@ -6,10 +6,10 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import skate
-from skate._former import no_such_name
 from skate.exceptions import GetTimeoutError
 from skate.serve import _client
 from skate.serve._broadcast import Broadcast
@@ -17,6 +17,7 @@ from skate.serve._checks import refuse, refuse_event_loop
 from skate.serve._identity import DEFAULT_APP, DeploymentID
 from skate.serve._requests import NOT_YET, Failure, Request
 from skate.serve._router import Router
+from skate.serve._selection import ReplicaSelection, choose
 from skate.serve.context import request_context
 from skate.serve.exceptions import RequestCancelledError, SkateServeError
 
@@ -296,6 +297,7 @@ class DeploymentHandle:
         self._model_id = multiplexed_model_id
         self._session_id = session_id
         self._router: Router | None = None
+        self._is_new = True  # neither used nor changed
 
     @property
     def deployment_name(self) -> str:
@@ -334,6 +336,7 @@ class DeploymentHandle:
                 raise refuse("a serialization", f"one of {_SERIALIZATIONS}", serialization)
         copy = object.__new__(DeploymentHandle)
         copy.__dict__.update(self.__dict__)
+        copy._is_new = False
         if method_name is not None:
             copy._method_name = method_name
         if multiplexed_model_id is not None:
@@ -347,7 +350,7 @@ class DeploymentHandle:
     def _init(self, **settings: Any) -> None:
         """Find the replicas now, and not with the first call. The settings say which of many
         machines to prefer and on which loop to route; here there is nothing to choose."""
-        if self._router is not None:
+        if self._router is not None or not self._is_new:
             raise RuntimeError(
                 f"{self!r} has been initialized: by _init(), options() or a call; call _init() "
                 "before them, and once"
@@ -382,33 +385,65 @@ class DeploymentHandle:
             raise AttributeError(name)
         if "deployment_id" not in self.__dict__:
             raise AttributeError(name)
-        if name == "choose_replica":
-            raise AttributeError(no_such_name("serve.handle.DeploymentHandle", name))
         return self.options(method_name=name)
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the deployment; returns a response at once."""
         router = self._find_router()
-        around = request_context()
+        request_id = request_context().request_id or str(uuid.uuid4())
+        return _start(
+            Request(
+                router, request_id, self._method_name, args, kwargs, self._model_id, self._stream
+            )
+        )
+
+    @asynccontextmanager
+    async def choose_replica(self, *args: Any, **kwargs: Any) -> AsyncIterator[ReplicaSelection]:
+        """Take a place at a replica, for a request that `dispatch` sends there.
+
+        The place is given back when the block ends without. What is called is what this handle
+        calls. The arguments are for routers that look at them; the one of skate.serve does not.
+
+        Example:
+            async with handle.predict.choose_replica() as selection:
+                answer = await handle.predict.dispatch(selection, selection.replica_id)
+        """
+        selection = await choose(
+            self._find_router(), self._method_name, self._model_id, self._stream
+        )
+        try:
+            yield selection
+        finally:
+            selection.give_back()
+
+    def dispatch(self, selection: ReplicaSelection, /, *args: Any, **kwargs: Any) -> Any:
+        """Send a request to the replica that was chosen; returns a response, as `remote` does.
+
+        Args:
+            selection: From `choose_replica` of a handle to the same deployment, for one request.
+            args: Arguments of the call.
+            kwargs: Named ones.
+
+        Raises:
+            ValueError: If the selection is of another deployment, or was used.
+            ReplicaUnavailableError: By the response, if the replica is gone.
+        """
+        if selection.deployment_id != self.deployment_id:
+            raise ValueError(
+                f"a selection of {selection.deployment_id} cannot be dispatched by a handle to "
+                f"{self.deployment_id}: use a handle to the same deployment"
+            )
         request = Request(
-            router,
-            around.request_id or str(uuid.uuid4()),
-            self._method_name,
+            self._find_router(),
+            request_context().request_id or str(uuid.uuid4()),
+            selection.method_name,
             args,
             kwargs,
-            self._model_id,
-            self._stream,
+            selection.model_id,
+            selection.stream,
         )
-        response = (DeploymentResponseGenerator if self._stream else DeploymentResponse)(request)
-        if around.request_id:
-            around.add_child(response)
-        if _has_response(args) or (kwargs and _has_response(kwargs.values())):
-            from skate.serve._arguments import assign_with_arguments
-
-            assign_with_arguments(request)
-        else:
-            router.assign(request)
-        return response
+        selection.use(request)
+        return _start(request)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeploymentHandle) and self.__reduce__() == other.__reduce__()
@@ -435,6 +470,22 @@ def _restore(
         multiplexed_model_id=model_id,
         session_id=session_id,
     )
+
+
+def _start(request: Request) -> DeploymentResponse | DeploymentResponseGenerator:
+    """Have the request assigned, when its arguments are there."""
+    response = (DeploymentResponseGenerator if request.stream else DeploymentResponse)(request)
+    around = request_context()
+    if around.request_id:
+        around.add_child(response)
+    kwargs = request.kwargs
+    if _has_response(request.args) or (kwargs and _has_response(kwargs.values())):
+        from skate.serve._arguments import assign_with_arguments
+
+        assign_with_arguments(request)
+    else:
+        request.router.assign(request)
+    return response
 
 
 def _has_response(values: Any) -> bool:
