@@ -101,7 +101,8 @@ def test_values_that_are_refused(name: str, value: Any) -> None:
 
 
 def test_types_that_are_refused() -> None:
-    for options in ({"num_cpus": "many"}, {"resources": []}, {"runtime_env": 3}):
+    wrong: list[dict[str, Any]] = [{"num_cpus": "many"}, {"resources": []}, {"runtime_env": 3}]
+    for options in wrong:
         with pytest.raises(TypeError, match="takes"):
             Model.options(ray_actor_options=options)
     with pytest.raises(TypeError, match="from 1 to 100"):

@@ -64,7 +64,11 @@ async def choose(
     place.reserves = True
     loop = asyncio.get_running_loop()
     taken = asyncio.Event()
-    place.when_settled(lambda: loop.call_soon_threadsafe(taken.set))
+
+    def tell() -> None:
+        loop.call_soon_threadsafe(taken.set)
+
+    place.when_settled(tell)
     router.assign(place)
     try:
         await taken.wait()

@@ -223,7 +223,7 @@ def connection_class(base: Any, server: Server) -> Any:
             if self.cycle is not None and not self.cycle.response_complete:
                 self._give_up()
             # The transport refers to itself by this, and would wait for the garbage collector.
-            vars(self.transport).pop("_read_ready_cb", None)
+            self.transport.__dict__.pop("_read_ready_cb", None)
 
         def _give_up(self) -> None:
             """Nobody waits for the answer any more."""
