@@ -18,7 +18,7 @@ from skate.serve._identity import DEFAULT_APP, DeploymentID
 from skate.serve._requests import NOT_YET, Failure, Request
 from skate.serve._router import Router
 from skate.serve._selection import ReplicaSelection, choose
-from skate.serve.context import request_context
+from skate.serve.context import RequestContext, request_context
 from skate.serve.exceptions import RequestCancelledError, SkateServeError
 
 __all__ = ["DeploymentHandle", "DeploymentResponse", "DeploymentResponseGenerator"]
@@ -389,13 +389,17 @@ class DeploymentHandle:
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the deployment; returns a response at once."""
-        router = self._find_router()
-        request_id = request_context().request_id or str(uuid.uuid4())
-        return _start(
-            Request(
-                router, request_id, self._method_name, args, kwargs, self._model_id, self._stream
-            )
+        around = request_context()
+        request = Request(
+            self._find_router(),
+            around.request_id or str(uuid.uuid4()),
+            self._method_name,
+            args,
+            kwargs,
+            self._model_id,
+            self._stream,
         )
+        return _start(request, around)
 
     @asynccontextmanager
     async def choose_replica(self, *args: Any, **kwargs: Any) -> AsyncIterator[ReplicaSelection]:
@@ -433,9 +437,10 @@ class DeploymentHandle:
                 f"a selection of {selection.deployment_id} cannot be dispatched by a handle to "
                 f"{self.deployment_id}: use a handle to the same deployment"
             )
+        around = request_context()
         request = Request(
             self._find_router(),
-            request_context().request_id or str(uuid.uuid4()),
+            around.request_id or str(uuid.uuid4()),
             selection.method_name,
             args,
             kwargs,
@@ -443,7 +448,7 @@ class DeploymentHandle:
             selection.stream,
         )
         selection.use(request)
-        return _start(request)
+        return _start(request, around)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeploymentHandle) and self.__reduce__() == other.__reduce__()
@@ -472,10 +477,11 @@ def _restore(
     )
 
 
-def _start(request: Request) -> DeploymentResponse | DeploymentResponseGenerator:
-    """Have the request assigned, when its arguments are there."""
+def _start(
+    request: Request, around: RequestContext
+) -> DeploymentResponse | DeploymentResponseGenerator:
+    """Have the request assigned when its arguments are there, for the one that is `around`."""
     response = (DeploymentResponseGenerator if request.stream else DeploymentResponse)(request)
-    around = request_context()
     if around.request_id:
         around.add_child(response)
     kwargs = request.kwargs
