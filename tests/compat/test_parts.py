@@ -480,3 +480,24 @@ def test_names_that_are_gone_say_what_to_write() -> None:
 
     with pytest.raises(NotImplementedError, match="file_extensions"):
         OnlyText("txt")
+
+
+def test_the_table_of_placement_groups_by_id() -> None:
+    import ray
+
+    group = ray.util.placement_group([{"CPU": 1}])
+    ray.get(group.ready())
+    table = ray._private.state.state.placement_group_table(group.id)
+    assert table == ray.util.placement_group_table(group)
+    assert table["bundles_to_node_id"][0] == ray.nodes()[0]["NodeID"]
+    assert list(ray.state.placement_group_table()) == [group.id.hex()]
+
+
+def test_whether_there_is_a_session(tmp_path: Path) -> None:
+    from ray import tune
+    from ray.train._internal.session import get_session
+
+    assert get_session() is None
+    run = tune.RunConfig(storage_path=str(tmp_path), name="run")
+    tuner = tune.Tuner(lambda config: {"inside": get_session() is not None}, run_config=run)
+    assert tuner.fit()[0].metrics["inside"] is True

@@ -13,6 +13,7 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.air.examples.pytorch": ("skate.compat.parts.train_examples",),
     "ray.train._checkpoint": ("skate.train",),
     "ray.train._internal": ("skate.train",),
+    "ray.train._internal.session": ("skate.compat.parts.train_session",),
     "ray.train._internal.storage": _STORAGE,
     "ray.train.callbacks.callback": ("skate.train.callbacks",),
     "ray.train.callbacks.logging": ("skate.train.callbacks",),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from skate import available_resources, cluster_resources, nodes, timeline
+from skate.engine import current_engine
 from skate.util import get_node_ip_address
 from skate.util.state import list_actors
 
@@ -16,6 +18,8 @@ __all__ = [
     "current_node_id",
     "node_ids",
     "nodes",
+    "placement_group_table",
+    "state",
     "timeline",
     "total_resources_per_node",
 ]
@@ -59,3 +63,12 @@ def total_resources_per_node() -> dict[str, dict[str, float]]:
 def available_resources_per_node() -> dict[str, dict[str, float]]:
     """Id of the one node -> what is free."""
     return {node["NodeID"]: available_resources() for node in nodes()}
+
+
+def placement_group_table(placement_group_id: Any = None) -> dict[str, Any]:
+    """The state of the group with that id, or with None that of every group by its id."""
+    table = current_engine().placement_group_table()
+    return table if placement_group_id is None else table.get(placement_group_id.hex(), {})
+
+
+state = sys.modules[__name__]  # in Ray an object with the same functions
