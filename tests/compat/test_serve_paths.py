@@ -108,5 +108,5 @@ def test_the_modules_of_starlette_are_there_as_soon_as_serve_is(tmp_path: Path) 
         "print(starlette.requests.Request.__name__, hasattr(starlette, 'nothing'))\n"
     )
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    done = run_program(command, timeout=PATIENCE)
     assert done.stdout == "Request False\n", done.stderr

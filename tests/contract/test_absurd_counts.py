@@ -46,8 +46,10 @@ def test_as_many_return_values_as_there_are_ids_for():
 @pytest.mark.differs_from_ray("Ray waits for a machine that has so much")
 @pytest.mark.parametrize("resource", ["num_cpus", "num_gpus", "memory"])
 def test_resources_that_no_machine_has(resource):
+    with pytest.raises(ValueError, match=resource):
+        identity.options(**{resource: HUGE})
     with pytest.raises(skate.exceptions.TaskUnschedulableError):
-        skate.get(identity.options(**{resource: HUGE}).remote(1), timeout=60)
+        skate.get(identity.options(**{resource: 2**53}).remote(1), timeout=60)
 
 
 @pytest.mark.differs_from_ray("Ray's counts have 32 or 64 bits")
