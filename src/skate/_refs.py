@@ -185,6 +185,26 @@ def _adopt(id: int) -> ObjectRef[Any]:
     return current_engine().adopt(id)
 
 
+def _adopt_in(session_name: str, id: int) -> ObjectRef[Any]:
+    """Return the reference that was pickled in the session of that name, if this is it.
+
+    Ids begin anew in every session, so elsewhere the same id is of another object, or of none.
+    """
+    from skate.engine import installed_engine
+    from skate.exceptions import ObjectLostError
+
+    engine = installed_engine()
+    if engine is not None and engine.session_name == session_name:
+        return engine.adopt(id)
+    error = ObjectLostError(f"{id:0{2 * _ID_BYTES}x}")
+    here = f"this is session {engine.session_name}" if engine else "there is no session here"
+    error.reason = (
+        f"the reference was pickled in session {session_name}, and {here}; a reference means "
+        "nothing outside of its session: store the value instead"
+    )
+    raise error
+
+
 class ObjectRefGenerator:
     """The references that a streaming task yields, each as soon as it is there.
 

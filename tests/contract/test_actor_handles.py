@@ -283,6 +283,64 @@ def gone(pid):
         return True
 
 
+@skate.remote(num_cpus=1)
+class Link:
+    """Holds handles of others."""
+
+    def __init__(self, child=False, known=()):
+        self.known = list(known)
+        if child:
+            me = skate.get_runtime_context().current_actor
+            self.known.append(Link.remote(known=[me]))
+
+    def add(self, *known):
+        self.known += known
+
+    def put(self, *known):
+        self.known.append(skate.put(list(known)))
+
+    def reach(self):
+        return len(skate.get([other.__ray_ready__.remote() for other in self.known]))
+
+
+def all_cpus_are_free():
+    gc.collect()
+    return skate.available_resources().get("CPU") == 2
+
+
+@pytest.mark.parametrize("restarts", [0, -1])
+def test_a_parent_whose_child_knows_it_ends(restarts):
+    parent = Link.options(max_restarts=restarts).remote(child=True)
+    assert skate.get(parent.reach.remote(), timeout=60) == 1
+    del parent
+    eventually(all_cpus_are_free)
+
+
+@pytest.mark.differs_from_ray("Ray keeps actors that hold each other's handles")
+@pytest.mark.parametrize("way", ["add", "put"])
+def test_actors_that_know_each_other_end(way):
+    one, two = Link.remote(), Link.remote()
+    skate.get([getattr(one, way).remote(two), getattr(two, way).remote(one)], timeout=60)
+    del one, two
+    eventually(all_cpus_are_free)
+
+
+@parallel
+@pytest.mark.init(num_cpus=4)
+def test_actors_that_know_each_other_live_while_one_can_be_reached(flag):
+    one, two, three = Link.remote(), Link.remote(), Link.remote()
+    skate.get([one.add.remote(two), two.add.remote(three), three.add.remote(one)], timeout=60)
+    del one, three
+    gc.collect()
+    other = [Link.remote(child=True)]
+    assert skate.get(other[0].reach.remote(), timeout=60) == 1
+    other.clear()
+    eventually(lambda: skate.available_resources().get("CPU") == 1)  # those two have ended
+    assert skate.get(two.reach.remote(), timeout=60) == 1
+    del two
+    eventually(lambda: skate.available_resources().get("CPU") == 4)
+
+
 @parallel
 def test_a_handle_in_a_stored_value_keeps_the_actor_alive():
     counter = Counter.options(name="stored").remote()

@@ -11,6 +11,8 @@ import skate
 
 pytestmark = pytest.mark.usefixtures("engine")
 
+ObjectLost = skate.exceptions.ObjectLostError
+
 
 class Point:
     def __init__(self, x, y):
@@ -230,6 +232,41 @@ def test_copies_of_references():
 def test_a_reference_survives_plain_pickle():
     data = pickle.dumps([skate.put("pinned")])
     assert skate.get(pickle.loads(data)[0]) == "pinned"
+
+
+@skate.remote
+class Echo:
+    def say(self, x):
+        return x
+
+
+@pytest.mark.engines("inline", "local")
+@pytest.mark.parametrize("make", [lambda: skate.put("pinned"), lambda: Echo.remote()])
+def test_a_reference_means_nothing_in_another_session(make, start):
+    data = pickle.dumps([make()])
+    session = skate.get_runtime_context().get_session_name()
+    skate.shutdown()
+    with pytest.raises(ObjectLost, match=f"session {session}, and there is no session here"):
+        pickle.loads(data)
+    start(num_cpus=1)
+    others = [skate.put(number) for number in range(10)]  # one of which may have its id
+    with pytest.raises(ObjectLost, match=f"session {session}, and this is session"):
+        pickle.loads(data)
+    assert skate.get(others) == list(range(10))
+
+
+@pytest.mark.engines("local")
+def test_a_reference_survives_plain_pickle_in_a_worker():
+    @skate.remote
+    def load(data):
+        return skate.get(pickle.loads(data))
+
+    @skate.remote
+    def dump():
+        return pickle.dumps(skate.put("from a worker"))
+
+    assert skate.get(load.remote(pickle.dumps(skate.put("pinned"))), timeout=60) == "pinned"
+    assert skate.get(load.remote(dump.remote()), timeout=60) == "from a worker"
 
 
 def test_type_hints_accept_a_parameter():

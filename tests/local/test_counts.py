@@ -17,10 +17,12 @@ class Table:
         self.entries: dict[int, Entry] = {}
         self.freed: list[Any] = []
         self.ended: list[int] = []
+        self.less_wanted: list[int] = []
         self.counts = Counts(
             self.entries,
             lambda entry: self.freed.append(entry.data),
             lambda entry: self.ended.append(entry.id),
+            lambda entry: self.less_wanted.append(entry.id),
         )
 
     def value(self, id: int, *contained: int, kind: int = INLINE) -> Entry:

@@ -175,6 +175,7 @@ class Engine(ABC):
     """Runs tasks and actors and keeps their values. See the module docstring for the promises."""
 
     name: str
+    session_name: str = ""  # of the session that ids belong to; "": they are valid everywhere
 
     # -- objects -------------------------------------------------------------------------------
 
@@ -247,10 +248,10 @@ class Engine(ABC):
     def reduce(self, ref: ObjectRef[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """How someone else's pickler pickles a reference. Nobody can tell how long such bytes
         live, so the object is kept."""
-        from skate._refs import _adopt
+        from skate._refs import _adopt_in
 
         self.pin(ref)
-        return _adopt, (ref._id,)
+        return _adopt_in, (self.session_name, ref._id)
 
     # -- tasks ---------------------------------------------------------------------------------
 

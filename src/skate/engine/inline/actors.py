@@ -33,7 +33,8 @@ _PLAIN_REPRS = (object.__repr__, type(None).__repr__)
 
 
 class Actor:
-    """One actor. Belongs to its reference: when that goes, `abandoned` ends it."""
+    """One actor. Belongs to its reference: when that goes, it ends. (By a destructor, which Python
+    also runs for actors that hold each other's handles.)"""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Actor:
         group: Any,
         runtime_env: dict[str, Any],
         actor_id: str,
+        construct_again: Callable[[Actor], None],
     ) -> None:
         self.cls = cls
         self.options = options
@@ -60,7 +62,7 @@ class Actor:
         self.streams: list[Stream] = []
         self.groups: list[ObjectRef[Any]] = []  # placement groups that go with it if it is killed
         self.leaving: set[str | None] = set()  # ids of calls that have called exit_actor()
-        self.construct_again: Callable[[], None] = _nothing
+        self.construct_again = construct_again  # given the actor
         self._resources = resources
         self._lane = Lane(objects)
         self._loop = LoopThread(cls.meta.class_name) if cls.meta.is_async else None
@@ -166,7 +168,7 @@ class Actor:
             assert self.death is not None
             return self.death
         self.restarts += 1
-        self.construct_again()
+        self.construct_again(self)
         return ActorUnavailableError(f"it is being restarted, because {why}", self.actor_id)
 
     def may_restart(self) -> bool:
@@ -190,8 +192,7 @@ class Actor:
         self.instance = None
         self.release()
 
-    def abandoned(self) -> None:
-        """The last handle is gone. Runs in destructors."""
+    def __del__(self) -> None:
         self._clean_up()
         self.release()
 
@@ -215,10 +216,6 @@ class Actor:
     def join(self) -> None:
         if self._loop is not None and self._loop is not threading.current_thread():
             self._loop.join(timeout=1)  # a method that blocks its loop is left to the daemon
-
-
-def _nothing() -> None:
-    pass
 
 
 class MethodCall(Call):

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import copy
 import os
-import secrets
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-from weakref import WeakSet, finalize
+from weakref import WeakSet
 from weakref import ref as WeakRef  # noqa: N812
 
 from skate._errors import user_traceback
@@ -80,6 +79,7 @@ class InlineEngine(Engine):
     ) -> None:
         if hook := (runtime_env or {}).get("worker_process_setup_hook"):
             run_setup_hook(hook)  # this process is the worker
+        self.session_name = f"inline-{os.getpid()}-{os.urandom(4).hex()}"
         self._labels = dict(labels or {})
         self._objects = Objects(self)
         self._resources = Resources(num_cpus, num_gpus, memory, object_store_memory, resources)
@@ -94,7 +94,7 @@ class InlineEngine(Engine):
             namespace=namespace or "default",
             gpu_ids=tuple(range(int(num_gpus or 0))),
             runtime_env=dict(runtime_env or {}),
-            session_name=f"inline-{os.getpid()}-{secrets.token_hex(4)}",
+            session_name=self.session_name,
             temp_dir=tempfile.gettempdir(),
         )
 
@@ -310,6 +310,13 @@ class InlineEngine(Engine):
         holding: Holding,
         group: Any,
     ) -> Actor:
+        weak = WeakRef(ref)
+
+        def construct_again(actor: Actor) -> None:
+            live = weak()
+            if live is not None:
+                self._construct(live, actor, Results(self._objects, 1))
+
         actor = Actor(
             cls,
             options,
@@ -320,17 +327,9 @@ class InlineEngine(Engine):
             group,
             merged(self.context().runtime_env, options.runtime_env),
             actor_id_of(ref).hex(),
+            construct_again,
         )
         ref._entry.actor = actor
-        finalize(ref, actor.abandoned).atexit = False
-        weak = WeakRef(ref)
-
-        def construct_again() -> None:
-            live = weak()
-            if live is not None:
-                self._construct(live, actor, Results(self._objects, 1))
-
-        actor.construct_again = construct_again
         self._actors.add(actor)
         if group is not None:
             self._placement.enter(group, actor)
@@ -414,7 +413,7 @@ class InlineEngine(Engine):
             target.end(ActorDiedError(why, target.actor_id, "INTENDED_SYSTEM_EXIT"))
             return
         target.restarts += 1
-        target.construct_again()
+        target.construct_again(target)
 
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
         key = (namespace or self.context().namespace, name)

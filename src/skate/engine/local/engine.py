@@ -84,6 +84,7 @@ class LocalEngine(Objects, Asking):
         self.runtime_env = dict(runtime_env or {})
         self.visible_gpus = machine.visible_gpus()
         self.session = session
+        self.session_name = session.name
         self.reactor = Reactor()
         self.reactor.on_turn = self._tidy
         capacity = object_store_memory or machine.store_capacity(self.session.shm_dir)

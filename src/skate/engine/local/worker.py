@@ -63,6 +63,7 @@ class WorkerEngine(Objects, Asking):
     def __init__(self, number: int, settings: Mapping[str, Any], sock: socket.socket) -> None:
         super().__init__(number)
         self.settings = settings
+        self.session_name = settings["session_name"]
         self.reactor = Reactor()
         self.reactor.on_turn = self._tidy
         self.hub = Connection(sock)

@@ -17,17 +17,20 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """Counts on the driver's entries. `free_segment` and `ended` are the hub's reactions."""
+    """Counts on the driver's entries. `free_segment`, `ended` and `dropped` (one hold of several
+    on what something stands behind) are the hub's reactions."""
 
     def __init__(
         self,
         entries: dict[int, Entry],
         free_segment: Callable[[Any], None],
         ended: Callable[[Entry], None],
+        dropped: Callable[[Entry], None],
     ) -> None:
         self._entries = entries
         self._free_segment = free_segment
         self._ended = ended
+        self._dropped = dropped
 
     def entry(self, id: int) -> Entry:
         """The entry of an id that someone has heard of; a new one is pending."""
@@ -50,6 +53,8 @@ class Counts:
         entry.count -= 1
         if entry.count <= 0:
             self._free(entry)
+        elif entry.task is not None:
+            self._dropped(entry)
 
     def hold(self, worker: Worker, ids: Iterable[int]) -> None:
         """A worker has a reference or a view."""
@@ -80,6 +85,8 @@ class Counts:
                     inner.count -= 1
                     if inner.count <= 0:
                         doomed.append(inner)
+                    elif inner.task is not None:
+                        self._dropped(inner)
             entry.contained = ()
             if entry.task is not None or entry.stream is not None:
                 self._ended(entry)

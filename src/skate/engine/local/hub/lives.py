@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor
 from skate.engine.local.hub.inventory import actor_row
 from skate.engine.local.hub.processes import Processes
+from skate.engine.local.hub.reachability import unreachable_actors
 from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.tasks import Tasks
 from skate.engine.local.hub.work import Task
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
 
 _ENDED = 1_000  # dead actors remembered
+_SEARCH_SECONDS = 0.5  # after an actor has lost a hold, until unreachable ones are looked for
+_SEARCH_SHARE = 0.02  # of the time may go into looking for them
 
 
 class Lives(Tasks):
@@ -31,6 +35,8 @@ class Lives(Tasks):
         self.names: dict[tuple[str, str], Actor] = {}
         self.ended: deque[tuple[dict[str, Any], Any]] = deque(maxlen=_ENDED)  # row, error
         self._deaths: dict[int, Any] = {}  # why actors are dead, for as long as handles ask
+        self._will_search = False
+        self._search_pause = _SEARCH_SECONDS
 
     def create_actor(self, actor: Actor) -> None:
         """Start an actor whose name is free."""
@@ -157,6 +163,21 @@ class Lives(Tasks):
         if task is not None and task.actor is not None and not task.method:
             self._terminate(task.actor)
             self._deaths.pop(entry.id, None)
+
+    def _less_wanted(self, entry: Entry) -> None:
+        """Look for actors that only each other keep, soon, and once for many."""
+        if not self._will_search and not entry.held and entry.id in self.actors:
+            self._will_search = True
+            self.engine.reactor.call_later(self._search_pause, self._end_unreachable)
+
+    def _end_unreachable(self) -> None:
+        start = time.perf_counter()
+        with self.engine.lock:
+            self._will_search = False
+            for actor in unreachable_actors(self.actors.values(), self.engine.entries):
+                self._terminate(actor)
+        taken = time.perf_counter() - start
+        self._search_pause = max(_SEARCH_SECONDS, taken / _SEARCH_SHARE)
 
     def why_lost(self, actor_id: int) -> Any:
         """The error of a call that was under way when its actor's process died."""

@@ -25,7 +25,9 @@ class Values(ABC):
     def __init__(self, engine: LocalEngine, processes: Processes) -> None:
         self.engine = engine
         self.processes = processes
-        self.counts = Counts(engine.entries, self._free_segment, self._producer_unwanted)
+        self.counts = Counts(
+            engine.entries, self._free_segment, self._producer_unwanted, self._less_wanted
+        )
 
     def _complete(self, id: int, kind: int, data: Any, contained: Sequence[int]) -> None:
         entry = self.engine.entries.get(id)
@@ -70,3 +72,7 @@ class Values(ABC):
     @abstractmethod
     def _producer_unwanted(self, entry: Entry) -> None:
         """Nobody can ask for the entry any more; what stands behind it may end."""
+
+    @abstractmethod
+    def _less_wanted(self, entry: Entry) -> None:
+        """One of several holds on an entry is gone; what stands behind it may be unreachable."""
