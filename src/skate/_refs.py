@@ -284,8 +284,10 @@ class ObjectRefGenerator:
         return self._generator_ref
 
     def next_ready(self) -> bool:
-        """Whether `next()` would return at once."""
-        return self._closed or self._engine.stream_ready(self._generator_ref, self._index)
+        """Whether `next()` would return an item at once; False when there are no more."""
+        if not self._engine.stream_ready(self._generator_ref, self._index):
+            return False
+        return not self.is_finished()
 
     def is_finished(self) -> bool:
         """Whether no item will come: all were taken and the task has ended, or it was closed."""

@@ -126,6 +126,8 @@ def test_a_stream_knows_when_the_next_item_is_there():
     stream = count.remote(1)
     eventually(stream.next_ready)
     assert skate.get(next(stream)) == 0
+    eventually(stream.is_finished)
+    assert not stream.next_ready()
 
 
 def test_asynchronous_iteration():
@@ -260,7 +262,7 @@ def test_a_closed_stream_gives_no_more():
     stream.close()
     with pytest.raises(StopIteration):
         next(stream)
-    assert stream.next_ready()
+    assert not stream.next_ready()
     assert stream.is_finished()
 
 

@@ -420,3 +420,38 @@ def test_an_impossible_actor_says_so_at_once():
 def test_an_impossible_request_names_the_way_out():
     with pytest.raises(skate.exceptions.RayError, match=r"init\(num_gpus="):
         skate.get(identity.options(num_gpus=1).remote(1), timeout=60)
+
+
+@parallel
+def test_a_task_that_gets_what_is_there_keeps_its_cpu(tally):
+    @skate.remote
+    def use(refs, number):
+        tally.add("+")
+        for ref in refs:
+            skate.get(ref)
+            skate.wait([ref])
+        for _ in range(20):
+            skate.get(skate.put(number))
+        tally.add("-")
+
+    @skate.remote
+    def items():
+        yield from range(3)
+
+    @skate.remote
+    def consume():
+        tally.add("+")
+        stream = items.options(num_cpus=0).remote()
+        skate.get(stream.completed())
+        total = sum(skate.get(ref) for ref in stream)
+        tally.add("-")
+        return total
+
+    refs = [skate.put(number) for number in range(10)]
+    skate.get([use.remote(refs, number) for number in range(10)], timeout=60)
+    running = most = 0
+    for word in tally.words():
+        running += 1 if word == "+" else -1
+        most = max(most, running)
+    assert most <= 2
+    assert skate.get(consume.remote(), timeout=60) == 3

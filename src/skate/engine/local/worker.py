@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import socket
 import sys
@@ -80,6 +81,7 @@ class WorkerEngine(Objects, Asking):
         self.peers = Peers(self)
         self._options_sent: dict[int, tuple[Any, int]] = {}
         self._unexported: deque[int] = deque()  # keys of functions that are gone
+        self._waits = itertools.count(1)
         self._lingering: Any = None
         self._lingers_until = 0.0
         self._linger_timer = False
@@ -256,12 +258,14 @@ class WorkerEngine(Objects, Asking):
             return self.execution.wait(needs, timeout)
         with self.lock:
             self.execution.give_back()
-            self.send((m.BLOCKED,))
+            number = next(self._waits)
+            ids = [entry.id for entry in needs.wanted if entry.kind is None]
+            self.send((m.BLOCKED, number, ids, needs.missing))
         try:
             return self.execution.wait(needs, timeout)
         finally:
             with self.lock:
-                self.send((m.UNBLOCKED,))
+                self.send((m.UNBLOCKED, number))
 
     def _hub_need_not_know(self, needs: Needs, timeout: float | None) -> bool:
         """Whether waiting keeps no CPU from others: an actor that has none, or an answer that

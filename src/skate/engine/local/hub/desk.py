@@ -254,6 +254,7 @@ class Desk:
             self._answer(worker, answer, INLINE, _serialization.dumps(value).packed())
 
     def _answer(self, worker: Worker, answer: int, kind: int, data: Any) -> None:
+        worker.answered = answer
         self._engine.processes.send(worker, (m.VALUE, answer, kind, data))
 
     def _request_sync(self, worker: Worker, answer: int) -> None:

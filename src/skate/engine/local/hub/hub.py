@@ -46,8 +46,8 @@ class Hub(Lives):
             m.EXITING: self.on_exiting,
             m.HOLD: self.counts.hold,
             m.RELEASE: self.counts.release,
-            m.BLOCKED: scheduler.block,
-            m.UNBLOCKED: scheduler.unblock,
+            m.BLOCKED: self.on_blocked,
+            m.UNBLOCKED: self.on_unblocked,
             m.GAVE_BACK: self.on_gave_back,
         }
 
@@ -94,6 +94,24 @@ class Hub(Lives):
         for follow_up in worker.when_lost:
             follow_up()
         self.scheduler.dispatch_all()
+
+    # -- waiting workers --------------------------------------------------------------------
+
+    def on_blocked(self, worker: Worker, number: int, ids: Sequence[int], missing: int) -> None:
+        """A worker waits; its CPUs are for others, unless the answer is on its way already."""
+        ready = sum(self._is_told(worker, id) for id in ids)
+        if ready < missing:
+            worker.waits.add(number)
+            self.scheduler.block(worker)
+
+    def _is_told(self, worker: Worker, id: int) -> bool:
+        entry = self.engine.entries.get(id)
+        return id == worker.answered if entry is None else entry.kind is not None
+
+    def on_unblocked(self, worker: Worker, number: int) -> None:
+        if number in worker.waits:
+            worker.waits.discard(number)
+            self.scheduler.unblock(worker)
 
     # -- groups -----------------------------------------------------------------------------
 

@@ -43,11 +43,11 @@ class Worker:
     """The process, what it runs, and what it holds."""
 
     __slots__ = (
-        "actor", "allocation", "birth", "blocked", "calls", "connection", "doomed", "environment",
-        "evicted", "exclusive", "exported", "failure", "functions", "holds", "idle_since",
-        "in_flight", "last_words", "listening", "loans", "number", "options", "order", "pid",
-        "promised", "server", "shape", "status", "stealing", "stillborn", "wants_peer",
-        "when_lost",
+        "actor", "allocation", "answered", "birth", "blocked", "calls", "connection", "doomed",
+        "environment", "evicted", "exclusive", "exported", "failure", "functions", "holds",
+        "idle_since", "in_flight", "last_words", "listening", "loans", "number", "options",
+        "order", "pid", "promised", "server", "shape", "status", "stealing", "stillborn", "waits",
+        "wants_peer", "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
@@ -69,6 +69,8 @@ class Worker:
         self.allocation: Allocation | None = None
         self.actor: Any = None
         self.blocked = 0  # threads of it that wait for others
+        self.waits: set[int] = set()  # the numbers of those waits
+        self.answered = 0  # the request that was answered last
         self.exclusive = False  # what it runs allows nothing beside it
         self.stealing = False
         self.calls: dict[int, int] = {}  # of functions with max_calls
