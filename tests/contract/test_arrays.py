@@ -78,6 +78,22 @@ def test_arrays_inside_arguments_are_read_only():
     assert skate.get(writeable.remote(skate.put(array), {"a": array})) == (False, False)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+@pytest.mark.parametrize("copy", [False, True])
+@pytest.mark.parametrize("size", [1, 1000, 300_000])
+def test_arrays_begin_where_vector_instructions_want_them(dtype, copy, size):
+    @skate.remote
+    def misaligned(*arrays):
+        return [array.ctypes.data % 64 for array in arrays]
+
+    arrays = [np.ones(size + more, dtype) for more in range(3)]
+    options = {"copy": True} if copy else {}
+    for array in [*skate.get(skate.put(arrays), **options), skate.get(skate.put(arrays[0]))]:
+        assert array.ctypes.data % 64 == 0
+        assert array.sum() in (size, size + 1, size + 2)
+    assert not any(skate.get(misaligned.remote(*arrays), timeout=60))
+
+
 @pytest.mark.differs_from_ray("only skate has copy=True")
 @pytest.mark.parametrize("size", [10, 1_000_000])
 def test_a_writable_copy_on_request(size):
