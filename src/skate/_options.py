@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from skate._accelerators import NUMBERED
 from skate._labels import check_fallbacks, check_selector
 from skate._nearest import nearest_names
 from skate.engine.base import ActorOptions, CallOptions, TaskOptions
@@ -77,9 +78,6 @@ def _quantity(name: str, value: Any) -> float | None:
     return number
 
 
-_WHOLE = ("TPU", "neuron_cores", "HPU", "NPU")  # as GPUs: several of them only as a whole
-
-
 def _gpus(name: str, value: Any) -> float | None:
     number = _quantity(name, value)
     if number is not None and number > 1 and not number.is_integer():
@@ -113,7 +111,7 @@ def _resources(name: str, value: Any) -> Mapping[str, float] | None:
 
 
 def _amount(name: str, resource: str, value: Any) -> float:
-    check = _gpus if resource in _WHOLE else _quantity
+    check = _gpus if resource in NUMBERED else _quantity
     return check(name, value) or 0.0
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from skate._accelerators import NUMBERED
 from skate._ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, actor_id_of
 from skate.engine import current_engine
-
-_OTHER_ACCELERATORS = ("TPU", "neuron_cores", "HPU", "NPU")  # of which there are none here
 
 if TYPE_CHECKING:
     from skate._actor import ActorHandle
@@ -157,8 +156,9 @@ class RuntimeContext:
         return dict(self._context.resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        others: dict[str, list[str]] = {name: [] for name in _OTHER_ACCELERATORS}
-        return {"GPU": [str(gpu) for gpu in self._context.gpu_ids], **others}
+        """The accelerators that this task or actor may use, by resource."""
+        ids = {"GPU": self._context.gpu_ids, **self._context.accelerator_ids}
+        return {name: [str(one) for one in ids.get(name, ())] for name in NUMBERED}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
         return self.get_accelerator_ids()

@@ -352,6 +352,83 @@ def test_without_a_gpu_none_is_visible():
 
 @parallel
 @two_gpus
+def test_work_with_a_gpu_has_processes_of_its_own():
+    @skate.remote(max_calls=0)
+    def where():
+        return os.getpid()
+
+    without = set(skate.get([where.remote() for _ in range(8)]))
+    with_one = where.options(num_gpus=1)
+    assert not without & set(skate.get([with_one.remote() for _ in range(4)]))
+
+
+@two_gpus
+@pytest.mark.engines("inline", "local")
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_variable_can_be_left_to_the_program(number, monkeypatch):
+    switch = {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1", "CUDA_VISIBLE_DEVICES": "7"}
+    for name, value in switch.items():
+        monkeypatch.setenv(name, value)
+    ids, visible = skate.get(gpus.options(num_gpus=number).remote())
+    assert (len(ids), visible) == (number, "7")
+
+
+others = {"TPU": 4, "neuron_cores": 2, "HPU": 2, "NPU": 2, "FURIOSA": 2}
+
+
+@pytest.mark.init(resources=others)
+@pytest.mark.engines("inline", "local")
+@pytest.mark.parametrize(
+    ("asked", "ids", "variables"),
+    [
+        ({"neuron_cores": 2}, ["0", "1"], {"NEURON_RT_VISIBLE_CORES": "0,1"}),
+        ({"HPU": 1}, ["0"], {"HABANA_VISIBLE_MODULES": "0"}),
+        ({"NPU": 2}, ["0", "1"], {"ASCEND_RT_VISIBLE_DEVICES": "0,1"}),
+        ({"FURIOSA": 1}, ["0"], {"FURIOSA_DEVICES": "npu:0"}),
+        (
+            {"TPU": 2},
+            ["0", "1"],
+            {
+                "TPU_VISIBLE_CHIPS": "0,1",
+                "TPU_CHIPS_PER_HOST_BOUNDS": "1,2,1",
+                "TPU_HOST_BOUNDS": "1,1,1",
+            },
+        ),
+        ({"TPU": 4}, ["0", "1", "2", "3"], {"TPU_VISIBLE_CHIPS": "0,1,2,3"}),
+    ],
+)
+def test_other_accelerators(asked, ids, variables):
+    @skate.remote(resources=asked)
+    def look():
+        found = skate.get_runtime_context().get_accelerator_ids()
+        return found, {name: os.environ.get(name) for name in variables}
+
+    found, seen = skate.get(look.remote(), timeout=60)
+    (name,) = asked
+    assert (found.pop(name), seen) == (ids, variables)
+    assert not any(found.values())
+
+
+@pytest.mark.init(resources=others)
+@parallel
+@pytest.mark.engines("local")
+def test_accelerators_are_given_to_one_at_a_time(flag):
+    here, there = flag("here"), flag("there")
+
+    @skate.remote(resources={"NPU": 1})
+    def meet(mine, other):
+        mine.set()
+        other.wait()
+        return os.environ["ASCEND_RT_VISIBLE_DEVICES"]
+
+    assert sorted(skate.get([meet.remote(here, there), meet.remote(there, here)], timeout=60)) == [
+        "0",
+        "1",
+    ]
+
+
+@parallel
+@two_gpus
 def test_fractions_of_a_gpu_share_one(flag):
     here, there = flag("here"), flag("there")
 

@@ -29,6 +29,7 @@ class Bench:
             runtime_env=runtime_env,
             namespace="default",
             node_id="here",
+            labels={},
             lock=threading.RLock(),
         )
         self.planner = Planner(engine)

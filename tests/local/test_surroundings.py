@@ -21,7 +21,7 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def settle(**settings: Any) -> None:
-    surroundings._set_variables({"environ": {}, "hide_gpus": False, **settings})
+    surroundings._set_variables({"environ": {}, "has_gpus": False, **settings})
 
 
 @pytest.mark.parametrize("cpus", [1, 4])

@@ -164,6 +164,7 @@ class Context(NamedTuple):
     capture_child_tasks: bool = False
     resources: Mapping[str, float] = _NONE
     gpu_ids: tuple[int | str, ...] = ()
+    accelerator_ids: Mapping[str, tuple[int | str, ...]] = _NONE  # by resource, GPUs included
     runtime_env: Mapping[str, Any] = _NONE
     cancelled: bool = False
     session_name: str = ""

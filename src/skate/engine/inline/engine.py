@@ -189,7 +189,7 @@ class InlineEngine(Engine):
             arguments=arguments,
             results=results,
             context=context,
-            variables=self._resources.visible_gpus(context.gpu_ids),
+            variables=self._resources.variables(context.accelerator_ids),
             objects=self._objects,
             resources=self._resources,
             events=self._events,
@@ -212,7 +212,7 @@ class InlineEngine(Engine):
             self._resources.check(amounts, what)
         else:
             self._placement.check(group, index, amounts, what)
-        return Holding(amounts, self._resources.choose_gpus(amounts.get("GPU", 0.0))), group
+        return Holding(amounts, self._resources.choose(amounts)), group
 
     def _context(
         self,
@@ -223,6 +223,7 @@ class InlineEngine(Engine):
         **fields: Any,
     ) -> Context:
         driver = self._driver
+        ids = self._resources.accelerator_ids(holding)
         return Context(
             job_id=driver.job_id,
             node_id=driver.node_id,
@@ -234,7 +235,8 @@ class InlineEngine(Engine):
             placement_group=group,
             capture_child_tasks=capture,
             resources=holding.amounts,
-            gpu_ids=self._resources.gpu_ids(holding),
+            gpu_ids=ids.get("GPU", ()),
+            accelerator_ids=ids,
             runtime_env=runtime_env,
             **fields,
         )

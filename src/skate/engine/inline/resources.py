@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate._machine import gpu_ids, visible_gpus
+from skate._accelerators import NUMBERED, hidden_variables, nth, variables_for, visible_ids
 from skate.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ Amounts = dict[str, float]
 class Holding:
     """What one running task or living actor has."""
 
-    __slots__ = ("amounts", "gpus")
+    __slots__ = ("accelerators", "amounts")
 
-    def __init__(self, amounts: Amounts, gpus: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, amounts: Amounts, accelerators: Mapping[str, tuple[int, ...]] | None = None
+    ) -> None:
         self.amounts = amounts
-        self.gpus = gpus
+        self.accelerators = accelerators or {}  # their numbers, by resource
 
 
 class Group:
@@ -68,7 +70,7 @@ class Resources:
             "node:127.0.0.1": 1.0,
             **(custom or {}),
         }
-        self._visible_gpus = visible_gpus()
+        self._visible = {name: visible_ids(name) for name in NUMBERED if self.total.get(name)}
         # Changed from destructors, so by single dictionary operations instead of under a lock.
         self._held: dict[int, Holding] = {}
 
@@ -89,22 +91,32 @@ class Resources:
                 left[name] = left.get(name, 0.0) - amount
         return {name: amount for name, amount in left.items() if amount > 0}
 
-    def choose_gpus(self, amount: float) -> tuple[int, ...]:
-        """The GPUs that the fewest others use."""
-        users = dict.fromkeys(range(int(self.total["GPU"])), 0)
+    def choose(self, amounts: Amounts) -> dict[str, tuple[int, ...]]:
+        """The accelerators that the fewest others use, by resource."""
+        return {
+            name: self._least_used(name, amounts[name]) for name in NUMBERED if name in amounts
+        }
+
+    def _least_used(self, resource: str, amount: float) -> tuple[int, ...]:
+        users = dict.fromkeys(range(int(self.total.get(resource, 0))), 0)
         for holding in list(self._held.values()):
-            for gpu in holding.gpus:
-                users[gpu] += 1
-        wanted = max(1, int(amount)) if amount else 0
-        return tuple(sorted(sorted(users, key=lambda gpu: (users[gpu], gpu))[:wanted]))
+            for number in holding.accelerators.get(resource, ()):
+                users[number] += 1
+        wanted = max(1, int(amount))
+        return tuple(sorted(sorted(users, key=lambda number: (users[number], number))[:wanted]))
 
-    def gpu_ids(self, holding: Holding) -> tuple[int | str, ...]:
-        return gpu_ids(holding.gpus, self._visible_gpus)
+    def accelerator_ids(self, holding: Holding) -> dict[str, tuple[int | str, ...]]:
+        return {
+            name: nth(numbers, self._visible.get(name))
+            for name, numbers in holding.accelerators.items()
+        }
 
-    def visible_gpus(self, gpus: Sequence[int | str]) -> dict[str, str]:
-        if not self.total["GPU"]:
-            return {}
-        return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+    def variables(self, ids: Mapping[str, Sequence[int | str]]) -> dict[str, str]:
+        """Variables that say which accelerators may be used."""
+        there = [name for name in NUMBERED if self.total.get(name)]
+        shown = variables_for(ids, os.environ)
+        hidden = hidden_variables(there, os.environ)
+        return hidden | {name: text for name, text in shown.items() if text is not None}
 
     def check(self, amounts: Amounts, what: str) -> None:
         """Raise TaskUnschedulableError for what this machine can never give."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from skate import _serialization, exceptions
+from skate._accelerators import NUMBERED, visible_ids
 from skate._refs import ObjectRef, ObjectRefGenerator
 from skate._serialization import Serialized
 from skate.engine import install_engine, installed_engine
@@ -82,7 +83,6 @@ class LocalEngine(Objects, Asking):
         self.node_id = os.urandom(28).hex()
         self.labels = {"ray.io/node-id": self.node_id, **(labels or {})}
         self.runtime_env = dict(runtime_env or {})
-        self.visible_gpus = machine.visible_gpus()
         self.session = session
         self.session_name = session.name
         self.reactor = Reactor()
@@ -93,6 +93,7 @@ class LocalEngine(Objects, Asking):
         )
         self.spilling = Spilling(self.store, lambda name: self.processes.recycle(name), self.lock)
         total = self._resources(num_cpus, num_gpus, memory, resources, capacity)
+        self.visible_accelerators = {name: visible_ids(name) for name in NUMBERED if name in total}
         self.interrupts = Interrupts(self.reactor, self.lock)
         self.output = Output(self.reactor, log_to_driver)
         servers = Servers(session.dirs, list(preload or ()), server)
@@ -145,7 +146,7 @@ class LocalEngine(Objects, Asking):
             "namespace": self.namespace,
             "job_id": self.job_id,
             "node_id": self.node_id,
-            "hide_gpus": "GPU" in total,
+            "has_gpus": "GPU" in total,
         }
 
     # -- what the scheduler asks for -----------------------------------------------------------

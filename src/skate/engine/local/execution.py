@@ -343,8 +343,8 @@ class Execution:
         _, id, key, kind, data, dependencies, _, extra = message
         function, name = self._function(key)
         args, kwargs = self._arguments(id, kind, data, dependencies)
-        if extra and "gpu_ids" in extra:
-            surroundings.set_gpus(extra["gpu_ids"])
+        if extra and "accelerators" in extra:
+            surroundings.show_accelerators(extra["accelerators"])
         title = name if not extra else extra.get("name") or name
         if title is not self._shown:
             self._shown = title
@@ -379,8 +379,8 @@ class Execution:
         self.actor_id = id
         self.actor_label = name
         self.actor_settings = extra
-        if "gpu_ids" in extra:
-            surroundings.set_gpus(extra["gpu_ids"])
+        if "accelerators" in extra:
+            surroundings.show_accelerators(extra["accelerators"])
         self._title.show(f"{_short(name)}.__init__")
         args, kwargs = self._arguments(id, kind, data, dependencies)
         return (

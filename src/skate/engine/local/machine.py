@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from skate._machine import memory, visible_gpus
+from skate._accelerators import visible_ids
+from skate._machine import memory
 
-__all__ = ["cpus", "gpus", "memory", "memory_settings", "store_capacity", "visible_gpus"]
+__all__ = ["cpus", "gpus", "memory", "memory_settings", "store_capacity"]
 
 _STORE_SHARE = 0.3
 # Names of settings of the memory guard, here and in Ray, and what they are unless set.
@@ -19,14 +20,35 @@ def cpus() -> int:
 
 
 def gpus() -> int:
-    """NVIDIA GPUs that this process may use."""
-    visible = visible_gpus()
-    if visible is not None:
-        return len(visible)
+    """GPUs of NVIDIA or AMD that this process may use."""
+    detected = _count("/proc/driver/nvidia/gpus") or _amd_gpus()
+    if not detected and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        return 0
+    visible = visible_ids("GPU")
+    return detected if visible is None else len(visible)
+
+
+def _count(folder: str) -> int:
     try:
-        return len(os.listdir("/proc/driver/nvidia/gpus"))
+        return len(os.listdir(folder))
     except OSError:
         return 0
+
+
+def _amd_gpus() -> int:
+    """Nodes of the driver's topology that have an id as a GPU; the others are processors."""
+    if not os.path.exists("/dev/kfd"):
+        return 0
+    from glob import glob
+
+    count = 0
+    for path in glob("/sys/class/kfd/kfd/topology/nodes/*/gpu_id"):
+        try:
+            with open(path) as file:
+                count += file.read().strip() not in ("", "0")
+        except OSError:
+            pass
+    return count
 
 
 def store_capacity(shm_dir: str) -> int:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from skate._accelerators import hidden_variables, variables_for
 from skate.engine.local import open_files
 
 # One thread per CPU that the work has asked for, unless the user has said otherwise: several
@@ -57,13 +58,15 @@ def _set_variables(settings: Mapping[str, Any]) -> None:
         os.environ["VIRTUAL_ENV"] = settings["prefix"]
         programs = os.path.join(settings["prefix"], "bin")
         os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
-    if settings["hide_gpus"]:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     threads = settings.get("threads", 1)
     for name in _THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     os.environ.setdefault(_WAITING_THREAD_VARIABLE, str(threads + 1))
-    os.environ.update(dict(settings.get("env_vars", ())))
+    variables = dict(settings.get("env_vars", ()))
+    os.environ.update(variables)
+    if settings["has_gpus"]:
+        hidden = hidden_variables(("GPU",), os.environ)
+        os.environ.update({name: text for name, text in hidden.items() if name not in variables})
 
 
 def _set_threads(count: int) -> None:
@@ -103,8 +106,13 @@ def _reseed() -> None:
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
 
 
-def set_gpus(gpu_ids: tuple[int | str, ...]) -> None:
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpu_ids))
+def show_accelerators(given: Mapping[str, tuple[int | str, ...]]) -> None:
+    """Say which accelerators this process may use, where libraries look for that."""
+    for name, text in variables_for(given, os.environ).items():
+        if text is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = text
 
 
 def end_process_group() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray._private.state import actors
 
-from skate._machine import gpu_id
+from skate._accelerators import as_id
 from skate.engine.base import Context
 from skate.engine.ray.hosts import hosted_meta, is_cancelled
 
@@ -36,7 +36,10 @@ def build_context(references: References) -> Context:
         placement_group=_group(references) if in_task else None,
         capture_child_tasks=bool(in_task and place.should_capture_child_tasks_in_placement_group),
         resources=place.get_assigned_resources() if in_task else {},
-        gpu_ids=tuple(map(gpu_id, place.get_accelerator_ids().get("GPU", ()))),
+        gpu_ids=tuple(map(as_id, place.get_accelerator_ids().get("GPU", ()))),
+        accelerator_ids={
+            name: tuple(map(as_id, ids)) for name, ids in place.get_accelerator_ids().items()
+        },
         runtime_env=dict(place.runtime_env),
         cancelled=in_task and is_cancelled(),
         session_name=place.get_session_name() if hasattr(place, "get_session_name") else "",

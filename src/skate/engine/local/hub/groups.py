@@ -63,7 +63,7 @@ class Group:
                 return False
             taken.append(allocation)
         self._allocations = taken
-        self.pools = [Pool(a.demand, a.gpus) for a in taken]
+        self.pools = [Pool(a.demand, a.numbered) for a in taken]
         self.state = "CREATED"
         return True
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from skate import _serialization
+from skate._accelerators import NUMBERED
 from skate._labels import lacking
 from skate._requirements import requirements_of
 from skate.engine.affinity import elsewhere
@@ -206,6 +207,9 @@ class Planner:
             items["py_modules"] = tuple(_module_parent(module) for module in env["py_modules"])
         if env.get("worker_process_setup_hook"):
             items["setup_hook"] = _packed_hook(env["worker_process_setup_hook"])
+        accelerators = tuple(name for name in NUMBERED if demand.get(name))
+        if accelerators:  # read once per process: not shared with work that has none
+            items["accelerators"] = accelerators
         wanted = wanted_environment(env)
         if wanted is not None:
             items["wants"] = wanted

@@ -1,6 +1,6 @@
 """How much of what there is, and who has it.
 
-Amounts are integers in ten-thousandths, so that ten tenths of a GPU are one GPU. GPUs are
+Amounts are integers in ten-thousandths, so that ten tenths of a GPU are one GPU. Accelerators are
 numbered: whoever takes one (or a part of one) knows which.
 """
 
@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from skate._accelerators import NUMBERED
+
 UNIT = 10_000
 GPU = "GPU"
 CPU = "CPU"
 
 Demand = Mapping[str, int]
+Numbered = Mapping[str, Sequence[tuple[int, int]]]  # by resource: numbers, and how much of each
+
+_NONE: Numbered = {}
 
 
 def to_units(amounts: Mapping[str, float]) -> dict[str, int]:
@@ -26,19 +31,23 @@ def from_units(amounts: Demand) -> dict[str, float]:
 
 
 class Allocation:
-    """What someone has taken, from which pool, and which GPUs."""
+    """What someone has taken, from which pool, and which accelerators."""
 
-    __slots__ = ("demand", "gpus", "lent_cpu", "pool")
+    __slots__ = ("demand", "lent_cpu", "numbered", "pool")
 
-    def __init__(self, pool: Pool, demand: Demand, gpus: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, pool: Pool, demand: Demand, numbered: Numbered) -> None:
         self.pool = pool
         self.demand = demand
-        self.gpus = gpus  # (GPU number, amount)
+        self.numbered = numbered
         self.lent_cpu = 0  # given back while its worker is blocked
+
+    def numbers(self, resource: str) -> tuple[int, ...]:
+        """Which of the accelerators it has."""
+        return tuple(number for number, _ in self.numbered.get(resource, ()))
 
     @property
     def gpu_numbers(self) -> tuple[int, ...]:
-        return tuple(number for number, _ in self.gpus)
+        return self.numbers(GPU)
 
 
 class Pool:
@@ -47,20 +56,30 @@ class Pool:
     def __init__(
         self,
         total: Demand,
-        gpus: Sequence[tuple[int, int]] | None = None,
+        numbered: Numbered | None = None,
         growing: bool = False,
     ) -> None:
         self.growing = growing  # more may come: what is too much today waits
         self.total = dict(total)
         self.free = dict(total)
-        self._gpus = dict(_numbered(self.total.get(GPU, 0)) if gpus is None else gpus)
+        self._numbered: dict[str, dict[int, int]] = {}  # what is free of each accelerator
+        if numbered is None:
+            self._number(self.total)
+        else:
+            self._numbered = {name: dict(parts) for name, parts in numbered.items()}
 
     def grow(self, amounts: Demand) -> None:
-        """From now on there is so much more; new GPUs are numbered after the others."""
+        """From now on there is so much more; new accelerators are numbered after the others."""
         for name, amount in amounts.items():
             self.total[name] = self.total.get(name, 0) + amount
             self.free[name] = self.free.get(name, 0) + amount
-        self._gpus.update(_numbered(amounts.get(GPU, 0), first=len(self._gpus)))
+        self._number(amounts)
+
+    def _number(self, amounts: Demand) -> None:
+        for name in NUMBERED:
+            if amounts.get(name):
+                known = self._numbered.setdefault(name, {})
+                known.update(_numbered(amounts[name], first=len(known)))
 
     def could_ever_fit(self, demand: Demand) -> bool:
         lacking = [name for name, amount in demand.items() if self.total.get(name, 0) < amount]
@@ -78,21 +97,23 @@ class Pool:
         for name, amount in demand.items():
             if free.get(name, 0) < amount:
                 return None
-        gpus = self._choose_gpus(demand.get(GPU, 0))
-        if gpus is None:
+        numbered = self._choose(demand) if self._numbered else _NONE
+        if numbered is None:
             return None
         for name, amount in demand.items():
             free[name] -= amount
-        for number, amount in gpus:
-            self._gpus[number] -= amount
-        return Allocation(self, demand, gpus)
+        for name, parts in numbered.items():
+            for number, amount in parts:
+                self._numbered[name][number] -= amount
+        return Allocation(self, demand, numbered)
 
     def give_back(self, allocation: Allocation) -> None:
         self.reclaim_cpu(allocation)
         for name, amount in allocation.demand.items():
             self.free[name] += amount
-        for number, amount in allocation.gpus:
-            self._gpus[number] += amount
+        for name, parts in allocation.numbered.items():
+            for number, amount in parts:
+                self._numbered[name][number] += amount
 
     def lend_cpu(self, allocation: Allocation) -> None:
         """The holder waits for others: its CPUs are free meanwhile."""
@@ -107,21 +128,30 @@ class Pool:
             self.free[CPU] -= allocation.lent_cpu
             allocation.lent_cpu = 0
 
-    def _choose_gpus(self, amount: int) -> list[tuple[int, int]] | None:
-        if not amount:
-            return []
-        if amount < UNIT:  # the fullest one that still fits, to keep whole ones whole
-            fitting = [(free, number) for number, free in self._gpus.items() if free >= amount]
-            return [(min(fitting)[1], amount)] if fitting else None
-        whole = [number for number, free in self._gpus.items() if free == UNIT]
-        needed = -(-amount // UNIT)
-        if len(whole) < needed:
-            return None
-        return [(number, UNIT) for number in whole[:needed]]
+    def _choose(self, demand: Demand) -> Numbered | None:
+        """Which accelerators to take, by resource; None if there are not enough of one."""
+        chosen: dict[str, Sequence[tuple[int, int]]] = {}
+        for name, free in self._numbered.items():
+            amount = demand.get(name, 0)
+            if amount:
+                parts = _fitting(free, amount)
+                if parts is None:
+                    return None
+                chosen[name] = parts
+        return chosen
+
+
+def _fitting(free: Mapping[int, int], amount: int) -> list[tuple[int, int]] | None:
+    if amount < UNIT:  # the fullest one that still fits, to keep whole ones whole
+        fitting = [(left, number) for number, left in free.items() if left >= amount]
+        return [(min(fitting)[1], amount)] if fitting else None
+    whole = [number for number, left in free.items() if left == UNIT]
+    needed = -(-amount // UNIT)
+    return [(number, UNIT) for number in whole[:needed]] if len(whole) >= needed else None
 
 
 def _numbered(amount: int, first: int = 0) -> list[tuple[int, int]]:
-    """GPUs of that amount together, with numbers from `first` on; the last may be a part."""
+    """Accelerators of that amount, with numbers from `first` on; the last may be a part."""
     whole, rest = divmod(amount, UNIT)
     numbers = range(first, first + whole)
     return [(number, UNIT) for number in numbers] + ([(first + whole, rest)] if rest else [])

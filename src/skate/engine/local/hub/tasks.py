@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate._machine import gpu_ids
+from skate._accelerators import nth
 from skate.engine.local import messages as m
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor
@@ -172,11 +172,13 @@ class Tasks(Streaming):
     def _extra(self, worker: Worker, task: Task) -> Any:
         extra = task.plan.extra
         allocation = worker.allocation
-        if allocation is not None and allocation.gpus:
-            extra = {
-                **(extra or {}),
-                "gpu_ids": gpu_ids(allocation.gpu_numbers, self.engine.visible_gpus),
+        if allocation is not None and allocation.numbered:
+            visible = self.engine.visible_accelerators
+            ids = {
+                name: nth(allocation.numbers(name), visible.get(name))
+                for name in allocation.numbered
             }
+            extra = {**(extra or {}), "accelerators": ids}
         if task.actor is not None and task.actor.restarts:
             extra = {**(extra or {}), "restarted": True}
         return extra
