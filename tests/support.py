@@ -36,7 +36,10 @@ def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> N
 def handle_signals_as_usual() -> None:
     """Undo what starting the tests by a shell's `&` or by some runners does: signals that are
     ignored or blocked there would be so in every program that a test interrupts."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    usual: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
     for number, handler in usual.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)

@@ -12,6 +12,8 @@ from skate._run.callbacks import Callback, UserCallback
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 STORAGE_VARIABLE = "SKATE_STORAGE"
+DURABILITIES = ("process", "power")
+DURABILITY_VARIABLE = "SKATE_DURABILITY"
 
 AnyConfig = TypeVar("AnyConfig")
 
@@ -19,6 +21,20 @@ AnyConfig = TypeVar("AnyConfig")
 def default_storage_path() -> str:
     """Where runs go that name no place of their own."""
     return os.environ.get(STORAGE_VARIABLE) or os.path.expanduser("~/skate_results")
+
+
+def checked_durability(value: str | None) -> str:
+    """Return what a run's records must survive, as it was given or as the environment says."""
+    source = "durability"
+    if value is None and os.environ.get(DURABILITY_VARIABLE):
+        value, source = os.environ[DURABILITY_VARIABLE], DURABILITY_VARIABLE
+    value = "process" if value is None else value
+    if value not in DURABILITIES:
+        raise ValueError(
+            f"{source} is one of {DURABILITIES}: what is recorded survives the death of every "
+            f"process, or a power cut as well; got {value!r}"
+        )
+    return value
 
 
 class WrongKindError(TypeError, ValueError):
@@ -378,6 +394,11 @@ class RunConfig(_Config):
     Its folder is `storage_path/name`; the default place is `~/skate_results`, or SKATE_STORAGE.
     `verbose`: 0 is silent, 1 shows a live view on a terminal (the default), 2 adds one line per
     report where there is no terminal. `stop` ends a run by a metric's value or a function.
+
+    `durability` says what reports and trials survive once they are recorded: "process" (the
+    default, or SKATE_DURABILITY) the death of every process; "power" a power cut too, because
+    files and folders are brought to the disk before `report` returns. That is for storage on this
+    machine; object stores do so by themselves.
     """
 
     name: str | None = None
@@ -394,8 +415,10 @@ class RunConfig(_Config):
     worker_runtime_env: dict[str, Any] | Any = None
     logging_config: LoggingConfig | None = None
     local_dir: str | os.PathLike[str] | None = None
+    durability: str | None = None
 
     def __post_init__(self) -> None:
+        checked_durability(self.durability)
         self.failure_config = as_config(FailureConfig, self.failure_config)
         self.checkpoint_config = as_config(CheckpointConfig, self.checkpoint_config)
         self.sync_config = as_config(SyncConfig, self.sync_config)

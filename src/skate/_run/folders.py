@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import skate
+from skate._run.syncing import make_synced_folders, sync_folder
 
 COPY_BYTES = 1 << 20
 
@@ -76,8 +77,13 @@ class Folder(ABC):
 
 
 class LocalFolder(Folder):
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    """On this machine. What is written to a `synced` one survives a power cut too."""
+
+    synced = False
+
+    def __init__(self, path: str | os.PathLike[str], synced: bool = False) -> None:
         self.path = os.path.abspath(os.path.expanduser(path))
+        self.synced = synced
 
     @property
     def filesystem(self) -> Any:
@@ -91,7 +97,7 @@ class LocalFolder(Folder):
     __hash__ = Folder.__hash__
 
     def sub(self, name: str) -> Folder:
-        return LocalFolder(self._at(name))
+        return LocalFolder(self._at(name), self.synced)
 
     def exists(self, name: str = "") -> bool:
         return os.path.exists(self._at(name))
@@ -107,12 +113,17 @@ class LocalFolder(Folder):
 
     def write(self, name: str, data: bytes) -> None:
         place = self._at(name)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        self.make(os.path.dirname(place))
         draft = f"{place}.{uuid.uuid4().hex[:8]}.draft"
         try:
             with open(draft, "wb") as file:
                 file.write(data)
+                if self.synced:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(draft, place)
+            if self.synced:
+                sync_folder(os.path.dirname(place))
         except BaseException:
             self.delete(os.path.relpath(draft, self.path))
             raise
@@ -129,6 +140,16 @@ class LocalFolder(Folder):
 
     def rename(self, old: str, new: str) -> None:
         os.rename(self._at(old), self._at(new))
+        if self.synced:
+            for folder in {os.path.dirname(self._at(name)) for name in (old, new)}:
+                sync_folder(folder)
+
+    def make(self, path: str | None = None) -> None:
+        """Make this folder, or another below it, and those above as needed."""
+        if self.synced:
+            make_synced_folders(path or self.path)
+        else:
+            os.makedirs(path or self.path, exist_ok=True)
 
     def upload(self, local: str) -> None:
         _copy_tree(local, self.path)
@@ -210,18 +231,23 @@ def _delete_as(process: int, folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def append_whole(place: str, data: bytes | bytearray) -> None:
+def append_whole(place: str, data: bytes | bytearray, synced: bool = False) -> None:
     """Add to a file, all or nothing: a full disk may take a part of what is written without an
-    error, and what comes next would be glued to that."""
+    error, and what comes next would be glued to that. If it is to be `synced`, it has arrived on
+    the disk then."""
     with open(place, "ab", buffering=0) as file:
         before = os.fstat(file.fileno()).st_size
         rest = memoryview(data)
         try:
             while rest:
                 rest = rest[file.write(rest) :]
+            if synced:
+                os.fsync(file.fileno())
         except BaseException:
             file.truncate(before)
             raise
+    if synced and not before:
+        sync_folder(os.path.dirname(place))
 
 
 def copy_whole(source: str, target: str) -> str:

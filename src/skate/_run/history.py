@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from skate._run.folders import LocalFolder
 from skate._run.loggers.csv_file import PROGRESS_FILE, table_of
 from skate._run.loggers.tensorboard import EVENTS, events_until, step_of
 from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE, VALIDATIONS_FILE
@@ -25,7 +24,7 @@ def keep_results(storage: Storage, rows: list[dict[str, Any]]) -> None:
     if not rows:
         _delete(storage, RESULT_FILE, PROGRESS_FILE)
         return
-    files = LocalFolder(storage.local_path)
+    files = storage.local_folder
     data = files.read(RESULT_FILE)
     kept = b"".join(line for line, _ in islice(readable_lines(data), len(rows)))
     if kept != data:
@@ -37,7 +36,7 @@ def keep_results(storage: Storage, rows: list[dict[str, Any]]) -> None:
 
 def _keep_events(storage: Storage, step: int) -> None:
     """Those files that loggers have here, and those of an earlier process, elsewhere."""
-    for folder in (LocalFolder(storage.local_path), storage.folder):
+    for folder in (storage.local_folder, storage.folder):
         for name in folder.names():
             if name.startswith(EVENTS):
                 data = folder.read(name)
@@ -54,7 +53,7 @@ def begin_anew(storage: Storage) -> None:
 
 
 def _delete(storage: Storage, *names: str) -> None:
-    staged = LocalFolder(storage.local_path)
+    staged = storage.local_folder
     for name in names:
         storage.delete(name)
         staged.delete(name)

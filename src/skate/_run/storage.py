@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import default_storage_path
+from skate._run.config import checked_durability, default_storage_path
 from skate._run.folders import (
     Folder,
     LocalFolder,
@@ -31,6 +31,7 @@ from skate._run.folders import (
     scratch_dir,
 )
 from skate._run.own_files import signatures_of_models
+from skate._run.syncing import sync_folder, sync_tree
 from skate._run.values import to_json
 
 DRAFT = ".draft"
@@ -38,12 +39,21 @@ REPLACED = ".replaced"
 
 
 class Storage:
-    """`storage_path/name`, on any file system."""
+    """`storage_path/name`, on any file system. With `durability="power"`, what is written on this
+    machine and has been acknowledged survives a power cut; see `RunConfig`."""
 
-    def __init__(self, storage_path: Any = None, name: str = "", filesystem: Any = None) -> None:
+    def __init__(
+        self,
+        storage_path: Any = None,
+        name: str = "",
+        filesystem: Any = None,
+        durability: str | None = None,
+    ) -> None:
         if filesystem is not None and not storage_path:
             raise ValueError("storage_filesystem needs storage_path, the place on it")
         root = folder_at(storage_path or default_storage_path(), filesystem)
+        if isinstance(root, LocalFolder):
+            root.synced = checked_durability(durability) == "power"
         self.folder: Folder = root.sub(name) if name else root
         self.experiment_folder = self.folder
         self._forget()
@@ -124,10 +134,28 @@ class Storage:
         return isinstance(self.folder, LocalFolder)
 
     @property
+    def synced(self) -> bool:
+        """Whether what is written must have arrived on the disk before it counts."""
+        return isinstance(self.folder, LocalFolder) and self.folder.synced
+
+    def settle(self, name: str) -> None:
+        """Bring to the disk what somebody else has written to a file or a folder in here, before
+        anything counts that depends on it."""
+        if self.synced and self.exists(name):
+            sync_tree(os.path.join(self.path, name))
+            sync_folder(self.path)
+
+    @property
+    def local_folder(self) -> LocalFolder:
+        """Where loggers write, as a folder."""
+        folder = self.folder
+        return folder if isinstance(folder, LocalFolder) else LocalFolder(self.local_path)
+
+    @property
     def local_path(self) -> str:
         """Where loggers write: the folder itself, or a copy for `sync` to upload."""
-        if self.is_local:
-            os.makedirs(self.path, exist_ok=True)
+        if isinstance(self.folder, LocalFolder):
+            self.folder.make()
             return self.path
         if self._staging is None:
             self._staging = tempfile.mkdtemp(prefix="skate-run-", dir=scratch_dir())
@@ -191,7 +219,7 @@ class Storage:
         if name not in self._whole:
             self._whole.add(name)
             drop_cut_line(place)
-        append_whole(place, line)
+        append_whole(place, line, self.synced)
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """All complete lines; one that is damaged is passed over."""
@@ -215,7 +243,7 @@ class Storage:
         draft = self.draft(name)
         draft.delete()
         if self.is_local:
-            os.makedirs(draft.path)
+            os.makedirs(os.path.join(self.local_path, name + DRAFT))
         return draft
 
     def finish(self, name: str) -> Checkpoint:
@@ -229,6 +257,7 @@ class Storage:
         a checkpoint counts once it is recorded. One that had the name before is put aside, for
         `take_back` or `forget_replaced`."""
         if self.is_local:
+            self.settle(name + DRAFT)
             if self.folder.exists(name):
                 self.folder.delete(name + REPLACED)
                 self.folder.rename(name, name + REPLACED)
@@ -236,9 +265,12 @@ class Storage:
         return self.checkpoint(name)
 
     def forget_replaced(self, name: str) -> None:
-        """The checkpoint with this name counts: drop the one that had it before."""
-        if self.is_local:
+        """The checkpoint with this name counts: drop the one that had it before. If that came
+        back, it would be taken for the one that the next with this name is to replace."""
+        if self.is_local and self.exists(name + REPLACED):
             self.folder.delete(name + REPLACED)
+            if self.synced:
+                sync_folder(self.path)
 
     def take_back(self, name: str) -> None:
         """The checkpoint with this name does not count: have the one that had it before."""

@@ -14,6 +14,7 @@ from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
 from skate._run.checkpoints import CheckpointManager, Kept, number_of
 from skate._run.config import RunConfig
 from skate._run.errors import delete_error, write_error
+from skate._run.folders import LocalFolder
 from skate._run.history import begin_anew, keep_results, results_until
 from skate._run.loggers import default_loggers
 from skate._run.pickles import signed_pickle
@@ -27,6 +28,7 @@ from skate._run.records import (
 from skate._run.reporting import Metrics, ResultClock
 from skate._run.result import Result
 from skate._run.storage import Storage
+from skate._run.syncing import sync_tree
 from skate._run.uploads import Uploads
 from skate._run.values import reached
 from skate.train._errors import TrainingFailedError
@@ -94,7 +96,12 @@ class Recorder:
         preprocessor: Any = None,
         loggers: Sequence[Any] | None = None,
     ) -> None:
-        self.storage = Storage(run_config.storage_path, name, run_config.storage_filesystem)
+        self.storage = Storage(
+            run_config.storage_path,
+            name,
+            run_config.storage_filesystem,
+            run_config.durability,
+        )
         self.run = Run(secrets.token_hex(4), name, dict(config), self.storage, run_config)
         self.manager = CheckpointManager(run_config.checkpoint_config)
         self.preprocessor = preprocessor
@@ -208,6 +215,7 @@ class Recorder:
             self._put_into_place(bearer)
         if result is not None:
             self._record_result(result, bearer.checkpoint_name if bearer else None)
+            self.storage.settle(RESULT_FILE)
         if bearer is not None and checkpoint is not None:
             self._uploads.send()
             self.storage.forget_replaced(name)
@@ -234,6 +242,8 @@ class Recorder:
     def _put_into_place(self, bearer: Event) -> None:
         """All ranks have written their parts."""
         if bearer.checkpoint is not None:
+            if self.storage.synced and isinstance(bearer.checkpoint._folder, LocalFolder):
+                sync_tree(bearer.checkpoint.path)
             return
         name = str(bearer.checkpoint_name)
         draft = self.storage.draft(name)

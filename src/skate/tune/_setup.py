@@ -25,6 +25,7 @@ def make_experiment(
         num_samples=samples if samples >= 0 else WITHOUT_END,
         storage_path=run.storage_path,
         storage_filesystem=run.storage_filesystem,
+        durability=run.durability,
         sync_config=run.sync_config,
         checkpoint_config=run.checkpoint_config,
         trial_name_creator=tuning.trial_name_creator,

@@ -116,7 +116,7 @@ class Tuner:
         if config.name is None:
             return
         place = config.storage_path or default_storage_path()
-        storage = Storage(place, config.name, config.storage_filesystem)
+        storage = Storage(place, config.name, config.storage_filesystem, config.durability)
         if storage.is_local and not storage.exists(TUNER_FILE) and not storage.exists(STATE_FILE):
             self._save(storage)
 

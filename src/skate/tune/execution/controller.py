@@ -27,7 +27,7 @@ from skate.tune.error import MissingMetricError, TuneError
 from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, SAVE
 from skate.tune.execution.rolling_back import roll_back
 from skate.tune.experiment.trial import Trial
-from skate.tune.result import DEFAULT_METRIC
+from skate.tune.result import DEFAULT_METRIC, EXPR_RESULT_FILE
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
 from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.stopper.stopper import Stopper
@@ -281,6 +281,7 @@ class TuneController:
         again."""
         for new in self._unrecorded.pop(trial.trial_id, ()):
             self._tell("on_trial_save", trial)
+            trial.storage.settle(EXPR_RESULT_FILE)
             self._log.checkpoint(trial, new.kept)
             for old in new.replaced:
                 trial.storage.delete(old.path[len(trial.path) :].lstrip("/").partition("/")[0])
@@ -300,6 +301,7 @@ class TuneController:
 
     def _end(self, trial: Trial, hook: str) -> None:
         self._tell(hook, trial)
+        trial.storage.settle(EXPR_RESULT_FILE)
         self._log.progress(trial)
         trial.close_storage()
 

@@ -53,6 +53,7 @@ class Experiment:
         max_failures: int = 0,
         restore: str | None = None,
         local_dir: Any = None,
+        durability: str | None = None,
     ) -> None:
         self.run_identifier = self.register_if_needed(run)
         self.trainable = get_trainable_cls(self.run_identifier)
@@ -60,8 +61,10 @@ class Experiment:
             raise ValueError(f"the search space is a dictionary; got {config!r}")
         place = storage_path or local_dir or (sync_config and sync_config.upload_dir)
         place = place or default_storage_path()
-        self.name = name or _free_name(self.run_identifier, place, storage_filesystem)
-        self.storage = Storage(place, self.name, storage_filesystem)
+        self.name = name or _free_name(
+            self.run_identifier, Storage(place, "", storage_filesystem, durability)
+        )
+        self.storage = Storage(place, self.name, storage_filesystem, durability)
         self.checkpoint_config = as_config(CheckpointConfig, checkpoint_config)
         self._check_what_classes_have(export_formats)
         _check_restore(restore)
@@ -245,17 +248,17 @@ class Experiment:
         return name
 
 
-def _free_name(identifier: str, place: Any, filesystem: Any) -> str:
+def _free_name(identifier: str, root: Storage) -> str:
     """A name that no other experiment has, also of those that begin at this moment."""
     if os.environ.get("TUNE_DISABLE_DATED_SUBDIR", "0") not in ("", "0"):  # as with Ray
         return identifier
-    root = Storage(place, "", filesystem)
     stamp = f"{identifier}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
     for number in itertools.count():
         name = f"{stamp}_{number}" if number else stamp
         if root.is_local:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(os.path.join(root.local_path, name))
+                root.settle(name)
                 return name
         elif not root.exists(name):
             return name
