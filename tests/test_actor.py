@@ -215,6 +215,8 @@ def test_exit_actor_needs_an_actor() -> None:
 def test_handles_and_classes_in_annotations() -> None:
     from typing import get_args
 
-    assert get_args(skate.ActorHandle[int]) == (int,)
-    assert skate.actor.ActorProxy[int] == skate.actor.ActorHandle[int] | type[int]
-    assert get_args(skate.ActorClass[int]) == (int,)
+    handle: Any = skate.ActorHandle
+    made: Any = skate.ActorClass
+    assert get_args(handle[int]) == (int,)
+    assert skate.actor.ActorProxy[int] == handle[int] | type[int]
+    assert get_args(made[int]) == (int,)

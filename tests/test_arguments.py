@@ -52,8 +52,8 @@ class Actor:
         return 1
 
 
-def with_option(made: Any, name: str, value: Any) -> Any:
-    return lambda: made.options(**{name: value}).remote()
+def with_option(made: Callable[[], Any], name: str) -> Callable[[Any], Any]:
+    return lambda value: made().options(**{name: value}).remote()
 
 
 def group(**given: Any) -> None:
@@ -70,20 +70,16 @@ def in_group(**given: Any) -> Any:
 
 
 ACTIONS: dict[str, Callable[[Any], Any]] = {
-    "init(address)": lambda v: (
-        skate.init(address=v or 0, ignore_reinit_error=True) if not isinstance(v, str) else None
-    ),
-    "init(num_cpus)": lambda v: skate.init(num_cpus=v, ignore_reinit_error=True),
-    "init(num_gpus)": lambda v: skate.init(num_gpus=v, ignore_reinit_error=True),
-    "init(resources)": lambda v: skate.init(resources=v, ignore_reinit_error=True),
-    "init(labels)": lambda v: skate.init(labels=v, ignore_reinit_error=True),
-    "init(namespace)": lambda v: skate.init(namespace=v, ignore_reinit_error=True),
-    "init(runtime_env)": lambda v: skate.init(runtime_env=v, ignore_reinit_error=True),
-    "init(logging_level)": lambda v: (
-        skate.init(logging_level=v, ignore_reinit_error=True) if not isinstance(v, int) else None
-    ),
-    "init(logging_format)": lambda v: skate.init(logging_format=v or 1, ignore_reinit_error=True),
-    "init(_system_config)": lambda v: skate.init(_system_config=v, ignore_reinit_error=True),
+    "init(address)": lambda v: started(address=v or 0) if not isinstance(v, str) else None,
+    "init(num_cpus)": lambda v: started(num_cpus=v),
+    "init(num_gpus)": lambda v: started(num_gpus=v),
+    "init(resources)": lambda v: started(resources=v),
+    "init(labels)": lambda v: started(labels=v),
+    "init(namespace)": lambda v: started(namespace=v),
+    "init(runtime_env)": lambda v: started(runtime_env=v),
+    "init(logging_level)": lambda v: started(logging_level=v) if not isinstance(v, int) else None,
+    "init(logging_format)": lambda v: started(logging_format=v or 1),
+    "init(_system_config)": lambda v: started(_system_config=v),
     "get": lambda v: skate.get(v),
     "get of a list": lambda v: skate.get([v]),
     "get(timeout)": lambda v: skate.get(skate.put(1), timeout=v),
@@ -135,7 +131,7 @@ ACTIONS: dict[str, Callable[[Any], Any]] = {
     "ActorGroup(num_actors)": lambda v: ActorGroup(Odd, v, 0) if v != 2**70 else None,
     "ActorPool.submit": lambda v: ActorPool([Actor.remote()]).submit(v, 1),
     **{
-        f"{kind}: {name}": lambda v, name=name, made=made: made().options(**{name: v}).remote()
+        f"{kind}: {name}": with_option(made, name)
         for kind, made in (
             (TASK, lambda: task),
             (ACTOR, lambda: Actor),
@@ -145,6 +141,10 @@ ACTIONS: dict[str, Callable[[Any], Any]] = {
         if kind in option.kinds and name not in ("num_returns", "max_calls")
     },
 }
+
+
+def started(**given: Any) -> Any:
+    return skate.init(ignore_reinit_error=True, **given)
 
 
 def problem(act: Callable[[Any], Any], value: Any) -> str | None:

@@ -41,7 +41,9 @@ class ActorClassInheritanceError(TypeError):
 class ActorClass:
     """A class whose `.remote(...)` makes an instance elsewhere and returns a handle at once."""
 
-    __class_getitem__ = classmethod(types.GenericAlias)  # ActorClass[Counter], in annotations
+    def __class_getitem__(cls, of: Any) -> types.GenericAlias:
+        """Return what `ActorClass[Counter]` means in an annotation."""
+        return types.GenericAlias(cls, of)
 
     def __init__(self, cls: type, given: _options.Given) -> None:
         self._token = os.urandom(12).hex()
@@ -141,7 +143,9 @@ class ActorHandle:
     _ref: ObjectRef[Any]
     _meta: ActorMeta
 
-    __class_getitem__ = classmethod(types.GenericAlias)  # ActorHandle[Counter], in annotations
+    def __class_getitem__(cls, of: Any) -> types.GenericAlias:
+        """Return what `ActorHandle[Counter]` means in an annotation."""
+        return types.GenericAlias(cls, of)
 
     def __init__(self, ref: ObjectRef[Any], meta: ActorMeta) -> None:
         self._ref = ref

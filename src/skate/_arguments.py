@@ -13,7 +13,6 @@ from typing import Any
 
 LONGEST_SECONDS = 1e9  # thirty years: far longer is more than a system's clocks can count
 
-_HUGE = 1 << 62  # beyond this, float() may overflow
 _SECONDS = "None or a number of seconds, 0 or more"
 
 
@@ -39,9 +38,13 @@ def seconds(name: str, value: Any) -> float | None:
         return None
     if not isinstance(value, Real):  # numpy's numbers are
         raise wrong_type(name, value, _SECONDS)
-    if not value >= 0:  # also: not a number
+    try:
+        number = float(value)
+    except OverflowError:
+        number = LONGEST_SECONDS if value > 0 else -1.0  # type: ignore[operator]
+    if not number >= 0:  # also: not a number
         raise wrong_value(name, value, _SECONDS)
-    return min(float(value), LONGEST_SECONDS) if value < _HUGE else LONGEST_SECONDS
+    return min(number, LONGEST_SECONDS)
 
 
 def whole_number(name: str, value: Any, lowest: int = 1) -> int:

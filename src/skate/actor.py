@@ -14,7 +14,8 @@ from skate._actor import (
 T = TypeVar("T")
 
 # A handle that a checker may treat as an instance of its class, as in `ActorProxy[Counter]`.
-ActorProxy: Any = Union[ActorHandle[T], type[T]]  # type: ignore[type-arg]  # noqa: UP007
+_Handle: Any = ActorHandle
+ActorProxy: Any = Union[_Handle[T], type[T]]  # noqa: UP007 - `|` would ask the metaclass
 ActorClassInheritanceException = ActorClassInheritanceError  # Ray's name
 
 __all__ = [

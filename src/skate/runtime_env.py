@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from skate._requirements import TOOLS, parse_requirements, requirements_of
+
+T = TypeVar("T")
 
 _HOOK = "worker_process_setup_hook"
 _SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config", _HOOK, *TOOLS)
@@ -196,10 +198,12 @@ class RuntimeEnv(dict[str, Any]):
 
     def py_container_run_options(self) -> list[str] | None:
         """The options that the container is run with."""
-        return self._of_container("run_options", [])
+        none: list[str] = []
+        return self._of_container("run_options", none)
 
-    def _of_container(self, name: str, default: Any) -> Any:
-        return self["container"].get(name, default) if self.has_py_container() else None
+    def _of_container(self, name: str, default: T) -> T | None:
+        given: T | None = self["container"].get(name, default) if "container" in self else None
+        return given
 
     def get_extension(self, key: str) -> Any:
         """The value of a field of a plug-in. There are none here: a ValueError."""

@@ -277,7 +277,7 @@ class TestShapes:
     def test_a_class_that_is_not_there_can_be_derived_from(self, as_ray: None) -> None:
         from ray.data.datasource import NoSuchThing, no_such_function
 
-        class Mine(NoSuchThing):  # type: ignore[misc, valid-type]
+        class Mine(NoSuchThing):  # type: ignore[misc]
             pass
 
         with pytest.raises(NotImplementedError, match="NoSuchThing"):

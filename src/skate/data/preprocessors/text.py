@@ -31,7 +31,7 @@ class Tokenizer(ColumnPreprocessor):
     """Text as lists of words; split at spaces unless a function is given."""
 
     _is_fittable = False
-    tokenization_fn: Callable[[str], list[str]]
+    tokenization_fn: Callable[[str], Sequence[str]]
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Tokenizer(ColumnPreprocessor):
 class CountVectorizer(ColumnPreprocessor):
     """Text as a vector that counts the words known from the dataset, the frequent ones first."""
 
-    tokenization_fn: Callable[[str], list[str]]
+    tokenization_fn: Callable[[str], Sequence[str]]
     max_features: int | None
 
     def __init__(
@@ -92,7 +92,7 @@ class HashingVectorizer(ColumnPreprocessor):
     """Text as a vector that counts words by their hash: needs no fitting."""
 
     _is_fittable = False
-    tokenization_fn: Callable[[str], list[str]]
+    tokenization_fn: Callable[[str], Sequence[str]]
     num_features: int
 
     def __init__(
