@@ -13,6 +13,7 @@ from typing import Any
 
 LONGEST_SECONDS = 1e9  # thirty years: far longer is more than a system's clocks can count
 
+_PLAIN = frozenset((int, float))  # the usual case, in loops of wait()
 _SECONDS = "None or a number of seconds, 0 or more"
 
 
@@ -34,8 +35,8 @@ def shown(value: Any) -> str:
 
 def seconds(name: str, value: Any) -> float | None:
     """Return a time-out: None, or a number of at least 0 that every clock can count."""
-    if value is None:
-        return None
+    if value is None or (type(value) in _PLAIN and 0 <= value <= LONGEST_SECONDS):
+        return value  # type: ignore[no-any-return]
     if not isinstance(value, Real):  # numpy's numbers are
         raise wrong_type(name, value, _SECONDS)
     try:
