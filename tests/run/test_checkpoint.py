@@ -298,3 +298,22 @@ def test_a_temporary_folder_that_travels_outlives_the_session(workers):
     assert checkpoint.path == after
     assert content(after) == {"weights.bin": b""}
     shutil.rmtree(after)
+
+
+def test_files_that_were_added_to_a_dict_travel_with_it(tmp_path):
+    place = Path(Checkpoint.from_dict({"n": 1}).to_directory(tmp_path / "made"))
+    (place / "note.txt").write_text("hello")
+    (place / "inner").mkdir()
+    (place / "inner" / "more.txt").write_text("more")
+    data = Checkpoint(place).to_dict()
+    assert data["n"] == 1
+    data["added"] = 2
+    for checkpoint in (
+        Checkpoint.from_dict(data),
+        Checkpoint.from_bytes(Checkpoint(place).to_bytes()),
+    ):
+        copy = Path(checkpoint.to_directory(tmp_path / f"copy of {len(checkpoint._data)}"))
+        assert (copy / "note.txt").read_text() == "hello"
+        assert (copy / "inner" / "more.txt").read_text() == "more"
+        assert Checkpoint(copy).to_dict()["n"] == 1
+    assert Checkpoint.from_dict(data).to_dict()["added"] == 2

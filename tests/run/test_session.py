@@ -152,3 +152,16 @@ def test_results_are_numbered_and_timed():
     assert second["time_total_s"] > first["time_total_s"] >= 100
     assert first["config"] == {"lr": 1}
     assert (first["trial_id"], second["trial_id"]) == ("id", "mine")
+
+
+def test_steps_in_an_environment_are_summed_up():
+    from skate._run.reporting import ResultClock
+
+    clock = ResultClock("trial", totals={"timesteps_total": 100})
+    for _ in range(2):
+        filled = clock.fill({"timesteps_this_iter": 3})
+    assert filled["timesteps_since_restore"] == 6
+    assert filled["timesteps_total"] == 106
+    clock.go_on_from(filled, 2)
+    assert clock.fill({"timesteps_this_iter": 1})["timesteps_since_restore"] == 1
+    assert "timesteps_since_restore" not in ResultClock("trial").fill({"loss": 1})

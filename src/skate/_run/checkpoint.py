@@ -182,7 +182,8 @@ class Checkpoint:
         return checkpoint
 
     def to_dict(self, *, allow_pickle: bool = False) -> dict[str, Any]:
-        """Return the dict; of a folder that was not made from one, its files in a dict.
+        """Return the dict; of a folder that was not made from one, its files in a dict. Files that
+        were added to the folder of a dict are in it too.
 
         Args:
             allow_pickle: Whether to read a dict that was not written by this user on this
@@ -201,10 +202,13 @@ class Checkpoint:
         if self._folder is None:
             return dict(self._data or {})
         if self._folder.exists(DICT_FILE):
-            data: dict[str, Any] = self._unpickle(DICT_FILE, allow_pickle)
+            data: dict[str, Any] = dict(self._unpickle(DICT_FILE, allow_pickle))
+            if others := _others(self._folder.names()):
+                with self.as_directory() as folder:
+                    data[FILES_KEY] = _packed(folder, others)
         else:
             with self.as_directory() as folder:
-                data = {FILES_KEY: _packed(folder)}
+                data = {FILES_KEY: _packed(folder, ["."])}
         preprocessor = self.get_preprocessor(allow_pickle=allow_pickle)
         metadata = self.get_metadata()
         if preprocessor is not None:
@@ -381,10 +385,17 @@ def _write_dict(data: dict[str, Any], target: str) -> None:
         folder.write(PREPROCESSOR_FILE, signed_pickle(preprocessor))
 
 
-def _packed(folder: str) -> bytes:
+def _others(names: list[str]) -> list[str]:
+    """What is in a dict's folder beside what skate writes there."""
+    own = (DICT_FILE, PREPROCESSOR_FILE, PREPROCESSOR_KEY)
+    return [name for name in names if name not in own and not name.startswith(".")]
+
+
+def _packed(folder: str, names: list[str]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.add(folder, arcname=".")
+        for name in names:
+            archive.add(os.path.join(folder, name), arcname=name)
     return buffer.getvalue()
 
 

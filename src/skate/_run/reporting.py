@@ -144,7 +144,7 @@ class ResultClock:
         self.config = shortened(config or {})
         self.iteration = iteration
         self.seconds = seconds
-        self._since = 0
+        self._since = self._steps = 0  # results, and steps in an environment, since the start
         self._totals = dict(totals or {})
         self._start = self._last = time.monotonic()
 
@@ -158,7 +158,7 @@ class ResultClock:
 
     def restart(self) -> None:
         """The time until now does not count, as while workers start."""
-        self._since = 0
+        self._since = self._steps = 0
         self._start = self._last = time.monotonic()
 
     def fill(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +191,10 @@ class ResultClock:
         for each, total in _COUNTED.items():
             if metrics.get(each) is not None:
                 self._totals[total] = self._totals.get(total, 0) + metrics[each]
-        return self._totals
+        self._steps += metrics.get("timesteps_this_iter") or 0
+        if not self._steps:
+            return self._totals
+        return {**self._totals, "timesteps_since_restore": self._steps}
 
 
 def totals_in(result: Mapping[str, Any]) -> dict[str, int]:

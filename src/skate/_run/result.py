@@ -65,7 +65,7 @@ class Result:
         """
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists():
-            raise RuntimeError(f"Experiment folder {storage.path!r} doesn't exist")
+            raise RuntimeError(f"Experiment folder {storage.path!r} doesn't exist!")
         if not storage.exists(RESULT_FILE) and not storage.exists(CHECKPOINTS_FILE):
             raise RuntimeError(
                 f"{storage.path!r} is not the folder of a run or trial: there is no {RESULT_FILE}"
