@@ -51,14 +51,14 @@ class TestTable:
         ]
 
     def test_the_headline_counts(self, trials):
-        assert headline(trials, 10) == "Number of trials: 3/10 (2 TERMINATED, 1 RUNNING)"
-        assert headline(trials[:2], 2) == "Number of trials: 2 (2 TERMINATED)"
+        assert headline(trials, 10) == "Number of trials: 3/10 (1 RUNNING, 2 TERMINATED)"
+        assert headline(trials[:2], 2) == "Number of trials: 2/2 (2 TERMINATED)"
 
     def test_the_reporter_shows_parameters_and_metrics(self, trials, capsys):
         reporter = tune.CLIReporter(metric_columns={"loss": "the loss"}, metric="loss", mode="min")
         reporter.report(trials, True)
         lines = capsys.readouterr().out.splitlines()
-        assert lines[0] == "Number of trials: 3 (2 TERMINATED, 1 RUNNING)"
+        assert lines[0] == "Number of trials: 3 (1 RUNNING, 2 TERMINATED)"
         titles = [part.strip() for part in lines[2].strip("|").split("|")]
         assert titles == ["Trial name", "status", "loc", "lr", "l1", "the loss"]
         assert lines[4].startswith("| train_cifar_87d1f_00000 | TERMINATED |       | 0.00011629 |")

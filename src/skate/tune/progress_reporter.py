@@ -25,8 +25,6 @@ from skate.tune.utils.util import unflattened_lookup
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
-_ORDER = ("TERMINATED", "RUNNING", "PAUSED", "PENDING", "ERROR")
-
 
 class ProgressReporter:
     """Override `report`, and `should_report` to say when."""
@@ -288,10 +286,10 @@ def _in_notebook() -> bool:
 
 
 def headline(trials: Sequence[Trial], total: int | None) -> str:
-    """How many trials there are, by their states."""
+    """Say how many trials there are, of how many, by their states."""
     counts = Counter(trial.status for trial in trials)
-    states = ", ".join(f"{counts[name]} {name}" for name in _ORDER if counts[name])
-    of = f"/{total}" if total and total > len(trials) else ""
+    states = ", ".join(f"{counts[name]} {name}" for name in sorted(counts))
+    of = f"/{max(total, len(trials))}" if total else ""
     return f"Number of trials: {len(trials)}{of} ({states})"
 
 
