@@ -111,3 +111,18 @@ def test_a_file_without_applications(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("import_path: a:b\n")
     with pytest.raises(ValueError, match="has no list `applications`"):
         read(str(tmp_path / "config.yaml"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_replicas": 5, "autoscaling_config": {}},
+        {"max_replicas_per_node": 2, "placement_group_bundles": [{"CPU": 1}]},
+        {"placement_group_strategy": "PACK"},
+        {"max_replicas_per_node": 500},
+        {"autoscaling_config": {"min_replicas": 3, "max_replicas": 2}},
+    ],
+)
+def test_options_that_contradict_each_other(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="DeploymentSchema"):
+        DeploymentSchema.model_validate({"name": "Model", **options})

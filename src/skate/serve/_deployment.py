@@ -23,7 +23,7 @@ class Application:
         if name.startswith("__") or "_bound_deployment" not in self.__dict__:
             raise AttributeError(name)
         raise AttributeError(
-            f"an Application has no attribute {name!r}: it is run by serve.run(app), which "
+            f"'Application' object has no attribute {name!r}: it is run by serve.run(app), which "
             "returns a handle; methods are called on handles"
         )
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from skate._imports import try_import
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import DEFAULT_APP
+from skate.serve._options import check, resolve
 from skate.serve._start_options import refuse_external_scaler
 from skate.serve._status import (
     ApplicationStatus,
@@ -113,6 +114,14 @@ class DeploymentSchema(_Strict):
         if value is None or value == "auto" or (isinstance(value, int) and value > 0):
             return value
         raise ValueError(f'num_replicas takes a number of at least 1, or "auto"; got {value!r}')
+
+    @model_validator(mode="after")
+    def _as_a_deployment_takes_them(self) -> DeploymentSchema:
+        try:
+            resolve(check(self.options()))
+        except TypeError as error:  # which pydantic would not collect
+            raise ValueError(str(error)) from None
+        return self
 
     def options(self) -> dict[str, Any]:
         """As `Deployment.options` takes them."""

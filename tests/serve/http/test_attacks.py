@@ -6,19 +6,18 @@ import asyncio
 import contextlib
 import errno
 import socket
-import ssl
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import trustme
 
 from skate.serve._http import forwarding
 from skate.serve._http.door import Door
 from skate.serve._http.station import ReplicaStation
 from skate.serve.config import HTTPOptions
 from skate.serve.exceptions import DeploymentUnavailableError
+from tests.serve.http.certificates import Certificates
 from tests.serve.http.test_leaving import REQUEST, answer, ask, connect
 from tests.serve.http.test_stations import A, B, Host, Street, on_a_loop, street
 from tests.support import PATIENCE
@@ -365,26 +364,6 @@ def test_tokens_stay_secret_and_are_checked(tmp_path: Path) -> None:
     assert "two words" not in str(refused.value)
     with pytest.raises(FileNotFoundError):
         HTTPOptions(auth_token_file=str(tmp_path / "missing"))
-
-
-class Certificates:
-    """Of an authority, of a server, and of a client that one of two authorities knows."""
-
-    def __init__(self, folder: Path) -> None:
-        ours, others = trustme.CA(), trustme.CA()
-        server = ours.issue_cert("127.0.0.1")
-        self.authority = str(folder / "ca.pem")
-        ours.cert_pem.write_to_path(self.authority)
-        self.key, self.cert = str(folder / "key.pem"), str(folder / "cert.pem")
-        server.private_key_pem.write_to_path(self.key)
-        server.cert_chain_pems[0].write_to_path(self.cert)
-        self._clients = {"known": ours, "unknown": others}
-
-    def context(self, client: str) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.authority)
-        if client in self._clients:
-            self._clients[client].issue_cert("client").configure_cert(context)
-        return context
 
 
 @pytest.fixture

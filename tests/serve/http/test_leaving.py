@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from skate.serve._http import passing
 from skate.serve._http.answers import send_value
 from skate.serve._http.station import ReplicaStation
 from skate.serve.config import HTTPOptions
+from tests.serve.http.certificates import Certificates
 from tests.serve.http.test_stations import A, Host, Street, on_a_loop, street
 
 REQUEST = b"GET /x HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -250,3 +253,31 @@ async def test_a_sender_may_be_slow() -> None:
             while not taken:
                 await asyncio.sleep(0)
         assert taken == [b"late"]
+
+
+def test_what_cannot_move_is_told_of_its_end(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    tls = {"ssl_keyfile": certificates.key, "ssl_certfile": certificates.cert}
+
+    @on_a_loop
+    async def test() -> None:
+        context = certificates.context("none")
+        async with street(**tls) as here:
+            here.door.set_routes({"/": A})
+            host = Host(A, "first")
+            station = ReplicaStation(HTTPOptions(**tls), here.door.place, host)
+            here.stations.append(station)
+            await station.join(here.door.place)
+            async with httpx.AsyncClient(base_url=here.url, verify=context) as client:
+                assert (await client.get("/")).text == "first"
+                host.may_answer.clear()
+                host.began.clear()
+                running = asyncio.ensure_future(client.get("/"))
+                await host.began.wait()
+                leaving = asyncio.ensure_future(gone(station))
+                await asyncio.sleep(0)
+                host.may_answer.set()
+                assert (await running).headers["connection"] == "close"
+                await leaving
+
+    test()

@@ -142,7 +142,7 @@ def connection_class(base: Any, server: Server) -> Any:
                 raise _HeadTooLargeError
             before = self.cycle
             super().on_headers_complete()
-            if self.ends and self.cycle is not before:
+            if (self.ends or server.is_ending) and self.cycle is not before:
                 self.cycle.keep_alive = False
 
         def _head_size(self) -> int:
@@ -215,6 +215,13 @@ def connection_class(base: Any, server: Server) -> Any:
             self.stop_waiting()
             self._unset_keepalive_if_required()
             self.transport.pause_reading()
+
+        def end_soon(self) -> None:
+            """Tell the client that the next response is the last one, or the one under way."""
+            self.ends = True
+            cycle = self.cycle
+            if cycle is not None and not cycle.response_started and not self.pipeline:
+                cycle.keep_alive = False
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)

@@ -240,19 +240,26 @@ class Server:
 
     async def _offer(self, connection: Any, places: Iterable[str]) -> None:
         """Ask one after the other; a connection that nobody takes stays here."""
-        descriptor = os.dup(connection.transport.get_extra_info("socket").fileno())
-        try:
-            for place in places:
-                message = CONNECTION + connection.held
-                if await passing.hand_over(place, message, [descriptor]):
-                    connection.transport.abort()  # this process's copy of the descriptor only
-                    return
-        finally:
-            os.close(descriptor)
-        if not connection.transport.is_closing():
-            connection.ends = self.is_leaving
+        if await self._is_taken(connection, places):
+            connection.transport.abort()  # this process's copy of the descriptor only
+        elif not connection.transport.is_closing():
+            if self.is_leaving:
+                connection.end_soon()
             connection.stay()
             self.move_if_idle(connection)
+
+    async def _is_taken(self, connection: Any, places: Iterable[str]) -> bool:
+        try:
+            descriptor = os.dup(connection.transport.get_extra_info("socket").fileno())
+        except OSError:
+            return False  # it is closed, or no descriptor is left
+        try:
+            for place in places:
+                if await passing.hand_over(place, CONNECTION + connection.held, [descriptor]):
+                    return True
+            return False
+        finally:
+            os.close(descriptor)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -260,23 +267,28 @@ class Server:
     def is_leaving(self) -> bool:
         return self._successors is not None
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether connections end here, as nobody else can have them."""
+        return self.is_leaving and self._config.ssl is not None
+
     def leave(self, successors: Callable[[], Iterable[str]]) -> None:
         """Give all connections to one of these places, each as soon as it has no request."""
         self.stop_accepting()
         self._successors = successors
         for connection in list(self._state.connections):
-            if hasattr(connection, "is_idle"):
-                self.move_if_idle(connection)
-            else:
+            if not hasattr(connection, "is_idle"):
                 connection.shutdown()  # a websocket
+                continue
+            if self._config.ssl is not None:
+                connection.end_soon()  # what was agreed on with the client is in this process
+            self.move_if_idle(connection)
 
     def move_if_idle(self, connection: Any) -> None:
         """Once the server is leaving: have another process go on, unless a request is here."""
         if self._successors is None or not connection.is_idle:
             return
-        if self._config.ssl is not None:
-            connection.ends = True  # what was agreed on with the client is in this process
-        if connection.ends:
+        if connection.ends or self._config.ssl is not None:
             self._loop.call_later(_FAREWELL_SECONDS, self._end, connection)
         elif connection.transport.get_write_buffer_size():
             self._loop.call_later(_FLUSH_SECONDS, self.move_if_idle, connection)
