@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,7 @@ async def test_a_successor_that_dies_before_it_takes_the_connection() -> None:
             station._successors = lambda: [place, *later()]  # type: ignore[method-assign]
             await gone(station)
             here.door._loop.remove_reader(taker.fileno())
+        os.unlink(place)
         assert await ask(client) == "second"
         client[1].close()
 
