@@ -50,7 +50,7 @@ def head_address(written: str | None) -> str:
         written = os.environ.get("RAY_ADDRESS") or "auto"
     if written == "auto":
         try:
-            address = canonicalize_bootstrap_address_or_die("auto")
+            address: str = canonicalize_bootstrap_address_or_die("auto")
         except ConnectionError as error:
             raise unreachable("auto", "no node of one runs on this machine") from error
     else:
