@@ -267,7 +267,7 @@ class HTTPOptions(Settings):
     root_path: str = ""
     request_timeout_s: float | None = field(default_factory=_request_timeout)
     keep_alive_timeout_s: float = 90
-    receive_timeout_s: float = 60  # for the head of a request, and between parts of its body
+    receive_timeout_s: float = 60  # for the head of a request, between parts, to read an answer
     show_errors: bool = False  # whether answers to failed requests carry the traceback
     ssl_keyfile: str | None = None
     ssl_certfile: str | None = None

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from skate.serve._http import forwarding
+from skate.serve._http.answers import send_value
 from skate.serve._http.door import Door
 from skate.serve._http.station import ReplicaStation
 from skate.serve.config import HTTPOptions
@@ -89,6 +90,55 @@ async def test_slow_answers_and_pauses_between_requests_are_fine() -> None:
         await asyncio.sleep(1.5)
         assert await ask(client) == "A"
         client[1].close()
+
+
+class Late(Host):
+    """Asks for the body only when it may."""
+
+    async def answer(self, context: Any, scope: Any, receive: Any, send: Any) -> None:
+        await self.may_answer.wait()
+        await send_value(send, (await receive())["body"])
+
+
+@on_a_loop
+async def test_a_client_may_wait_to_be_asked_for_the_body() -> None:
+    async with street() as here:
+        host = Late(A, "A")
+        host.may_answer.clear()
+        await one_replica(here, host, receive_timeout_s=0.1)
+        client = await connect(here)
+        head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n"
+        client[1].write(head)
+        await asyncio.sleep(2.2)
+        host.may_answer.set()
+        assert b"100 Continue" in await client[0].readuntil(b"\r\n\r\n")
+        client[1].write(b"ab")
+        assert await answer(client) == "ab"
+        client[1].close()
+
+
+class Flood(Host):
+    """Has more to say than a client reads, and notices when that is gone."""
+
+    async def answer(self, context: Any, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            while True:
+                chunk = {"type": "http.response.body", "body": bytes(1_000_000)}
+                await send({**chunk, "more_body": True})
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+@on_a_loop
+async def test_a_client_that_does_not_read_is_cut_off() -> None:
+    async with street() as here:
+        host = Flood(A, "A")
+        await one_replica(here, host, receive_timeout_s=0.1)
+        with socket.create_connection(here.door.address[1:]) as client:
+            client.sendall(REQUEST)
+            await host.cancelled.wait()
 
 
 # -- many ---------------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ async def test_a_sender_may_be_slow() -> None:
 
 def test_what_cannot_move_is_told_of_its_end(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
-    tls = {"ssl_keyfile": certificates.key, "ssl_certfile": certificates.cert}
+    tls: Any = {"ssl_keyfile": certificates.key, "ssl_certfile": certificates.cert}
 
     @on_a_loop
     async def test() -> None:

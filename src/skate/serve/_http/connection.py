@@ -47,6 +47,8 @@ def connection_class(base: Any, server: Server) -> Any:
         _fed = 0  # bytes of the head that is being read, without the piece that it began in
         _piece = 0  # bytes that are being fed
         _since = 0.0  # when the client was last heard of; in a head, when that began
+        _unsent = 0  # bytes of responses, when it was last looked at
+        _unsent_since = 0.0
         _waiting: asyncio.Task[None] | None = None  # for room, as a websocket does
 
         def connection_made(self, transport: Any) -> None:
@@ -179,18 +181,29 @@ def connection_class(base: Any, server: Server) -> Any:
                 self.transport.close()
 
         def look_at(self, now: float, patience: float, keep_alive: float) -> None:
-            """End it if its client has begun a request and does not go on, or begins none."""
+            """End it if its client has begun a request and does not go on, or begins none, or does
+            not read the response."""
             silent = now - self._since
+            if self._reads_nothing(now, patience):
+                self.transport.abort()
+                return
             if self._is_refused or self.is_moving or self._waiting is not None:
                 return
             if self.held or self._in_head:
                 if silent > patience:
                     self.refuse(408)
             elif self._unfinished:
-                if silent > patience and not self.flow.read_paused:
+                waits_for_us = self.flow.read_paused or self.cycle.waiting_for_100_continue
+                if silent > patience and not waits_for_us:
                     self.refuse(408)
             elif self.cycle is None and silent > keep_alive:
                 self.transport.close()
+
+        def _reads_nothing(self, now: float, patience: float) -> bool:
+            unsent = self.transport.get_write_buffer_size()
+            if not unsent or unsent != self._unsent:
+                self._unsent, self._unsent_since = unsent, now
+            return unsent > 0 and now - self._unsent_since > patience
 
         # -- ways out --------------------------------------------------------------------------
 
