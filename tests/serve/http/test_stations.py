@@ -161,6 +161,18 @@ async def test_when_the_last_one_is_gone_the_door_answers_again() -> None:
 
 
 @on_a_loop
+async def test_what_the_door_answered_goes_to_who_comes() -> None:
+    async with street() as here, here.client() as client:
+        here.door.set_routes({"/a": A})
+        assert (await client.get("/-/healthz")).text == "success"
+        assert here.door.server._state.connections
+        await here.add(A, "A")
+        while here.door.server._state.connections:
+            await asyncio.sleep(0.001)
+        assert (await client.get("/a")).text == "A"  # on the same connection
+
+
+@on_a_loop
 async def test_a_new_door_gets_the_socket_back() -> None:
     async with street() as here, here.client() as client:
         here.door.set_routes({"/a": A})

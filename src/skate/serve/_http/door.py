@@ -116,6 +116,8 @@ class Door(Station):
         if not listens:
             tell(place, LISTENER, [self._socket.fileno()])
         self._watch()
+        if self._server is not None:
+            self._server.give_idle_to(place)
 
     def _forget(self, place: str) -> None:
         known = self._lives.pop(place, None)

@@ -284,6 +284,13 @@ class Server:
                 connection.end_soon()  # what was agreed on with the client is in this process
             self.move_if_idle(connection)
 
+    def give_idle_to(self, place: str) -> None:
+        """Have another process go on with connections that have no request here."""
+        for connection in list(self._state.connections):
+            idle = getattr(connection, "is_idle", False) and self._config.ssl is None
+            if idle and not connection.transport.get_write_buffer_size():
+                self._move(connection, connection.held, [place])
+
     def move_if_idle(self, connection: Any) -> None:
         """Once the server is leaving: have another process go on, unless a request is here."""
         if self._successors is None or not connection.is_idle:
