@@ -305,7 +305,7 @@ def test_the_error_names_the_path_the_type_and_a_way_out() -> None:
     with pytest.raises(TypeError) as caught:
         dumps({"a": [1, {"b": threading.Lock()}]}, "config")
     text = str(caught.value)
-    assert "could not serialize config['a'][1]['b']: _thread.lock" in text
+    assert "Could not serialize config['a'][1]['b']: _thread.lock" in text
     assert "__getstate__" in text
     assert isinstance(caught.value.__cause__, (TypeError, pickle.PicklingError))
 
@@ -315,7 +315,7 @@ def test_errors_of_the_users_own_code_are_explained_too() -> None:
         def __reduce__(self) -> Any:
             raise RuntimeError("not me")
 
-    with pytest.raises(TypeError, match=r"could not serialize value\[1\].*Stubborn: not me"):
+    with pytest.raises(TypeError, match=r"Could not serialize value\[1\].*Stubborn: not me"):
         dumps([0, Stubborn()])
 
 

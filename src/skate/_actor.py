@@ -166,7 +166,10 @@ class ActorHandle:
     def _no_method(self, name: str) -> AttributeError:
         near = nearest_names(name, self._meta.methods, 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        return AttributeError(f"actor {self._meta.class_name} has no method {name!r}{hint}")
+        return AttributeError(
+            f"actor {self._meta.class_name} has no attribute {name!r}: it has methods only, and "
+            f"none of that name{hint}"
+        )
 
     @property
     def _actor_id(self) -> ActorID:

@@ -234,9 +234,9 @@ def _check_same(wanted: dict[str, Any]) -> None:
     if changed:
         asked = ", ".join(f"{name}={_shown(name, wanted[name])}" for name in changed)
         raise RuntimeError(
-            f"init({asked}) was called, but skate runs already, with other settings: call "
-            "init() before anything else, or shutdown() first to start anew, or pass "
-            "ignore_reinit_error=True to keep what runs"
+            f"init({asked}) was called, but skate runs already, with other settings. If init() "
+            "was called twice by accident, leave one out; call it before anything else, or "
+            "shutdown() first to start anew, or pass ignore_reinit_error=True to keep what runs"
         )
 
 

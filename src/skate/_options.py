@@ -215,10 +215,9 @@ def _strategy(name: str, value: Any) -> Any:
     if value is None or value in ("DEFAULT", "SPREAD"):
         return value
     if isinstance(value, str) or not any(hasattr(value, attribute) for attribute in known):
-        raise _wrong_value(
-            name,
-            value,
-            '"DEFAULT", "SPREAD" or an object of skate.util.scheduling_strategies',
+        raise ValueError(
+            f'Invalid {name} value {value!r}: it takes "DEFAULT", "SPREAD" or an object of '
+            "util.scheduling_strategies"
         )
     return value
 
@@ -345,7 +344,9 @@ def actor_options(given: Given) -> ActorOptions:
     if fields.get("get_if_exists") and not fields.get("name"):
         raise ValueError("get_if_exists=True needs the name of the actor: options(name=...)")
     if fields.get("name") == "":
-        raise ValueError("the name of an actor cannot be empty")
+        raise ValueError(
+            "Actor name cannot be an empty string: leave it out for an actor without a name"
+        )
     return ActorOptions(**fields)
 
 

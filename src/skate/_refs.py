@@ -27,6 +27,7 @@ _NIL = (1 << 8 * _ID_BYTES) - 1
 
 
 _new = object.__new__
+_NOT_GIVEN: Any = object()
 
 
 class Home(Protocol):
@@ -53,8 +54,8 @@ class ObjectRef(Generic[T]):
     _id: int
 
     # Not in __init__: whoever gives the bytes of a reference gets the one that is there.
-    def __new__(cls, id: int | bytes, home: Home | None = None, entry: Any = None) -> ObjectRef[T]:
-        if home is None:
+    def __new__(cls, id: int | bytes, home: Home = _NOT_GIVEN, entry: Any = None) -> ObjectRef[T]:
+        if home is _NOT_GIVEN:
             return cls.from_binary(id)
         ref: ObjectRef[T] = _new(cls)
         ref._id = id  # type: ignore[assignment]

@@ -152,7 +152,8 @@ def _make(target: Any, given: dict[str, Any]) -> RemoteFunction | ActorClass:
         raise TypeError(f"remote() takes a function or a class; got {target!r}")
     if inspect.iscoroutinefunction(target):
         raise ValueError(
-            f"{_name_of(target)} is an async function, which only actors run: make it a method "
-            "of a remote class, or call asyncio.run in a plain function"
+            "'async def' should not be used for remote tasks, as only actors have an event loop: "
+            f"make {_name_of(target)} a method of a remote class, or call asyncio.run in a plain "
+            "function"
         )
     return RemoteFunction(target, _options.check_options(_options.TASK, given))

@@ -236,6 +236,6 @@ def _explained(value: Any, name: str, error: BaseException) -> TypeError:
     culprits = find_culprits(value, name)
     where = "; ".join(f"{culprit.path}: {culprit.type_name}" for culprit in culprits)
     return TypeError(
-        f"could not serialize {where or name}: {error}. Create it inside the task or actor, "
+        f"Could not serialize {where or name}: {error}. Create it inside the task or actor, "
         "or leave it out with __getstate__."
     )

@@ -189,8 +189,13 @@ class TaskError(UserCodeException):
 
 
 def _title(function_name: str) -> str:
-    """How a task is called in texts; `ray::` where `import ray` means skate."""
-    return f"{'ray' if 'SKATE_AS_RAY' in os.environ else 'skate'}::{function_name}"
+    """How a task is called in texts."""
+    return f"{library_name()}::{function_name}"
+
+
+def library_name() -> str:
+    """Return the name that the program imports this library by: "ray" if that means skate."""
+    return "ray" if "SKATE_AS_RAY" in os.environ else "skate"
 
 
 def _restore_task_error(cls: type[TaskError], state: dict[str, Any]) -> TaskError:
@@ -256,9 +261,11 @@ class ActorDiedError(ActorError):
         if isinstance(cause, TaskError):
             actor_id = actor_id or cause._actor_id
             exit_type = exit_type or "USER_ERROR"
-            text = f"The actor died because its creation task, the constructor, raised:\n{cause}"
+            text = f"The actor is dead after an error raised in its creation task:\n{cause}"
         else:
-            text = self.BASE_ERROR_MSG if cause is None else f"{self.BASE_ERROR_MSG} {cause}"
+            crashed = exit_type == "SYSTEM_ERROR"
+            text = self.BASE_ERROR_MSG.replace("died", "died unexpectedly", crashed)
+            text = text if cause is None else f"{text} {cause}"
             text += f" (exit type: {exit_type})" if exit_type else ""
         self.exit_type = exit_type
         super().__init__(actor_id, text, actor_init_failed=failed)

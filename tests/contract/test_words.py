@@ -1,10 +1,17 @@
 """Words in errors that programs look for: each engine's sentence has them."""
 
+import os
+import threading
+
 import pytest
 
 import skate
+from tests.support import parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
+
+
+Died = skate.exceptions.ActorDiedError
 
 
 @skate.remote
@@ -16,6 +23,25 @@ def plain(x):
 class Actor:
     def method(self):
         return 1
+
+
+@skate.remote
+class Stillborn:
+    def __init__(self):
+        raise ValueError("no")
+
+    def ready(self):
+        return True
+
+
+async def coroutine():
+    return 1
+
+
+def two_of_a_name():
+    first = Actor.options(name="one of a kind").remote()
+    skate.get(first.method.remote())
+    return Actor.options(name="one of a kind").remote()
 
 
 def inherit():
@@ -39,6 +65,24 @@ WORDS = [
         "can only be used with generator",
     ),
     (lambda: skate.get_actor("nobody"), ValueError, "Failed to look up actor with name 'nobody'"),
+    (lambda: Actor.options(name="").remote(), ValueError, "Actor name cannot be an empty"),
+    (lambda: two_of_a_name(), ValueError, "The name .* is already taken"),
+    (lambda: skate.util.get_placement_group("none"), ValueError, "Failed to look up placement"),
+    (lambda: skate.util.placement_group("x"), ValueError, "must be a list"),
+    (
+        lambda: skate.util.placement_group([{"CPU": 1}], strategy="TIGHT"),
+        ValueError,
+        "Invalid placement group strategy",
+    ),
+    (
+        lambda: plain.options(scheduling_strategy="NEAR").remote(1),
+        ValueError,
+        "Invalid scheduling_strategy value",
+    ),
+    (lambda: skate.remote(coroutine), ValueError, "'async def' should not be used for remote"),
+    (lambda: skate.get(Stillborn.remote().ready.remote()), Died, "error raised in its creation"),
+    (lambda: skate.put(threading.Lock()), TypeError, "Could not serialize"),
+    (lambda: handle().missing, AttributeError, "has no attribute 'missing'"),
     (lambda: plain.options(colour=1), ValueError, "Invalid option keyword"),
     (lambda: plain.options(max_calls=1), ValueError, "'max_calls' is not supported in"),
     (lambda: plain.remote(), TypeError, "missing a required argument: 'x'"),
@@ -53,3 +97,29 @@ WORDS = [
 def test_the_words_that_programs_look_for(act, error, words):
     with pytest.raises(error, match=words):
         act()
+
+
+@parallel
+def test_the_words_about_ends():
+    @skate.remote(max_retries=0)
+    def crash():
+        os._exit(1)
+
+    @skate.remote
+    class Mortal:
+        def crash(self):
+            os._exit(1)
+
+        def wait(self):
+            threading.Event().wait()
+
+    with pytest.raises(skate.exceptions.WorkerCrashedError, match="The worker died unexpectedly"):
+        skate.get(crash.remote())
+    with pytest.raises(Died, match="actor died unexpectedly"):
+        skate.get(Mortal.remote().crash.remote())
+    actor = Mortal.remote()
+    with pytest.raises(skate.exceptions.GetTimeoutError, match="Get timed out"):
+        skate.get(actor.wait.remote(), timeout=0.1)
+    skate.kill(actor)
+    with pytest.raises(Died, match=r"it was killed by `\w+\.kill"):
+        skate.get(actor.wait.remote())

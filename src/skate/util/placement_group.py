@@ -164,7 +164,7 @@ def _refuse(parameter: str, value: object) -> None:
 def _check_bundles(bundles: Any) -> None:
     if not isinstance(bundles, list) or not bundles or not all(map(_is_bundle, bundles)):
         raise ValueError(
-            "bundles must be a non-empty list of resources, each with an amount above 0, like "
+            "bundles must be a list of resources, not empty, each with an amount above 0, like "
             f'[{{"CPU": 1}}, {{"CPU": 1, "GPU": 0.5}}]; got {bundles!r}'
         )
     for bundle in bundles:

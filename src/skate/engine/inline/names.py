@@ -31,7 +31,7 @@ class Names:
     def check_free(self, key: Key) -> None:
         if key[1] is not None and self.find(key) is not None:
             raise ActorAlreadyExistsError(
-                f"the name {key[1]!r} is taken in namespace {key[0]!r}: use get_actor, or "
+                f"The name {key[1]!r} is already taken in namespace {key[0]!r}: use get_actor, or "
                 "options(get_if_exists=True), or another name"
             )
 

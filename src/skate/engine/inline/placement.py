@@ -79,7 +79,7 @@ class Placement:
         for ref, (group, _) in self._groups.items():
             if name and group.name == name and not group.removed:
                 return ref, [dict(bundle) for bundle in group.bundles]
-        raise ValueError(f"there is no placement group named {name!r}")
+        raise ValueError(f"Failed to look up placement group with name {name!r}")
 
     def table(self, node_id: str) -> dict[str, dict[str, Any]]:
         groups = self._groups.items()

@@ -242,7 +242,7 @@ class Objects(ABC):
         late = sum(entry.kind is None for entry in entries)
         if late:
             raise exceptions.GetTimeoutError(
-                f"{late} of {len(entries)} objects were not ready after {timeout} s"
+                f"Get timed out: {late} of {len(entries)} objects were not ready after {timeout} s"
             )
         values = [self.load(entry, copy) for entry in entries]
         if self.dropped:
@@ -254,7 +254,9 @@ class Objects(ABC):
         if entry.kind is None:
             self._await({entry}, 1, timeout, fail_fast=True)
             if entry.kind is None:
-                raise exceptions.GetTimeoutError(f"{ref!r} was not ready after {timeout} s")
+                raise exceptions.GetTimeoutError(
+                    f"Get timed out: {ref!r} was not ready after {timeout} s"
+                )
         value = self.load(entry, copy)
         if self.dropped:
             self.collect()

@@ -324,7 +324,7 @@ class RayEngine(Engine):
         try:
             group = get_placement_group(name)
         except ValueError as error:
-            raise ValueError(f"there is no placement group named {name!r}") from error
+            raise ValueError(f"Failed to look up placement group with name {name!r}") from error
         return self.references.of_group(group), [dict(b) for b in group.bundle_specs]
 
     def placement_group_table(self) -> dict[str, dict[str, Any]]:

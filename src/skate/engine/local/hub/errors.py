@@ -43,7 +43,8 @@ def crashed(worker: Worker, task: Task) -> exceptions.SkateError:
     if worker.stillborn:
         return not_started(task, worker.stillborn)
     tries = f" It was tried {task.attempt + 1} times." if task.attempt else ""
-    text = f"{how_it_ended(worker)} while it ran {task.name}.{tries}"
+    what = f"The worker died unexpectedly while it ran {task.name}"
+    text = f"{what}: {how_it_ended(worker)}.{tries}"
     return exceptions.WorkerCrashedError(text, pid=worker.pid, exitcode=exitcode(worker))
 
 
@@ -97,18 +98,24 @@ def _signal_name(number: int) -> str:
 
 
 # Why actors end that were meant to, each with Ray's word for the end of such a process.
-KILLED = "it was killed by skate.kill(actor)"
+KILLED = "it was killed by `skate.kill`"
 UNREACHABLE = "all handles to it are gone"
 _EXIT_TYPES = {
     KILLED: "INTENDED_SYSTEM_EXIT",
     UNREACHABLE: "INTENDED_SYSTEM_EXIT",
+    "its placement group was removed": "INTENDED_SYSTEM_EXIT",
 }
+
+
+def _spoken(reason: Any) -> str:
+    """As the program knows the library: `ray.kill`, where it imports skate by that name."""
+    return str(reason).replace("`skate.", f"`{exceptions.library_name()}.")
 
 
 def actor_died(actor: Actor, reason: Any) -> exceptions.ActorDiedError:
     intended = "INTENDED_USER_EXIT" if actor.ended_itself else _EXIT_TYPES.get(reason)
     return exceptions.ActorDiedError(
-        f"Actor {actor.class_name} is dead: {reason}",
+        f"Actor {actor.class_name} is dead: {_spoken(reason)}",
         actor_id=hex_id(actor.id),
         exit_type=intended or "SYSTEM_ERROR",
     )

@@ -36,7 +36,7 @@ class Requests:
         if existing is None or options.get_if_exists:
             return existing
         raise exceptions.ActorAlreadyExistsError(
-            f"an actor named {options.name!r} exists already in namespace "
+            f"The name {options.name!r} is already taken by an actor in namespace "
             f"{options.namespace or self._engine.namespace!r}; use get_actor, or "
             "get_if_exists=True"
         )
@@ -178,7 +178,9 @@ class Requests:
             if name and group.name == name:
                 return group.id, group.bundles
         names = [group.name for group in self._hub.scheduler.groups.values() if group.name]
-        raise ValueError(f"there is no placement group named {name!r}; named groups: {names}")
+        raise ValueError(
+            f"Failed to look up placement group with name {name!r}; named groups: {names}"
+        )
 
     def group_table(self) -> dict[str, dict[str, Any]]:
         groups = [*self._hub.scheduler.groups.values(), *self._hub.removed_groups]
