@@ -417,10 +417,10 @@ class UntrustedPickleError(SkateError, ValueError):
         place: The file that it is in.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, kind: str = "a pickle") -> None:
         super().__init__(
-            f"{place} is a pickle that was not signed by this user on this machine: it comes from "
-            "elsewhere, or was changed or damaged since. Reading a pickle runs whatever code it "
+            f"{place} is {kind}, and was not signed by this user on this machine: it comes from "
+            "elsewhere, or was changed or damaged since. Reading it runs whatever code it "
             "contains, so it was not read. If you trust its origin, give allow_pickle=True to the "
             "call that reads it, or set SKATE_ALLOW_PICKLE=1 in the environment"
         )

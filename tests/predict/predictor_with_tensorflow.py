@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,3 +102,44 @@ def test_a_definition_and_weights() -> None:
         TensorflowPredictor()
     with pytest.raises(ValueError, match="no GPU"):
         TensorflowPredictor(doubling(), use_gpu=True)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # about formats
+@pytest.mark.parametrize("name", ["model.h5", "model.keras", "."])
+def test_bytecode_in_models_of_others_does_not_run(name: str, tmp_path: Path) -> None:
+    import tf_keras
+
+    from skate.exceptions import UntrustedPickleError
+    from skate.train.tensorflow import TensorflowCheckpoint
+
+    marker = tmp_path / "it-ran"
+    place = str(marker)
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    layers = tf_keras.layers
+    touching = layers.Lambda(lambda x: (open(place, "w").close(), x)[1])
+    model = tf_keras.Sequential([layers.Input((1,)), touching])
+    model.save(folder / name, save_format="tf" if name == "." else None)
+    marker.unlink()
+    checkpoint = TensorflowCheckpoint.from_directory(folder)
+    checkpoint.set_metadata({"_keras": "tf_keras", "_model_filename": name})
+    with pytest.raises((UntrustedPickleError, ValueError), match="Lambda"):
+        checkpoint.get_model()
+    assert not marker.exists()
+    checkpoint.get_model(allow_pickle=True)
+    assert marker.exists()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # about formats
+@pytest.mark.parametrize("name", ["model.h5", "."])
+def test_models_without_bytecode_need_no_consent(name: str, tmp_path: Path) -> None:
+    import tf_keras
+
+    from skate.train.tensorflow import TensorflowCheckpoint
+
+    layers = tf_keras.layers
+    model = tf_keras.Sequential([layers.Input((1,)), layers.Dense(1, name="lambda")])
+    model.save(tmp_path / name, save_format="tf" if name == "." else None)
+    checkpoint = TensorflowCheckpoint.from_directory(tmp_path)
+    checkpoint.set_metadata({"_keras": "tf_keras", "_model_filename": name})
+    assert np.array_equal(checkpoint.get_model().get_weights()[0], model.get_weights()[0])

@@ -11,7 +11,9 @@ from skate._imports import is_installed, try_import
 from skate._run.checkpoint import FILES_KEY, MODEL_KEY, Checkpoint
 from skate._run.folders import TemporaryFolder
 from skate._run.keras_models import KERAS_KEY, MODEL_FILENAME_KEY, model_checkpoint
+from skate._run.pickles import is_allowed
 from skate._tensorflow_mode import is_keras_2
+from skate.train.tensorflow._lambda_layers import check_no_code
 
 AnyTensorflowCheckpoint = TypeVar("AnyTensorflowCheckpoint", bound="TensorflowCheckpoint")
 
@@ -84,14 +86,15 @@ class TensorflowCheckpoint(Checkpoint):
         Args:
             model: Gets the weights, or builds what gets them, if there are only weights.
             allow_pickle: Whether to read a dict that was not written by this user on this
-                machine, which runs whatever code it contains.
+                machine, or a model with Lambda layers, which runs whatever code it contains.
 
         Raises:
             UntrustedPickleError: If it was written elsewhere, and that is not allowed.
         """
+        allow_pickle = allow_pickle or self._allow_pickle
         if self._holds_files():
             with self.as_directory() as folder:
-                found = self._read(folder, model)
+                found = self._read(folder, model, allow_pickle)
             if found is not None:
                 return found
         weights = self.get_model_weights(allow_pickle=allow_pickle)
@@ -131,11 +134,11 @@ class TensorflowCheckpoint(Checkpoint):
         kind, content = self.get_internal_representation()
         return kind != "data_dict" or FILES_KEY in content
 
-    def _read(self, folder: str, model: Any) -> Any:
+    def _read(self, folder: str, model: Any, allow_pickle: bool) -> Any:
         """The model in a folder; None if no file is one."""
         name = self.get_metadata().get(self.MODEL_FILENAME_KEY) or _model_in(folder)
         if name is not None:
-            return self._loaded(os.path.join(folder, name))
+            return self._loaded(os.path.join(folder, name), allow_pickle)
         weights = [name for name in os.listdir(folder) if name.endswith(".weights.h5")]
         if not weights:
             return None
@@ -143,20 +146,27 @@ class TensorflowCheckpoint(Checkpoint):
         built.load_weights(os.path.join(folder, weights[0]))
         return built
 
-    def _loaded(self, path: str) -> Any:
+    def _loaded(self, path: str, allow_pickle: bool) -> Any:
         tf = try_import("tensorflow", "tensorflow")
         # What Keras 2 wrote, because workers train with it, Keras 3 may not understand.
         if self.get_metadata().get(KERAS_KEY) == "tf_keras":
-            return try_import("tf_keras", "tensorflow").models.load_model(path)
+            return _read_by_keras_2(path, allow_pickle)
         if os.path.isdir(path) and not is_keras_2():
-            return _saved_model(tf, path)
-        return tf.keras.models.load_model(path)
+            return _saved_model(tf, path, allow_pickle)
+        check_no_code(path, allow_pickle or not is_keras_2())
+        return tf.keras.models.load_model(path, safe_mode=not (allow_pickle or is_allowed()))
 
 
-def _saved_model(tf: Any, path: str) -> Any:
+def _read_by_keras_2(path: str, allow_pickle: bool) -> Any:
+    check_no_code(path, allow_pickle)
+    keras = try_import("tf_keras", "tensorflow")
+    return keras.models.load_model(path, safe_mode=not (allow_pickle or is_allowed()))
+
+
+def _saved_model(tf: Any, path: str, allow_pickle: bool) -> Any:
     """A folder in TensorFlow's format, which Keras 3 reads as a layer only."""
     if os.path.exists(os.path.join(path, "keras_metadata.pb")) and is_installed("tf_keras"):
-        return try_import("tf_keras", "tensorflow").models.load_model(path)
+        return _read_by_keras_2(path, allow_pickle)
     endpoint = "serve" if hasattr(tf.saved_model.load(path), "serve") else "serving_default"
     return tf.keras.layers.TFSMLayer(path, call_endpoint=endpoint)
 
