@@ -37,7 +37,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "_enable_object_reconstruction": (...,),
     "_driver_object_store_memory": (...,),
     "_plasma_directory": (...,),
-    "_system_config": (...,),  # tunes Ray's own services; where to spill is read from it
+    "_system_config": (...,),  # tunes Ray's own services; spilling and memory are read from it
     "_tracing_startup_hook": (None,),
     "_skip_env_hook": (...,),
     "webui_host": (...,),
@@ -181,6 +181,7 @@ def init(
     """
     harmless = {name: value for name, value in locals().items() if name in _WITHOUT_EFFECT}
     memory, spill_dir = _from_private(kwargs, spill_dir)
+    memory_guard = _of_memory_guard(kwargs.get("_system_config"))
     _check_without_effect({**harmless, **kwargs})
     _configure_logging(logging_level, logging_format)
     job = _checked("job_config", job_config, "skate.job_config", "JobConfig")
@@ -205,6 +206,7 @@ def init(
         "log_to_driver": None if log_to_driver else False,
         "preload": _module_names("preload", preload),
         "spill_dir": spill_dir,
+        "memory_guard": memory_guard,
     }
     wanted = {name: value for name, value in wanted.items() if value is not None}
     if local_mode and engine not in (None, "inline"):
@@ -275,7 +277,7 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
         from skate.engine.inline import InlineEngine
 
         # These concern worker processes, and there are none.
-        for about_workers in ("growing", "log_to_driver", "preload", "spill_dir"):
+        for about_workers in ("growing", "log_to_driver", "memory_guard", "preload", "spill_dir"):
             settings.pop(about_workers, None)
         return InlineEngine(**settings)
     from skate.engine import local
@@ -305,6 +307,7 @@ def _connect(address: str | None, settings: dict[str, Any]) -> Engine:
         )
     from skate.engine.ray import connect
 
+    settings.pop("memory_guard", None)  # the cluster has its own
     return connect(address, **settings)
 
 
@@ -328,6 +331,13 @@ def _place_to_spill(kwargs: dict[str, Any]) -> str | None:
 
     place = json.loads(spilling).get("params", {}).get("directory_path")
     return str(place[0] if isinstance(place, list) else place) if place else None
+
+
+def _of_memory_guard(system_config: Any) -> dict[str, Any] | None:
+    """What `_system_config` says of the memory monitor."""
+    names = ("memory_usage_threshold", "memory_monitor_refresh_ms")
+    given = system_config or {}
+    return {name: given[name] for name in names if name in given} or None
 
 
 def _check_without_effect(given: dict[str, Any]) -> None:

@@ -127,6 +127,21 @@ def test_it_is_built_once_and_goes_with_all_other_keys(session: Path, tmp_path: 
     assert built(session) == before
 
 
+def test_files_in_the_working_directory(session: Path, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("-r more.txt\n")
+    (tmp_path / "more.txt").write_text("skate_demo==1.0\n")
+    env = {
+        "working_dir": str(tmp_path),
+        "uv": ["-r ${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}/requirements.txt"],
+    }
+    assert skate.get(demo.options(runtime_env=env).remote(), timeout=PATIENCE * 2)[0] == "1.0"
+    before = built(session)
+    (tmp_path / "more.txt").write_text("skate_demo==2.0\n")  # another environment from now on
+    env = {**env, "env_vars": {"NEW": "1"}}
+    assert skate.get(demo.options(runtime_env=env).remote(), timeout=PATIENCE * 2)[0] == "2.0"
+    assert len(built(session)) == len(before) + 1
+
+
 def test_for_the_whole_session_from_a_wheel_with_uv(cache: Path) -> None:
     wheel = cache / "wheels/skate_demo-2.0-py3-none-any.whl"
     with skate.init(num_cpus=1, runtime_env={"uv": {"packages": [str(wheel)], "uv_check": False}}):

@@ -129,6 +129,14 @@ def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Groups:
     return groups
 
 
+def has_memory(pid: str) -> bool:
+    """Whether a process is there, and not only what its parent has not collected yet."""
+    try:
+        return bool(Path(f"/proc/{pid}/statm").read_text().split()[0] != "0")
+    except FileNotFoundError:
+        return False
+
+
 def hold(tally: Tally, go: Flag, name: str) -> str:
     tally.add(f"{name}:{os.getpid()}")
     go.wait()
@@ -147,7 +155,7 @@ def test_the_newest_is_ended_and_repeated(
         _, pid = tally.words()[1].split(":")
 
         def full_while_it_lives(gauge: MemoryGauge) -> MemoryUse:
-            return MemoryUse(2 * GIB if os.path.exists(f"/proc/{pid}") else GIB, 2 * GIB)
+            return MemoryUse(2 * GIB if has_memory(pid) else GIB, 2 * GIB)
 
         monkeypatch.setattr(MemoryGauge, "read", full_while_it_lives)
         eventually(lambda: len(tally) == 3)  # it has begun again
@@ -211,6 +219,15 @@ def test_it_can_be_switched_off(
         time.sleep(0.5)  # twice as long as it would have taken
         go.set()
         assert skate.get(ref, timeout=PATIENCE) == "lives"
+
+
+def test_settings_of_a_program_for_ray(container: Groups, tally: Tally, flag: Any) -> None:
+    config = {"memory_usage_threshold": 0.4, "memory_monitor_refresh_ms": 10}
+    found = pytest.raises(OutOfMemoryError, match=r"threshold of 0\.4")
+    with skate.init(num_cpus=1, _system_config=config), found:
+        skate.get(skate.remote(hold).remote(tally, flag("go"), "x"), timeout=PATIENCE)
+    with pytest.raises(ValueError, match="memory_usage_threshold"):
+        skate.init(num_cpus=1, _system_config={"memory_usage_threshold": "half"})
 
 
 def test_settings_that_make_no_sense(monkeypatch: pytest.MonkeyPatch) -> None:

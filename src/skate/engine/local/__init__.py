@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
 
 
-def start(spill_dir: str | None = None, **settings: Any) -> LocalEngine:
+def start(
+    spill_dir: str | None = None, memory_guard: dict[str, Any] | None = None, **settings: Any
+) -> LocalEngine:
     """Start the engine. The fork server goes first: it takes as long as all the rest."""
     from skate.engine.local.hub.servers import ForkServer
     from skate.engine.local.machine import memory_settings
     from skate.engine.local.open_files import fill_standard_streams
     from skate.engine.local.session import Session
 
-    memory_settings()  # refused before anything is there
+    memory = memory_settings(memory_guard or {})  # refused before anything is there
     fill_standard_streams()
     session = Session(spill_dir)
     server = ForkServer(session.dirs, [])
     from skate.engine.local.engine import LocalEngine
 
-    return LocalEngine(session, server, **settings)
+    return LocalEngine(session, server, memory_guard=memory, **settings)

@@ -76,6 +76,7 @@ class LocalEngine(Objects, Asking):
         log_to_driver: bool = True,
         preload: Sequence[str] | None = None,
         growing: bool = False,
+        memory_guard: tuple[float, float] = (1.0, 0.0),
     ) -> None:
         super().__init__(DRIVER)
         self.namespace = namespace or os.urandom(8).hex()
@@ -102,6 +103,7 @@ class LocalEngine(Objects, Asking):
         )
         pool = Pool(total, growing=growing)
         scheduler = Scheduler(pool, max(1, int(total.get("CPU", 0)) // 10_000), self)
+        self.memory_guard = memory_guard  # the threshold, and the seconds between two looks
         self.hub = Hub(self, scheduler, self.processes)
         self.requests = Requests(self)
         Desk(self, self.requests)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from skate._requirements import Requirements
 from skate.engine.local.environment_folders import (
+    WORKING_DIR,
     EnvironmentFolder,
     site_folders,
     sweep_environments,
@@ -64,7 +65,7 @@ def _end_with_the_driver() -> None:
 
 def _build(request: BuildRequest) -> str:
     wanted = Requirements(*(_hashable(item) for item in request.wanted))
-    environ = {**os.environ, **request.variables}
+    environ = {**os.environ, **request.variables, WORKING_DIR: request.directory}
     if wanted.tool == "py_executable":
         return _checked(_which(wanted.packages[0]))
     if wanted.tool == "conda":

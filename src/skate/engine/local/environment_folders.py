@@ -23,6 +23,8 @@ from contextlib import contextmanager, suppress
 
 from skate._requirements import Requirements
 
+WORKING_DIR = "RAY_RUNTIME_ENV_CREATE_WORKING_DIR"  # in lines of requirements, as in Ray
+
 _MARK = "skate-complete.json"  # holds the path of the interpreter
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 
@@ -155,21 +157,22 @@ def fingerprint(wanted: Requirements, variables: Sequence[tuple[str, str]], dire
     """
     parts = [sys.version, sys.executable, site_folders(), wanted, sorted(variables)]
     digest = hashlib.sha256(json.dumps(parts).encode())
-    for path in _files_among(wanted.packages, directory):
+    for path in _files_among(wanted.packages, directory, directory):
         digest.update(_content(path))
     return digest.hexdigest()[:32]
 
 
-def _files_among(packages: Iterable[str], directory: str) -> Iterator[str]:
+def _files_among(packages: Iterable[str], directory: str, working_dir: str) -> Iterator[str]:
     """Files and folders that the lines name: what is in them is part of what is wanted."""
     for line in packages:
-        for word in line.split():
+        for word in line.replace(f"${{{WORKING_DIR}}}", working_dir).split():
             path = os.path.join(directory, word.partition("file://")[2] or word)
             if (os.sep in word or word.endswith((".whl", ".txt"))) and os.path.exists(path):
                 yield path
                 if word.endswith(".txt"):
                     with open(path) as file:
-                        yield from _files_among(file.read().splitlines(), os.path.dirname(path))
+                        lines = file.read().splitlines()
+                    yield from _files_among(lines, os.path.dirname(path), working_dir)
 
 
 def _content(path: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from skate._accelerators import visible_ids
 from skate._machine import memory
@@ -57,25 +58,32 @@ def store_capacity(shm_dir: str) -> int:
     return int(min(memory() * _STORE_SHARE, free.f_bavail * free.f_frsize * 0.9))
 
 
-def memory_settings() -> tuple[float, float]:
+def memory_settings(given: Mapping[str, object]) -> tuple[float, float]:
     """Return which share of memory may be used before workers are ended, and how many seconds
-    pass between two looks at it; 0: nobody looks. ValueError for settings that make no sense."""
-    threshold = _setting(*_THRESHOLD)
+    pass between two looks at it; 0: nobody looks. ValueError for settings that make no sense.
+
+    `given` are those of the program, under Ray's names; others are in the environment.
+    """
+    threshold = _setting(given, *_THRESHOLD)
     if threshold > 1:
         raise ValueError(f"{_THRESHOLD[0]} takes a share between 0 and 1; got {threshold:g}")
-    return threshold, _setting(*_REFRESH_MS) / 1000
+    return threshold, _setting(given, *_REFRESH_MS) / 1000
 
 
-def _setting(name: str, of_ray: str, default: float) -> float:
-    for variable in (name, of_ray):
-        text = os.environ.get(variable)
-        if not text:
+def _setting(given: Mapping[str, object], name: str, of_ray: str, default: float) -> float:
+    of_program = of_ray.removeprefix("RAY_")
+    for place, value in (
+        (of_program, given.get(of_program)),
+        (name, os.environ.get(name)),
+        (of_ray, os.environ.get(of_ray)),
+    ):
+        if value is None or value == "":
             continue
         try:
-            number = float(text)
-        except ValueError:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
             number = -1.0
         if not 0 <= number < float("inf"):
-            raise ValueError(f"{variable} takes a number of at least 0; got {text!r}")
+            raise ValueError(f"{place} takes a number of at least 0; got {value!r}")
         return number
     return default

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from skate._requirements import Requirements
 from skate.engine.local.environment_builder import BuildRequest
-from skate.engine.local.environment_folders import EnvironmentFolder, fingerprint
+from skate.engine.local.environment_folders import EnvironmentFolder
 from skate.engine.local.hub.servers import Interpreter
 from skate.engine.local.reactor import Reactor
 from skate.exceptions import RuntimeEnvSetupError
@@ -31,6 +31,7 @@ _FAILURE_SECONDS = 10.0  # for so long, a failure is the answer to whoever asks 
 class WantedEnvironment(NamedTuple):
     """What a worker's environment must have; part of the key that says which workers are alike."""
 
+    name: str  # of its folder: what was wanted, and what was in the files that it names
     requirements: Requirements
     variables: tuple[tuple[str, str], ...] = ()  # that pip and the like obey
     directory: str = ""  # where relative paths begin
@@ -65,10 +66,9 @@ class Environments:
             build.waiting.append(when_done)
             return
         try:
-            name = fingerprint(wanted.requirements, wanted.variables, wanted.directory)
-            found: Outcome | None = self._complete(name, wanted)
+            found: Outcome | None = self._complete(wanted)
             if found is None:
-                self._begin(wanted, name, when_done)
+                self._begin(wanted, when_done)
         except OSError as error:
             found = self._fail(wanted, str(error))
         if found is not None:
@@ -78,11 +78,11 @@ class Environments:
         until, error = self._failed.get(wanted, (0.0, None))
         return error if time.monotonic() < until else None
 
-    def _complete(self, name: str, wanted: WantedEnvironment) -> Interpreter | None:
+    def _complete(self, wanted: WantedEnvironment) -> Interpreter | None:
         """The environment, if it is on disk: kept there from now on."""
         if wanted.requirements.tool == "py_executable":
             return None
-        folder = EnvironmentFolder(name)
+        folder = EnvironmentFolder(wanted.name)
         lock = folder.use()
         if lock is None:
             return None
@@ -104,8 +104,8 @@ class Environments:
 
     # -- building ------------------------------------------------------------------------------
 
-    def _begin(self, wanted: WantedEnvironment, name: str, when_done: WhenDone) -> None:
-        build = _Build(wanted, name)
+    def _begin(self, wanted: WantedEnvironment, when_done: WhenDone) -> None:
+        build = _Build(wanted)
         build.waiting.append(when_done)
         self._builds[wanted] = build
         self._reactor.add(build.answer.fileno(), lambda: self._later(0, lambda: self._read(build)))
@@ -120,7 +120,7 @@ class Environments:
         outcome: Outcome
         if reason is not None:
             outcome = self._fail(build.wanted, reason)
-        elif found := self._complete(build.name, build.wanted):
+        elif found := self._complete(build.wanted):
             outcome = found
         else:  # an interpreter that was there before, or an environment of conda
             outcome = self._remember(
@@ -170,9 +170,8 @@ class Environments:
 class _Build:
     """A builder process, and who waits for it."""
 
-    def __init__(self, wanted: WantedEnvironment, name: str) -> None:
+    def __init__(self, wanted: WantedEnvironment) -> None:
         self.wanted = wanted
-        self.name = name
         self.waiting: list[WhenDone] = []
         self._received = b""
         program = (
@@ -191,7 +190,8 @@ class _Build:
         self.answer = self._process.stdout
         os.set_blocking(self.answer.fileno(), False)
         directory = wanted.directory or os.getcwd()
-        request = BuildRequest(name, list(wanted.requirements), directory, dict(wanted.variables))
+        asked = list(wanted.requirements)
+        request = BuildRequest(wanted.name, asked, directory, dict(wanted.variables))
         with suppress(OSError):  # it has died, and its answer is none
             self._request.write(f"{json.dumps(request)}\n".encode())
             self._request.flush()

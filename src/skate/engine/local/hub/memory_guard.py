@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skate._machine import MemoryUse, ProcessMemory, memory_gauge, process_memory
 from skate.engine.local.hub.resources import UNIT
-from skate.engine.local.machine import memory_settings
 from skate.exceptions import OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class MemoryGuard:
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
         self._gauge = memory_gauge()
-        self._threshold, self._refresh = memory_settings()
+        self._threshold, self._refresh = engine.memory_guard
         self.asleep = self._refresh > 0  # and to be woken when work begins
 
     def wake(self) -> None:

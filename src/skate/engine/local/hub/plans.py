@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _MOST_PLANS = 4096
 _ASYNC_CONCURRENCY = 1000
 _SETUP_SECONDS = 600.0  # to set up an environment, where `RuntimeEnvConfig` does not say
-_WORKING_DIR = "${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}"  # in lines of requirements, as in Ray
 
 
 class Planner:
@@ -224,19 +223,16 @@ def wanted_environment(runtime_env: Mapping[str, Any]) -> WantedEnvironment | No
     requirements = requirements_of(runtime_env)
     if requirements is None:
         return None
+    from skate.engine.local.environment_folders import fingerprint
     from skate.engine.local.hub.environments import WantedEnvironment
 
     directory = os.path.abspath(runtime_env.get("working_dir") or os.getcwd())
-    packages = [line.replace(_WORKING_DIR, directory) for line in requirements.packages]
     variables = runtime_env.get("env_vars", {})
     obeyed = [name for name in variables if name.startswith(("PIP_", "UV_", "CONDA_"))]
     timeout = (runtime_env.get("config") or {}).get("setup_timeout_seconds", _SETUP_SECONDS)
-    return WantedEnvironment(
-        requirements._replace(packages=tuple(packages)),
-        tuple((str.__str__(name), str.__str__(variables[name])) for name in sorted(obeyed)),
-        directory,
-        max(0.0, float(timeout)),
-    )
+    given = tuple((str.__str__(name), str.__str__(variables[name])) for name in sorted(obeyed))
+    name = fingerprint(requirements, given, directory)
+    return WantedEnvironment(name, requirements, given, directory, max(0.0, float(timeout)))
 
 
 def plain_text(text: str | None) -> str | None:
