@@ -370,8 +370,13 @@ class LocalEngine(Objects, Asking):
         waiter = Waiter()
         with self.lock:
             entry.stream.when_ready(index, waiter.finish)
-        if not waiter.done and not self._run_until(waiter, timeout):
-            raise exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
+        try:
+            if not waiter.done and not self._run_until(waiter, timeout):
+                raise exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
+        finally:
+            if not waiter.done:
+                with self.lock:
+                    entry.stream.forget(waiter.finish)
         with self.lock:
             id = self.hub.take_item(entry, index)
             if id is None:

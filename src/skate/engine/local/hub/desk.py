@@ -319,6 +319,7 @@ class Desk:
             with self._engine.lock:
                 if not done:
                     done = True
+                    entry.stream.forget(ready)
                     error = exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
                     self._answer(worker, answer, FAILED, errors.packed(error))
 

@@ -47,6 +47,10 @@ class Stream:
         else:
             self._waiting.append((index, tell))
 
+    def forget(self, tell: Callable[[], None]) -> None:
+        """Whoever gave this to `when_ready` waits no longer."""
+        self._waiting = [pair for pair in self._waiting if pair[1] != tell]
+
     def _tell(self) -> None:
         ready = [pair for pair in self._waiting if self.ready(pair[0])]
         if ready:
