@@ -90,7 +90,8 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_cpu_is_lost_or_found(self) -> None:
-        taken = sum(w.allocation.demand[CPU] - w.allocation.lent_cpu for w in self.workers())
+        held = [w.allocation for w in self.workers() if w.allocation is not None]
+        taken = sum(allocation.demand[CPU] - allocation.lent_cpu for allocation in held)
         assert self.machine.pool.free[CPU] + taken == CPUS * UNIT
 
     @invariant()

@@ -150,7 +150,7 @@ class Interrupts:
         """Let the main thread handle what no safe point has delivered."""
         if self._noted:
             _, number = self._noted.pop(0)
-            _thread.interrupt_main(number)
+            _thread.interrupt_main(number)  # type: ignore[arg-type]  # any number will do
 
     def _may_raise(self, frame: FrameType | None) -> bool:
         return not (
