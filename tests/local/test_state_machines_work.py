@@ -95,6 +95,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert self.machine.pool.free[CPU] + taken == CPUS * UNIT
 
     @invariant()
+    def only_who_waits_lends(self) -> None:
+        for worker in self.workers():
+            assert worker.allocation is not None
+            assert bool(worker.allocation.lent_cpu) == bool(worker.blocked)
+
+    @invariant()
     def every_task_is_in_one_place(self) -> None:
         running = [id for worker in self.workers() for id in worker.in_flight]
         queued = [t.id for shape in self.shapes for t in shape.queue if not t.cancelled]
