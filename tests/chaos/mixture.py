@@ -1,7 +1,11 @@
 """A random mixture of calamities on the local engine: `python -m tests.chaos.mixture 1000`.
 
 Each round does something terrible to a running session and then asks it to do ordinary work. A
-round survives when every answer is right or a typed error in time, and is lost otherwise.
+round survives when every answer is right or a typed error in time, and is lost otherwise. What a
+round does follows from the seed and its number: `--seed 7 --first 123 1` runs that one again.
+
+Sessions run in programs of their own, which are watched from here: a round that does not end has
+hung, is shown with what every thread was doing, and the next one begins in a new program.
 """
 
 from __future__ import annotations
@@ -10,23 +14,30 @@ import argparse
 import collections
 import contextlib
 import ctypes
+import faulthandler
 import os
+import queue
 import random
 import signal
 import sys
 import threading
 import time
 import traceback
+import uuid
 from collections.abc import Callable
+from subprocess import PIPE, STDOUT
 from typing import Any
 
 import psutil
 
 import skate
-from tests.leftovers import Picture, leftovers_since
+from tests.leftovers import MARKER, Picture, leftovers_since
+from tests.support import Program, handle_signals_as_usual
 
 PATIENCE = 20.0
 ROUNDS_PER_SESSION = 50
+HUNG_SECONDS = float(os.environ.get("SKATE_CHAOS_HUNG_SECONDS", "180"))  # no word from a round
+BEGUN, SURVIVED, LOST, HUNG = "== begun", "== survived", "== lost", "== hung"
 
 CALAMITIES: list[Callable[[random.Random], None]] = []
 
@@ -201,35 +212,127 @@ def still_usable() -> None:
     expect([skate.get(counter.increment.remote(), timeout=PATIENCE)], [1])
 
 
-def run_session(rounds: int, chance: random.Random, score: collections.Counter[str]) -> None:
-    before = Picture.take()
+def run_session(seed: int, first: int, rounds: int) -> None:
+    """Run rounds in one session, and tell the program that watches about each."""
+    faulthandler.enable()
     skate.init(engine="local", num_cpus=2, log_to_driver=False)
-    for _ in range(rounds):
+    for number in range(first, first + rounds):
+        chance = random.Random(f"{seed}-{number}")
         what = chance.choice(CALAMITIES)
+        print(f"{BEGUN} {what.__name__}", flush=True)
         try:
             what(chance)
             still_usable()
-            score["survived"] += 1
+            print(SURVIVED, flush=True)
         except Exception:
-            score["lost"] += 1
-            print(f"lost: {what.__name__}\n{traceback.format_exc()}", flush=True)
+            print(f"{traceback.format_exc()}\n{LOST}", flush=True)
     skate.shutdown()
-    if left := leftovers_since(before):
-        score["leftovers"] += len(left)
-        print("left behind:\n  " + "\n  ".join(left), flush=True)
+
+
+class Watch:
+    """Runs sessions in programs of their own, and counts what becomes of their rounds."""
+
+    def __init__(self, seed: int, rounds: int) -> None:
+        self._seed = seed
+        self._rounds = rounds
+        self._start = time.monotonic()
+        self.score = collections.Counter(survived=0, lost=0, hung=0, leftovers=0)
+
+    def run(self, first: int) -> None:
+        """Run all rounds, the first of which has this number."""
+        done = 0
+        while done < self._rounds:
+            before = Picture.take()
+            done += self._session(first + done, min(ROUNDS_PER_SESSION, self._rounds - done))
+            if left := leftovers_since(before):
+                self.score["leftovers"] += len(left)
+                print("left behind:\n  " + "\n  ".join(left), flush=True)
+            print(f"{done} of {self._rounds} rounds: {self.summary()}", flush=True)
+
+    def summary(self) -> str:
+        counts = "  ".join(f"{name} {count}" for name, count in self.score.items())
+        return f"{counts}  ({time.monotonic() - self._start:.0f} s)"
+
+    def _session(self, first: int, rounds: int) -> int:
+        """Run a session; return how many of its rounds are over, one way or another."""
+        command = [sys.executable, "-m", "tests.chaos.mixture", str(rounds)]
+        options = ["--session", "--seed", str(self._seed), "--first", str(first)]
+        with Program([*command, *options], stdout=PIPE, stderr=STDOUT) as program:
+            lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+            threading.Thread(target=_read, args=(program, lines), daemon=True).start()
+            over = self._follow(program, lines, first)
+            program.kill_group()
+        Program.started.remove(program)
+        return over
+
+    def _follow(self, program: Program, lines: queue.SimpleQueue[str | None], first: int) -> int:
+        over, said, end = 0, [""], "lost"
+        while (line := _next(lines, HUNG_SECONDS)) is not None:
+            if line == HUNG:
+                end = "hung"
+                program.send_signal(signal.SIGABRT)  # it shows what every thread does
+                said += _rest(lines)
+                break
+            if line.startswith(BEGUN):
+                said = [line]
+            elif line == SURVIVED:
+                over += 1
+                self.score["survived"] += 1
+            elif line == LOST:
+                self._tell("lost", first + over, said)
+                over += 1
+            else:
+                said.append(line)
+        if end == "hung" or program.wait(HUNG_SECONDS) != 0:
+            self._tell(end, first + over, said)
+            over += 1
+        return over
+
+    def _tell(self, end: str, number: int, said: list[str]) -> None:
+        self.score[end] += 1
+        again = f"--seed {self._seed} --first {number} 1"
+        print(f"{end}: round {number} (again: {again})", *said, sep="\n  ", flush=True)
+
+
+def _read(program: Program, lines: queue.SimpleQueue[str | None]) -> None:
+    assert program.stdout is not None
+    for line in program.stdout:
+        lines.put(line.rstrip("\n"))
+    lines.put(None)
+
+
+def _next(lines: queue.SimpleQueue[str | None], patience: float) -> str | None:
+    """Return the next line; None at the end, and `HUNG` if neither comes in time."""
+    try:
+        return lines.get(timeout=patience)
+    except queue.Empty:
+        return HUNG
+
+
+def _rest(lines: queue.SimpleQueue[str | None]) -> list[str]:
+    rest = []
+    while (line := _next(lines, PATIENCE)) not in (None, HUNG):
+        rest.append(str(line))
+    return rest
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rounds", type=int, nargs="?", default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--first", type=int, default=0, help="the number of the first round")
+    parser.add_argument("--session", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.session:
+        run_session(options.seed, options.first, options.rounds)
+        return 0
     print(f"{options.rounds} rounds, seed {options.seed}", flush=True)
-    chance, score = random.Random(options.seed), collections.Counter(survived=0, lost=0)
-    while (done := score["survived"] + score["lost"]) < options.rounds:
-        run_session(min(ROUNDS_PER_SESSION, options.rounds - done), chance, score)
-    print(f"survived {score['survived']}  lost {score['lost']}  leftovers {score['leftovers']}")
-    return int(score["lost"] > 0 or score["leftovers"] > 0)
+    os.environ.setdefault(MARKER, uuid.uuid4().hex)
+    handle_signals_as_usual()
+    watch = Watch(options.seed, options.rounds)
+    watch.run(options.first)
+    print(watch.summary())
+    return int(watch.score["survived"] < options.rounds or watch.score["leftovers"] > 0)
 
 
 if __name__ == "__main__":

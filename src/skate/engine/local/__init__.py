@@ -7,6 +7,7 @@ workers want only their part.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 def start(
     spill_dir: str | None = None, memory_guard: dict[str, Any] | None = None, **settings: Any
 ) -> LocalEngine:
-    """Start the engine. The fork server goes first: it takes as long as all the rest."""
+    """Start the engine; leave nothing behind if that fails. The fork server goes first: it takes as
+    long as all the rest."""
     from skate.engine.local.hub.servers import ForkServer
     from skate.engine.local.machine import memory_settings
     from skate.engine.local.open_files import fill_standard_streams
@@ -24,8 +26,13 @@ def start(
 
     memory = memory_settings(memory_guard or {})  # refused before anything is there
     fill_standard_streams()
-    session = Session(spill_dir)
-    server = ForkServer(session.dirs, [])
-    from skate.engine.local.engine import LocalEngine
+    with ExitStack() as undo:
+        session = Session(spill_dir)
+        undo.callback(session.remove)
+        server = ForkServer(session.dirs, [])
+        undo.callback(server.end_at_once)
+        from skate.engine.local.engine import LocalEngine
 
-    return LocalEngine(session, server, memory_guard=memory, **settings)
+        engine = LocalEngine(session, server, undo, memory_guard=memory, **settings)
+        undo.pop_all()
+    return engine

@@ -7,6 +7,7 @@ import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from skate import _serialization, exceptions
@@ -65,6 +66,7 @@ class LocalEngine(Objects, Asking):
         self,
         session: Session,
         server: ForkServer,
+        undo: ExitStack,  # what is to be taken back if the start fails
         num_cpus: float | None = None,
         num_gpus: float | None = None,
         memory: int | None = None,
@@ -87,6 +89,7 @@ class LocalEngine(Objects, Asking):
         self.session = session
         self.session_name = session.name
         self.reactor = Reactor()
+        undo.callback(self.reactor.close)
         self.reactor.on_turn = self._tidy
         capacity = object_store_memory or machine.store_capacity(self.session.shm_dir)
         self.store = Store(
@@ -96,7 +99,9 @@ class LocalEngine(Objects, Asking):
         total = self._resources(num_cpus, num_gpus, memory, resources, capacity)
         self.visible_accelerators = {name: visible_ids(name) for name in NUMBERED if name in total}
         self.interrupts = Interrupts(self.reactor, self.lock)
+        undo.callback(self.interrupts.close)
         self.output = Output(self.reactor, log_to_driver)
+        undo.callback(self.output.close_descriptors)
         servers = Servers(session.dirs, list(preload or ()), server)
         self.processes = Processes(
             self, self._worker_settings(capacity, total), servers, self.output.descriptors

@@ -24,11 +24,15 @@ class Output:
         self.descriptors: list[int] = []  # for the workers' stdout and stderr
         self._unfinished: tuple[int, int, str] | None = None  # whose line is not at its end
         self._returned = False  # to the beginning of that line
-        for number in (1, 2):
-            if enabled:
-                self._open_pipe(number)
-            else:
-                self.descriptors.append(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+        try:
+            for number in (1, 2):
+                if enabled:
+                    self._open_pipe(number)
+                else:
+                    self.descriptors.append(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+        except BaseException:
+            self.close_descriptors()
+            raise
 
     def _open_pipe(self, number: int) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC)

@@ -134,17 +134,22 @@ class ForkServer:
         fd = 3
         around = forkserver.path_around() if interpreter is not None else None
         python = interpreter.executable if interpreter is not None else sys.executable
-        self.pid = os.posix_spawn(
-            python,
-            forkserver.command(python, around, fd, session_dirs, preload, later or []),
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, theirs.fileno(), fd),
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            ],
-            setpgroup=0,  # Ctrl-C is for the driver
-        )
-        theirs.close()
+        try:
+            self.pid = os.posix_spawn(
+                python,
+                forkserver.command(python, around, fd, session_dirs, preload, later or []),
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), fd),
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                ],
+                setpgroup=0,  # Ctrl-C is for the driver
+            )
+        except BaseException:
+            self.control.close()
+            raise
+        finally:
+            theirs.close()
 
     @property
     def ready(self) -> bool:
