@@ -64,8 +64,8 @@ def use_all_libraries(folder: str) -> list[Any]:
     return [
         skate.get(task.remote(1)),
         blocks.map_batches(slow).count(),
-        trainer.fit().metrics["step"],
-        search.fit()[0].metrics["loss"],
+        (trainer.fit().metrics or {})["step"],
+        (search.fit()[0].metrics or {})["loss"],
     ]
 
 

@@ -4,7 +4,8 @@
 
 A scenario must end with the right answer or a typed error, leave the session usable, and no
 descriptor or file behind. What is told to fail is what Python code of skate calls in the driver:
-`fork` is the fork server's, and stands for itself there (`os.posix_spawn` starts that).
+`fork` is the fork server's, and stands for itself there (`os.posix_spawn` starts that). The same
+in a worker: `struck_in`.
 """
 
 from __future__ import annotations
@@ -99,6 +100,35 @@ def call(folder: str) -> None:
     np.testing.assert_array_equal(skate.get(doubled.remote(array), timeout=60), array * 2)
 
 
+@skate.remote
+class Worker:
+    """Has faults in its own process."""
+
+    def arm(self, name: str, nth: int) -> None:
+        self.fault = Fault(name, nth).__enter__()
+
+    def disarm(self) -> bool:
+        self.fault.__exit__()
+        return self.fault.struck
+
+    def work(self, array: Any) -> Any:
+        return skate.get(skate.put(array)) * 2
+
+
+def struck_in(worker: Any, name: str, nth: int) -> bool:
+    """Let a call fail in an actor that reads, stores and returns large values; whether there was
+    such a call. Raises AssertionError, or whatever is not a typed error."""
+    array = np.arange(MB // 8)
+    skate.get(worker.arm.remote(name, nth), timeout=60)
+    with contextlib.suppress(*TYPED):
+        np.testing.assert_array_equal(
+            skate.get(worker.work.remote(skate.put(array)), timeout=60), array * 2
+        )
+    struck: bool = skate.get(worker.disarm.remote(), timeout=60)
+    np.testing.assert_array_equal(skate.get(worker.work.remote(array), timeout=60), array * 2)
+    return struck
+
+
 def spill(folder: str) -> None:
     refs = [skate.put(np.full(4 * MB, number, "u1")) for number in range(6)]
     assert [int(skate.get(ref)[0]) for ref in refs] == list(range(6))
@@ -126,7 +156,7 @@ def search(folder: str) -> None:
         grid = tune.Tuner(trial, param_space=space, run_config=run).fit()
         if grid.errors:
             raise grid.errors[0]
-        assert sorted(result.metrics["loss"] for result in grid) == [1, 2]
+        assert sorted((result.metrics or {})["loss"] for result in grid) == [1, 2]
 
 
 @serve.deployment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_a_round_that_hangs_is_ended_shown_and_counted(
     before = len(Program.started)
     real = mixture.Watch._follow
 
-    def stop_and_follow(self: mixture.Watch, program: Program, lines: object, first: int) -> int:
+    def stop_and_follow(self: mixture.Watch, program: Program, lines: Any, first: int) -> int:
         program.send_signal(signal.SIGSTOP)
         return real(self, program, lines, first)
 

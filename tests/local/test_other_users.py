@@ -61,11 +61,10 @@ def stranger(shared: Path) -> Iterator[Callable[[str], None]]:
         ["/bin/sh", "-c", PLANTING],
         cwd=shared, stdin=pipe, stdout=pipe, user=STRANGER, group=STRANGER, extra_groups=[],
     )  # fmt: skip
-    assert user.stdin is not None
-    assert user.stdout is not None
 
     def plant(what: str) -> None:
         print(what, file=user.stdin, flush=True)
+        assert user.stdout is not None
         assert user.stdout.readline() == "done\n"
 
     yield plant
@@ -116,9 +115,12 @@ def test_a_place_where_all_names_are_taken_is_an_error(shared: Path, monkeypatch
 def test_a_folder_that_others_can_read_is_an_error(shared: Path, monkeypatch: Any) -> None:
     """As on file systems that know no modes; nothing of the session stays."""
     real = os.mkdir
-    monkeypatch.setattr(
-        session_module.os, "mkdir", lambda path, mode: real(path) or os.chmod(path, 0o755)
-    )
+
+    def make_for_all(path: str, mode: int) -> None:
+        real(path)
+        os.chmod(path, 0o755)
+
+    monkeypatch.setattr(session_module.os, "mkdir", make_for_all)
     with pytest.raises(PermissionError, match=r"mode 0755.*spill_dir"):
         Session(str(shared / "spill"))
     assert [list((shared / name).iterdir()) for name in ("tmp", "shm", "spill")] == [[], [], []]
@@ -129,11 +131,12 @@ def test_a_folder_that_belongs_to_somebody_else_by_now_is_an_error(
     shared: Path, monkeypatch: Any
 ) -> None:
     real = os.mkdir
-    monkeypatch.setattr(
-        session_module.os,
-        "mkdir",
-        lambda path, mode: real(path, mode) or os.chown(path, STRANGER, -1),
-    )
+
+    def make_and_lose(path: str, mode: int) -> None:
+        real(path, mode)
+        os.chown(path, STRANGER, -1)
+
+    monkeypatch.setattr(session_module.os, "mkdir", make_and_lose)
     with pytest.raises(PermissionError, match=f"belongs to user {STRANGER}"):
         make_private(str(shared / "spill"), "skate-")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def start(
     spill_dir: str | None = None, memory_guard: dict[str, Any] | None = None, **settings: Any
 ) -> LocalEngine:
-    """Start the engine; leave nothing behind if that fails. The fork server goes first: it takes as
-    long as all the rest."""
+    """Start the engine, or leave nothing behind. The fork server goes first: it takes as long as
+    all the rest."""
     from skate.engine.local.hub.servers import ForkServer
     from skate.engine.local.machine import memory_settings
     from skate.engine.local.open_files import fill_standard_streams
