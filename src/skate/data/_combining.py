@@ -156,4 +156,5 @@ class Combining(Core):
         if callable(key):
             raise ValueError(f"groupby takes names of columns; got the function {key!r}")
         keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
+        self._check_known(keys)
         return GroupedData(self, keys, num_partitions)  # type: ignore[arg-type]

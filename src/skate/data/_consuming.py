@@ -27,12 +27,13 @@ from skate.data._explaining import explanation
 from skate.data._optimizer import optimise
 from skate.data._schema import Schema
 from skate.data._static import ROW_FOR_ROW, static_count, static_schema
+from skate.data._stats import ExecutionStats
 from skate.data._transforms import SelectColumns
 
 if TYPE_CHECKING:
     import pandas
 
-    from skate.data.dataset import MaterializedDataset
+    from skate.data.dataset import Dataset, MaterializedDataset
 
 
 class NoLengthError(TypeError, AttributeError):
@@ -49,8 +50,14 @@ class Consuming(Core):
         check_least("take", limit, 0)
         if not limit:
             return []
-        first = self._with(plan.Limit(self._plan, limit))
+        first = self._first(limit)
         return list(first._rows())
+
+    def _first(self, limit: int) -> Dataset:
+        """The first rows. What their execution did is what `stats` of this dataset tells."""
+        first = self._with(plan.Limit(self._plan, limit))
+        self._stats = first._stats = ExecutionStats()
+        return first
 
     def take_all(self, limit: int | None = None) -> list[Row]:
         """All rows; an error if there are more than `limit`."""
@@ -66,7 +73,7 @@ class Consuming(Core):
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Batch:
         """The first rows as one batch."""
         format_ = check_format(batch_format)
-        first = self._with(plan.Limit(self._plan, batch_size))
+        first = self._first(batch_size)
         blocks = list(first._blocks())
         if not any(block.num_rows for block in blocks):
             raise ValueError("the dataset is empty: there is no batch to take")
@@ -81,7 +88,7 @@ class Consuming(Core):
         """All rows in one frame; an error if there are more than `limit`."""
         if limit is None:
             return self._frame_of(table_of(self._bundles()))
-        table = table_of(self._with(plan.Limit(self._plan, limit + 1))._bundles())
+        table = table_of(self._first(limit + 1)._bundles())
         if table.num_rows > limit:
             raise ValueError(
                 f"there are more rows than the limit, {limit}; raise it, or leave it out"
@@ -224,6 +231,10 @@ class Consuming(Core):
         schema = self.schema(fetch_if_missing=False)
         table = schema._repr_html_() if schema is not None else ""
         return f"<pre>{html.escape(repr(self))}</pre>{table}"
+
+    def __bool__(self) -> bool:
+        """Return True: `if dataset:` asks whether there is one, not whether it has rows."""
+        return True
 
     def __len__(self) -> int:
         raise NoLengthError("a dataset has no len(): count() computes the number of rows")

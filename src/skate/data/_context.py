@@ -21,6 +21,13 @@ __all__ = ["DataContext", "ExecutionOptions", "ExecutionResources", "driver_thre
 _T = TypeVar("_T")
 MB = 1 << 20
 _NO_LIMIT = 1 << 60
+PASSING_IO_ERRORS = (
+    "AWS Error INTERNAL_FAILURE",
+    "AWS Error NETWORK_CONNECTION",
+    "AWS Error SLOW_DOWN",
+    "AWS Error UNKNOWN (HTTP status 503)",
+    "AWS Error SERVICE_UNAVAILABLE",
+)
 AS_RAY = "SKATE_AS_RAY"  # set where `import ray` means skate
 _obeyed: ContextVar[DataContext | None] = ContextVar("skate.data.context", default=None)
 
@@ -60,6 +67,9 @@ class DataContext(RaySettings, Refused):
     """Errors after which a function is called again: parts of their messages; True: all,"""
     max_map_retries: int = 0
     """and how often."""
+    retried_io_errors: list[str] = field(default_factory=lambda: list(PASSING_IO_ERRORS))
+    """Errors of stores after which reading and writing files is tried again, up to ten times with
+    growing pauses: parts of their messages."""
     enable_progress_bars: bool = True
     """A line of progress on a terminal; never elsewhere."""
     plain_rows: bool | None = None
@@ -96,6 +106,15 @@ class DataContext(RaySettings, Refused):
     @min_parallelism.setter
     def min_parallelism(self, value: int | None) -> None:
         self.read_op_min_num_blocks = value
+
+    @property
+    def write_file_retry_on_errors(self) -> list[str]:
+        """Ray's older name of `retried_io_errors`."""
+        return self.retried_io_errors
+
+    @write_file_retry_on_errors.setter
+    def write_file_retry_on_errors(self, value: list[str]) -> None:
+        self.retried_io_errors = value
 
     @classmethod
     def get_current(cls) -> DataContext:

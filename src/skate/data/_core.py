@@ -10,12 +10,13 @@ import pyarrow as pa
 import skate
 from skate._nearest import nearest_names
 from skate.data import _plan as plan
-from skate.data._blocks import Block
+from skate.data._blocks import Block, check_columns
 from skate.data._bundles import Bundle
 from skate.data._compute import ActorPoolStrategy, choose_compute
 from skate.data._context import DataContext
 from skate.data._executor import execute
 from skate.data._iterating import Iterating
+from skate.data._static import static_schema
 from skate.data._stats import ExecutionStats
 from skate.data._udf import UserFunction
 
@@ -57,13 +58,23 @@ class Core(Iterating):
         return Dataset(self._plan, context)
 
     def _bundles(self) -> Iterator[Bundle]:
-        """Execute the plan."""
-        self._stats = ExecutionStats()
+        """Execute the plan. Statistics that somebody waits for are filled in."""
+        if self._stats is None or self._stats.stages or self._stats.wall_seconds is not None:
+            self._stats = ExecutionStats()
         return execute(self._plan, self._context, self._stats)
 
     def _blocks(self) -> Iterator[Block]:
         for bundle in self._bundles():
             yield bundle.get()
+
+    def _check_known(self, columns: Sequence[str]) -> None:
+        """Raise for columns that are not there, if that can be said before anything runs."""
+        try:
+            schema = static_schema(self._plan)
+        except Exception:
+            return  # what cannot be read says so when it is
+        if schema is not None and schema.names:
+            check_columns(columns, schema.names)
 
     def _shows_kept_blocks(self) -> bool:
         return plan.shows_kept_blocks(self._plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from math import inf
 from operator import add, sub
@@ -14,15 +14,55 @@ from skate.data._stats import size_text
 _NAMES = {"cpu": "CPU", "gpu": "GPU", "object_store_memory": "", "memory": ""}
 
 
-@dataclass
 class ExecutionResources:
-    """Amounts of resources, or limits of them: what is None is not limited, and counts as 0 in
-    sums."""
+    """Amounts of resources: what is not given is 0, in `for_limits` and as `resource_limits` of
+    `ExecutionOptions` unlimited (infinite)."""
 
-    cpu: float | None = None
-    gpu: float | None = None
-    object_store_memory: float | None = None
-    memory: float | None = None
+    def __init__(
+        self,
+        cpu: float | None = None,
+        gpu: float | None = None,
+        object_store_memory: float | None = None,
+        memory: float | None = None,
+    ) -> None:
+        self._given = {
+            "cpu": None if cpu is None else round(cpu, 5),
+            "gpu": None if gpu is None else round(gpu, 5),
+            "object_store_memory": object_store_memory,
+            "memory": memory,
+        }
+
+    @property
+    def cpu(self) -> float:
+        """How many CPUs."""
+        return self._given["cpu"] or 0.0
+
+    @property
+    def gpu(self) -> float:
+        """How many GPUs."""
+        return self._given["gpu"] or 0.0
+
+    @property
+    def object_store_memory(self) -> float:
+        """Bytes of the object store."""
+        return self._given["object_store_memory"] or 0
+
+    @property
+    def memory(self) -> float:
+        """Bytes of memory."""
+        return self._given["memory"] or 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionResources) and self._amounts() == other._amounts()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._amounts().values()))
+
+    def __repr__(self) -> str:
+        return (
+            f"ExecutionResources(cpu={self.cpu}, gpu={self.gpu}, object_store_memory="
+            f"{self.object_store_memory_str()}, memory={self.memory_str()})"
+        )
 
     @classmethod
     def from_resource_dict(cls, resource_dict: Mapping[str, float]) -> ExecutionResources:
@@ -47,7 +87,8 @@ class ExecutionResources:
         memory: float | None = None,
     ) -> ExecutionResources:
         """Limits; what is not given is not limited."""
-        return cls(cpu, gpu, object_store_memory, memory)
+        given = (cpu, gpu, object_store_memory, memory)
+        return cls(*(inf if amount is None else amount for amount in given))
 
     @classmethod
     def zero(cls) -> ExecutionResources:
@@ -56,11 +97,14 @@ class ExecutionResources:
     @classmethod
     def inf(cls) -> ExecutionResources:
         """No limits."""
-        return cls()
+        return cls.for_limits()
 
-    def _amounts(self, missing: float = 0.0) -> dict[str, float]:
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: missing if value is None else value for name, value in found.items()}
+    def _amounts(self) -> dict[str, float]:
+        return {name: value or 0 for name, value in self._given.items()}
+
+    def as_limits(self) -> ExecutionResources:
+        """The same amounts as limits: those that were not given are not limited."""
+        return self.for_limits(**self._given)
 
     @classmethod
     def combine(
@@ -112,7 +156,8 @@ class ExecutionResources:
         """The same, with other amounts where they are given."""
         given = {"cpu": cpu, "gpu": gpu, "memory": memory}
         given["object_store_memory"] = object_store_memory
-        return replace(self, **{k: v for k, v in given.items() if v is not None})
+        changed = {name: amount for name, amount in given.items() if amount is not None}
+        return type(self)(**{**self._given, **changed})
 
     def is_zero(self) -> bool:
         return not any(self._amounts().values())
@@ -124,7 +169,7 @@ class ExecutionResources:
         self, limit: ExecutionResources, *, ignore_object_store_memory: bool = False
     ) -> bool:
         """Whether no amount is above its limit."""
-        limits = limit._amounts(missing=inf)
+        limits = limit._amounts()
         if ignore_object_store_memory:
             limits["object_store_memory"] = inf
         return all(amount <= limits[name] for name, amount in self._amounts().items())
@@ -136,8 +181,8 @@ class ExecutionResources:
         return _size(self.object_store_memory)
 
 
-def _size(amount: float | None) -> str:
-    return "unlimited" if amount is None or amount == inf else size_text(amount)
+def _size(amount: float) -> str:
+    return "inf" if amount == inf else size_text(amount)
 
 
 @dataclass
@@ -150,7 +195,7 @@ class ExecutionOptions:
     The others are Ray's and change nothing on one machine: order is always kept, everything is
     near, and data tasks leave the CPUs to others anyway."""
 
-    resource_limits: ExecutionResources = field(default_factory=ExecutionResources)
+    resource_limits: ExecutionResources = field(default_factory=ExecutionResources.inf)
     exclude_resources: ExecutionResources = field(default_factory=ExecutionResources.zero)
     locality_with_output: bool | str | list[str] = False
     preserve_order: bool = True
@@ -158,8 +203,12 @@ class ExecutionOptions:
     verbose_progress: bool = False
     label_selector: dict[str, str] | None = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value.as_limits() if name == "resource_limits" else value)
+
     def is_resource_limits_default(self) -> bool:
-        return self.resource_limits == ExecutionResources()
+        """Return whether nothing is limited."""
+        return self.resource_limits == ExecutionResources.inf()
 
     def validate(self) -> None:
         """Raise if limits make no sense."""

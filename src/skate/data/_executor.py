@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isinf
 from typing import Any
 
 import skate
@@ -130,7 +131,7 @@ class Run:
 
     def _source(self, node: plan.Node) -> Iterator[Bundle]:
         if isinstance(node, plan.Input) and node.bundles:
-            return iter(node.bundles)
+            return self._kept(node)
         if isinstance(node, plan.Input) or (isinstance(node, plan.Limit) and not node.limit):
             return no_rows(node)
         if isinstance(node, plan.Limit):
@@ -140,6 +141,12 @@ class Run:
         streams = [self.stream(child) for child in node.inputs]
         meter = Meter(self.stats.stage(node.name, "driver"))
         return meter.output(node.run([meter.input(stream) for stream in streams], self.context))
+
+    def _kept(self, node: plan.Input) -> Iterator[Bundle]:
+        stats = self.stats.stage(node.name, "in memory")
+        for bundle in node.bundles:
+            stats.add(bundle.rows, bundle.size, 0.0)
+            yield bundle
 
     def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
         batch = next((node.min_rows for node in nodes if node.min_rows), 0)
@@ -209,7 +216,8 @@ class Run:
 
     def _loop(self, items: Iterator[Any], stages: list[Stage]) -> Iterator[Bundle]:
         limits = self.context.execution_options.resource_limits
-        limit = limits.object_store_memory or 4 * self.context.target_max_block_size
+        limit = limits.object_store_memory
+        limit = 4 * self.context.target_max_block_size if isinf(limit) else int(limit)
         last = stages[-1]
         departure = Departure.of_consumer()
         departure.then(lambda: _cancel(stages))

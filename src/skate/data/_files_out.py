@@ -15,6 +15,7 @@ import pyarrow.fs as pafs
 
 from skate.data._blocks import Block
 from skate.data._context import driver_threads
+from skate.data._io_retries import IORetries
 from skate.data._paths import resolve
 from skate.data._sinks import SaveMode
 
@@ -90,6 +91,25 @@ class Folder:
                 f"{place!r} is outside of the folder {self.path!r} that is written to; names of "
                 "files are relative and have no '..'"
             )
+
+    def write(self, place: str, write: Callable[[Any], None], open_: Callable[[str], Any]) -> None:
+        """Write a file, anew after errors of the store that pass by.
+
+        Args:
+            place: The complete path of the file.
+            write: Writes the content to the opened file.
+            open_: Opens the file; `Folder.open` or what a sink has instead.
+        """
+        retries = IORetries()
+        while True:
+            try:
+                with open_(place) as file:
+                    write(file)
+                return
+            except Exception as error:
+                if not retries.again(error):
+                    raise
+                self._new.pop(place, None)  # the name is free for the next attempt
 
     def open(self, place: str, **arguments: Any) -> Any:
         """A file to write to, by its complete path."""

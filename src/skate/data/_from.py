@@ -11,7 +11,7 @@ import pyarrow as pa
 import skate
 from skate._imports import try_import
 from skate.data import _plan as plan
-from skate.data._blocks import Block, block_of_pandas, block_of_rows, unique_columns
+from skate.data._blocks import Block, block_of_pandas, block_of_rows, concat, unique_columns
 from skate.data._bundles import Bundle, bundle_of, even_bundles
 from skate.data._context import DataContext, driver_threads
 from skate.data._core import blocks_wanted
@@ -194,17 +194,21 @@ def from_huggingface(
 
 def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> MaterializedDataset:
     """A dataset of blocks that are here. Large ones are cut, so that functions on them can run in
-    parallel; all of them if a number is given. A small one stays whole: without a batch size, a
-    function is to see all of a frame that has a few rows."""
+    parallel. A small one stays whole: without a batch size, a function is to see all of a frame
+    that has a few rows. If a number is given, there are exactly so many, as far as there are rows.
+    Without any rows, one block without rows is left, which knows the columns."""
     schema = blocks[0].schema if blocks else None
     total = sum(block.num_rows for block in blocks)
+    if not total:
+        return MaterializedDataset(plan.Input(tuple(map(bundle_of, blocks[:1])), schema))
+    if count:
+        return MaterializedDataset(plan.Input(tuple(even_bundles(concat(blocks), count)), schema))
     least = DataContext.get_current().target_min_block_size
     bundles: list[Bundle] = []
     for block in blocks:
         if block.num_rows:
-            share = round((count or 4 * driver_threads()) * block.num_rows / total)
-            most = share if count else block.nbytes // least
-            bundles.extend(even_bundles(block, max(1, min(share, most))))
+            share = round(4 * driver_threads() * block.num_rows / total)
+            bundles.extend(even_bundles(block, max(1, min(share, block.nbytes // least))))
     return MaterializedDataset(plan.Input(tuple(bundles), schema))
 
 

@@ -111,9 +111,12 @@ def find(
     filesystem: Any = None,
     extensions: Sequence[str] | None = None,
     ignore_missing: bool = False,
+    skipped: Any = None,
 ) -> Place:
-    """All files that are meant, folders with everything in them, in order."""
+    """All files that are meant, folders with everything in them, in order; without those at or
+    below a path of `skipped`."""
     given = _given(paths)
+    skipped_places = [resolve(path, filesystem)[1].rstrip("/") for path in _given(skipped or ())]
     if not given:
         raise ValueError("no paths were given")
     found: list[File] = []
@@ -126,8 +129,14 @@ def find(
                 "read them one by one, and join the datasets with union"
             )
         system = there
+        if place.rstrip("/") in skipped_places:
+            continue
         try:
-            found.extend(file._replace(root=place) for file in _listed(system, place))
+            found.extend(
+                file._replace(root=place)
+                for file in _listed(system, place)
+                if not _is_below(file.path, skipped_places)
+            )
         except FileNotFoundError:
             _check_server(os.fspath(path))
             if not ignore_missing:
@@ -144,6 +153,11 @@ def find(
         raise NoFilesError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
     assert system is not None
     return Place(system, found)
+
+
+def _is_below(path: str, places: Sequence[str]) -> bool:
+    """Return whether the path is one of the places, or a file in one of them."""
+    return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
 def _given(paths: Any) -> list[Any]:

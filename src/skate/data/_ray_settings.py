@@ -101,8 +101,6 @@ class Refused:
     checkpoint_config: Any = None
     execution_callback_classes: list[Any] = field(default_factory=list)
     custom_execution_callback_classes: list[Any] = field(default_factory=list)
-    write_file_retry_on_errors: Any = ()
-    retried_io_errors: Any = ()
     execution_no_progress_timeout_s: Any = None
     enforce_schemas: bool = False
 
@@ -117,8 +115,6 @@ _WAYS_OUT = {
     "checkpoint_config": "write the result in parts, and read what is missing",
     "execution_callback_classes": "see Dataset.stats()",
     "custom_execution_callback_classes": "see Dataset.stats()",
-    "write_file_retry_on_errors": "give a filesystem whose options say how often to retry",
-    "retried_io_errors": "give a filesystem whose options say how often to retry",
     "execution_no_progress_timeout_s": "use a time-out inside your function",
     "enforce_schemas": "compare Dataset.schema() with what you expect",
 }

@@ -28,7 +28,7 @@ from skate.data.sources.webdataset import WebDatasetSource, freeze
 
 _FILES = (
     "filesystem", "include_paths", "ignore_missing_paths", "file_extensions", "partitioning",
-    "partition_filter", "shuffle", "on_bad_files", "arrow_open_stream_args",
+    "partition_filter", "shuffle", "on_bad_files", "arrow_open_stream_args", "skip_paths",
 )  # fmt: skip
 _PLAN = ("parallelism", "concurrency", "override_num_blocks", "ray_remote_args")
 _REMOTE = (
@@ -104,6 +104,7 @@ def read_parquet(
     wanted = options.pop("filter", None)
     arguments = _left(options)
     added = [ROW_HASH] if include_row_hash else []
+    added += ["path"] if options.get("include_paths") else []
     chosen = tuple(dict.fromkeys([*columns, *added])) if columns is not None else None
     files = file_options(paths, options, partitioning=HIVE)
     # The filter may be about columns that are not wanted otherwise.
@@ -144,10 +145,11 @@ def read_csv(paths: Any, **options: Any) -> Dataset:
     """CSV files.
 
     Keywords of all readers of files: filesystem, include_paths (adds the column `path`),
-    ignore_missing_paths, file_extensions, partitioning (of tables and text: `key=value` folders
-    become columns), partition_filter, shuffle ("files" or a
-    FileShuffleConfig), on_bad_files ("raise", "warn", "skip"), arrow_open_stream_args (for the
-    file system's open_input_stream, such as {"compression": "gzip"}), override_num_blocks,
+    ignore_missing_paths, skip_paths (files and folders to leave out), file_extensions,
+    partitioning (of tables and text: `key=value` folders become columns), partition_filter,
+    shuffle ("files" or a FileShuffleConfig), on_bad_files ("raise", "warn", "skip"),
+    arrow_open_stream_args (for the file system's open_input_stream, such as
+    {"compression": "gzip"}), override_num_blocks,
     concurrency, and options of tasks such as num_cpus. Others go to pyarrow.csv.open_csv.
     """
     arguments = _left(options, (*_ARROW, "convert_options"))

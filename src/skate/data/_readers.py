@@ -24,6 +24,10 @@ class Reader(NamedTuple):
     def is_here(self) -> bool:
         return self.process == os.getpid() and self.place == _place()
 
+    def may_have_died(self) -> bool:
+        """Whether it is gone, as far as can be said from here."""
+        return self.place != _place() or self.has_died()
+
     def has_died(self) -> bool:
         """Whether it is known to be gone; nothing is known of processes of other machines."""
         if self.started is None or self.place != _place():

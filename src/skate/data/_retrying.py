@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,13 +39,17 @@ class Retries:
         return failures <= self.limit and self._matches(str(error))
 
     def _matches(self, message: str) -> bool:
-        if self.patterns is None:
-            return True
-        return any(part in message or re.search(part, message) for part in self.patterns)
+        return self.patterns is None or matches(self.patterns, message)
 
     def construct_again(self, failures: int) -> bool:
         """The same for a constructor; a limit below 0 means without end."""
         return self.constructor_limit < 0 or failures <= self.constructor_limit
+
+
+def matches(patterns: Iterable[str], message: str) -> bool:
+    """Return whether one of the patterns is part of the message, or fits it as a regular
+    expression."""
+    return any(part in message or re.search(part, message) for part in patterns)
 
 
 def _types(errors: Any) -> tuple[type[BaseException], ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Generic, TypeVar
 
@@ -241,8 +242,8 @@ class BlockBasedFileDatasink(_FileDatasink):
         name = self.filename_provider.get_filename_for_block(
             block.to_block(), self.folder.uuid, ctx.task_idx, block_index
         )
-        with self.open_output_stream(self.folder.place_of(name)) as file:
-            self.write_block_to_file(block, file)
+        write = partial(self.write_block_to_file, block)
+        self.folder.write(self.folder.place_of(name), write, self.open_output_stream)
 
 
 class RowBasedFileDatasink(_FileDatasink):
@@ -256,5 +257,5 @@ class RowBasedFileDatasink(_FileDatasink):
             name = self.filename_provider.get_filename_for_row(
                 row, self.folder.uuid, ctx.task_idx, block_index, number
             )
-            with self.open_output_stream(self.folder.place_of(name)) as file:
-                self.write_row_to_file(row, file)
+            write = partial(self.write_row_to_file, row)
+            self.folder.write(self.folder.place_of(name), write, self.open_output_stream)

@@ -9,6 +9,7 @@ in which they went in.
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ from skate.data._blocks import Block, compact, concat
 from skate.data._bundles import Bundle, bundle_of
 from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
 from skate.data._context import DataContext, driver_threads
+from skate.data._io_retries import called_off
 from skate.data._notes import add_note, as_of_a_task
 from skate.data._stats import StageStats
 from skate.data._transforms import Chain, ReadTask, portions
@@ -167,7 +169,7 @@ class Tasks:
 def _tasks_at_a_time() -> int:
     limit = DataContext.get_current().execution_options.resource_limits.cpu
     cpus = skate.cluster_resources().get("CPU", 1)
-    return max(1, int(cpus if limit is None else min(cpus, limit)))
+    return max(1, int(min(cpus, limit)))
 
 
 class _Mapper:
@@ -276,6 +278,7 @@ class Threads:
         self.chain = chain
         self.window = driver_threads()
         self._pool: ThreadPoolExecutor | None = None
+        self._closed = threading.Event()
 
     def has_room(self, running: int, finished: int) -> bool:
         return running + finished <= self.window
@@ -283,14 +286,18 @@ class Threads:
     def submit(self, payloads: Sequence[Any]) -> Job:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.window, thread_name_prefix="skate-data")
-        return ThreadJob(self._pool.submit(_run_here, self.chain, payloads))
+        return ThreadJob(self._pool.submit(_run_here, self.chain, payloads, self._closed))
 
     def close(self) -> None:
+        self._closed.set()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _run_here(chain: Chain, payloads: Sequence[Any]) -> tuple[Block, Meta]:
+def _run_here(
+    chain: Chain, payloads: Sequence[Any], closed: threading.Event
+) -> tuple[Block, Meta]:
+    called_off.set(closed)
     start = time.perf_counter()
     try:
         block = concat(list(chain.settings.during(chain(payloads))))

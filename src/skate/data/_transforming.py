@@ -179,6 +179,7 @@ class Transforming(Core):
     ) -> Dataset:  # fmt: skip
         """All columns but these."""
         names = _names("drop_columns", cols)
+        self._check_known(names)
         label = f"DropColumns({list(names)})"
         return self._mapped(
             DropColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True

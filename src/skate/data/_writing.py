@@ -8,6 +8,8 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import pyarrow as pa
@@ -170,8 +172,8 @@ class Writing(Consuming):
                     images.fromarray(row[column]).save(content, format=file_format)
                 except (AttributeError, OSError, TypeError) as error:
                     raise _no_image(row[column], column, file_format) from error
-                with folder.open(folder.place_of(name)) as file:
-                    file.write(content.getvalue())
+                place, data = folder.place_of(name), content.getvalue()
+                folder.write(place, methodcaller("write", data), folder.open)
 
         with folder.replacing():
             write_in_order(self._blocks(), write, files.concurrency)
@@ -244,8 +246,8 @@ class Writing(Consuming):
         def one(block: Block, number: int) -> None:
             name = names.get_filename_for_block(block, folder.uuid, number, 0)
             for prefix, part in _partitioned(block, by, style):
-                with folder.open(folder.place_of(prefix + name), **files.stream) as file:
-                    write(part, file)
+                place, content = folder.place_of(prefix + name), partial(write, part)
+                folder.write(place, content, partial(folder.open, **files.stream))
 
         with folder.replacing():
             write_in_order(files.cut(self._blocks()), one, files.concurrency)

@@ -15,6 +15,7 @@ from skate.data import _plan as plan
 from skate.data import aggregate as agg
 from skate.data._aggregate_base import unfit
 from skate.data._blocks import (
+    DEFAULT_FORMATS,
     Block,
     batch_of,
     block_of_rows,
@@ -241,13 +242,14 @@ class GroupedData:
         zero_copy_batch: bool = True,
         **remote_args: Any,
     ) -> Dataset:
-        """Call `fn` with each group as a batch; it returns a batch. `zero_copy_batch=False` gives
-        it copies, which can be changed in place."""
+        """Call `fn` with each group as a batch; it returns a batch. Without a `batch_format` the
+        group is a pandas frame, whose length is the number of rows; with None, an Arrow table.
+        `zero_copy_batch=False` gives it copies, which can be changed in place."""
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
         together = GroupTogether((self._dataset._plan,), self._keys, self._blocks)
-        format_ = check_format(batch_format)
+        format_ = "pandas" if batch_format in DEFAULT_FORMATS else check_format(batch_format)
         step = MapGroups(udf, f"MapGroups({udf.name})", self._keys, format_, zero_copy_batch)
         return self._dataset._with(together)._mapped(
             step, step.name, udf, compute, concurrency, remote_args

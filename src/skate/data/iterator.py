@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 import skate
 from skate.data._blocks import Block, compact, concat
+from skate.data._bundles import even_bundles
 from skate.data._context import DataContext
 from skate.data._iterating import Iterating
 from skate.data._leaving import Departure, close_early
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 NodeIdStr = str  # the type of the hints in `streaming_split(locality_hints=...)`
 
 AHEAD = 2
+REMEMBERED = 3  # iterations of a part before the last one
 PATIENCE = 10.0  # seconds, after which it is asked why a part is not read that others wait for
 
 
@@ -99,6 +103,24 @@ class WholeDataset(DataIterator):
         return f"DataIterator({self._dataset!r})"
 
 
+class Turn(NamedTuple):
+    """An iteration over a part as its consumer sees it: the number of those before it, which is 0
+    again for a copy of the part in another process, and a name that no other one has."""
+
+    number: int
+    name: str
+
+
+@dataclass
+class Iteration:
+    """An iteration over a part as the coordinator sees it."""
+
+    turn: Turn
+    epoch: int
+    reader: Reader
+    over: bool = False  # its consumer has all blocks, or wants no more
+
+
 class Part(DataIterator):
     """One of the parts of a split."""
 
@@ -112,22 +134,23 @@ class Part(DataIterator):
     def _blocks(self) -> Iterator[Block]:
         epoch, self._epoch = self._epoch, self._epoch + 1
         reader = Reader.here()
-        Departure.of_consumer().then(lambda: self._leave(epoch))
-        ahead = self._coordinator.next.remote(self._number, epoch, reader)
+        turn = Turn(epoch, uuid.uuid4().hex)
+        Departure.of_consumer().then(lambda: self._leave(turn))
+        ahead = self._coordinator.next.remote(self._number, turn, reader)
         try:
             while True:
                 block = skate.get(ahead)
                 if block is None:
                     return
-                ahead = self._coordinator.next.remote(self._number, epoch, reader)
+                ahead = self._coordinator.next.remote(self._number, turn, reader)
                 yield block
         except GeneratorExit:
-            self._leave(epoch)
+            self._leave(turn)
             raise
 
-    def _leave(self, epoch: int) -> None:
+    def _leave(self, turn: Turn) -> None:
         with suppress(Exception):  # the session may be over
-            self._coordinator.leave.remote(self._number, epoch)
+            self._coordinator.leave.remote(self._number, turn)
 
     def _keeps_order(self) -> bool:
         return self._in_order
@@ -168,6 +191,8 @@ class Coordinator:
         self._uneven = uneven
         self._patience = patience
         self._readers: list[Reader | None] = [None] * n
+        self._iterations: list[list[Iteration]] = [[] for _ in range(n)]  # of each part
+        self._rows_given = [0] * n
         self._missed: dict[Reader, float] = {}  # who died, and when that was noticed
         self._changed = asyncio.Condition()
         self._epoch = -1
@@ -188,17 +213,21 @@ class Coordinator:
     async def stats(self) -> str:
         return self._dataset.stats()
 
-    async def next(self, number: int, epoch: int, reader: Reader) -> Block | None:
+    async def next(self, number: int, turn: Turn, reader: Reader) -> Block | None:
         """The next block of a part, None at the end of the epoch."""
         async with self._changed:
-            self._readers[number] = reader
-            await self._begin(number, epoch, reader)
+            mine = self._iteration(number, turn, reader)
+            await self._begin(number, mine.epoch, reader)
             while True:
-                if epoch < self._epoch or self._is_gone(number):
+                if mine is not self._iterations[number][-1] and not mine.over:
+                    raise self._two_readers(number)
+                if mine.over or self._is_gone(number):
                     return None
                 if self._queues[number]:
                     self._changed.notify_all()
                     return self._queues[number].popleft()
+                if self._error is not None or self._ended:
+                    mine.over = True
                 if self._error is not None:
                     raise self._error
                 if self._ended:
@@ -209,6 +238,33 @@ class Coordinator:
                     await self._others(self._full(number), reader)
                 else:
                     self._pull(number)
+
+    def _iteration(self, number: int, turn: Turn, reader: Reader) -> Iteration:
+        """The iteration of this turn; a new one begins the next epoch of its part, unless it reads
+        on for a process that died."""
+        known = self._iterations[number]
+        mine = next((each for each in known if each.turn.name == turn.name), None)
+        if mine is not None:
+            return mine
+        last = known[-1] if known else None
+        epoch = 0 if last is None else last.epoch + 1
+        if last is not None and not last.over and turn.number <= last.turn.number:
+            if not last.reader.may_have_died():
+                raise self._two_readers(number)
+            epoch = last.epoch
+        mine = Iteration(turn, epoch, reader)
+        self._iterations[number] = [*known[-REMEMBERED:], mine]
+        self._readers[number] = reader
+        return mine
+
+    def _two_readers(self, number: int) -> ValueError:
+        """The error for iterators of one part at a time, of which each would get some rows."""
+        last = self._iterations[number][-1]
+        return ValueError(
+            f"part {number} of a split in {self._n} is read by two iterators at a time, one of "
+            f"them in process {last.reader.process}: give each consumer a part of its own, and "
+            "end an iteration before the next one begins"
+        )
 
     async def _begin(self, number: int, epoch: int, reader: Reader) -> None:
         """Wait until all parts have asked for this epoch."""
@@ -265,10 +321,13 @@ class Coordinator:
                 pid=reader.process,
             )
 
-    async def leave(self, number: int, epoch: int) -> None:
+    async def leave(self, number: int, turn: Turn) -> None:
         """A part ends its epoch early."""
         async with self._changed:
-            self._forget(number, epoch)
+            for mine in self._iterations[number]:
+                if mine.turn.name == turn.name:
+                    mine.over = True
+                    self._forget(number, mine.epoch)
 
     def _forget(self, number: int, epoch: int) -> None:
         """A part wants no more of an epoch: nobody waits for its queue, which stays empty."""
@@ -285,6 +344,7 @@ class Coordinator:
         self._epoch = epoch
         self._blocks = self._dataset._blocks()
         self._queues = [deque() for _ in range(self._n)]
+        self._rows_given = [0] * self._n
         self._left, self._ended, self._error = None, False, None
         self._changed.notify_all()
 
@@ -323,8 +383,11 @@ class Coordinator:
         if block is None:
             self._ended = True
             self._deal_rest()
+        elif self._uneven == "keep" and any(self._rows_given):
+            self._give(self._neediest(number), block)
         elif self._uneven == "keep":
-            self._give(number, block)
+            for part, piece in enumerate(even_bundles(block, self._n)):
+                self._give((number + part) % self._n, piece.get())
         else:
             block = block if self._left is None else concat([self._left, block])
             rows = block.num_rows // self._n
@@ -334,7 +397,15 @@ class Coordinator:
             left = block.slice(rows * self._n)
             self._left = left if left.num_rows else None
 
+    def _neediest(self, number: int) -> int:
+        """The part that had the fewest rows so far, of those for which not many blocks wait and
+        the one that asks: a slow consumer gets its share, and does not hold up the others."""
+        full = {*self._full(number), *filter(self._is_gone, range(self._n))} - {number}
+        waiting = (part for part in range(self._n) if part not in full)
+        return min(waiting, key=lambda part: (self._rows_given[part], part != number))
+
     def _give(self, part: int, block: Block) -> None:
+        self._rows_given[part] += block.num_rows
         if not self._is_gone(part):
             self._queues[part].append(compact(block))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skate._imports import try_import
 from skate.data import aggregate as agg
 from skate.data._blocks import check_columns
 from skate.data._tensors import to_array
@@ -56,6 +57,14 @@ class SimpleImputer(ColumnPreprocessor):
             return known.aggregate(*(agg.Mean(column) for column in self.columns))
         counts = counts_of(known, self.columns, lists=False)
         return {f"most_frequent({column})": _most_frequent(c) for column, c in counts.items()}
+
+    def _transform_pandas(self, df: Any) -> Any:
+        """A column that a batch lacks altogether is missing in each row."""
+        pandas = try_import("pandas", "data")
+        absent = [name for name in self.columns if name not in df.columns]
+        empty = {name: pandas.Series([None] * len(df), df.index, object) for name in absent}
+        filled = super()._transform_pandas(df.assign(**empty))
+        return filled.drop(columns=[name for name in absent if name not in self.output_columns])
 
     def _column(self, name: str, values: Any) -> Any:
         constant = self.strategy == "constant"

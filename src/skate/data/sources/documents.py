@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 from skate._imports import try_import
 from skate.data._blocks import Block
 from skate.data._foreign import arrays_without_pickle
+from skate.data._io_retries import with_retries
 from skate.data._tensors import column_of_array, column_of_values
 from skate.data.sources.files import FileSource
 from skate.data.sources.images import open_image
@@ -91,7 +93,7 @@ class ImageSource(FileSource):
         images = []
         for file in self.place.files:
             try:
-                images.append(self.decode(file.path))
+                images.append(with_retries(partial(self.decode, file.path)))
             except Exception as error:
                 named = self.named(error, file)
                 if named is error:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from skate.data._blocks import Block
 from skate.data._context import DataContext, driver_threads
+from skate.data._io_retries import items_with_retries
 from skate.data._notes import add_note
 from skate.data._partitioning import Partitioning, PathPartitionFilter, agreeing
 from skate.data._paths import File, Place, find
@@ -43,6 +45,7 @@ class FileOptions:
     shuffle: Any = None
     on_bad_files: str = "raise"
     arrow_open_stream_args: dict[str, Any] | None = None
+    skip_paths: Any = None
 
     def __post_init__(self) -> None:
         if self.on_bad_files not in ON_BAD_FILES:
@@ -84,6 +87,7 @@ class FileSource(Source):
             options.filesystem,
             options.file_extensions,
             options.ignore_missing_paths,
+            options.skip_paths,
         )
         object.__setattr__(self, "place", place._replace(files=self._kept(place.files)))
         object.__setattr__(self, "_executions", [0])
@@ -162,7 +166,7 @@ class FileSource(Source):
         """The blocks of all files."""
         for file in self.place.files:
             try:
-                for block in self.read_piece(file):
+                for block in items_with_retries(partial(self.read_piece, file)):
                     yield self.completed(block, file)
             except Exception as error:
                 if self.options.on_bad_files == "raise":

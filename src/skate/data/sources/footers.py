@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skate.data._io_retries import with_retries
 from skate.data._notes import add_note
 
 THREADS = 16  # most of the time is spent waiting for a store
@@ -42,13 +44,16 @@ class Footers:
 
     def _read(self, path: str) -> Footer | None:
         try:
-            with self._filesystem.open_input_file(path) as stream:
-                file = pq.ParquetFile(stream)
-                data = file.metadata
-                sizes = (data.row_group(n).total_byte_size for n in range(data.num_row_groups))
-                return Footer(file.schema_arrow, data.num_rows, tuple(sizes))
+            return with_retries(partial(self._opened, path))
         except Exception as error:
             if not self._raises:
                 return None
             add_note(error, f"in the file {path}")
             raise
+
+    def _opened(self, path: str) -> Footer:
+        with self._filesystem.open_input_file(path) as stream:
+            file = pq.ParquetFile(stream)
+            data = file.metadata
+            sizes = (data.row_group(n).total_byte_size for n in range(data.num_row_groups))
+            return Footer(file.schema_arrow, data.num_rows, tuple(sizes))

@@ -110,10 +110,10 @@ class ParquetSource(FileSource):
         if schema is None or self._adds_columns or self.arguments:
             return None
         try:
-            expression.get_type(schema)
+            expression.get_type(_without_decimals(schema))
             wanted = expression.to_pyarrow()
         except Exception:
-            return None  # it fails as a step, too, and says why there
+            return None  # it fails as a step, too, and says why there; or works there only
         return self._with(filters=(*self.filters, wanted))  # type: ignore[no-any-return]
 
     def detail(self) -> str:
@@ -230,6 +230,12 @@ class ParquetSource(FileSource):
         block = super().completed(block, file)
         wanted = self.columns
         return block.select(list(wanted)) if wanted and block.num_columns else block
+
+
+def _without_decimals(schema: pa.Schema) -> pa.Schema:
+    """The columns by which Arrow filters files as its kernels do. Of decimals it compares fewer
+    digits there, and raises where a whole number needs more."""
+    return pa.schema([column for column in schema if not pa.types.is_decimal(column.type)])
 
 
 def _cut(file: File, footer: Footer, limit: float) -> list[File]:
