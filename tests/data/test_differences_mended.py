@@ -400,6 +400,13 @@ class TestBlocksInMemory:
             frames = [table.to_pandas() for table in tables]
             assert skate.data.from_pandas(frames, override_num_blocks=count).num_blocks() == count
 
+    def test_some_are_empty_where_there_are_fewer_rows(self) -> None:
+        table = pa.table({"a": [1, 2, 3]})
+        for rows in (table, table.slice(0, 0)):
+            made = skate.data.from_arrow(rows, override_num_blocks=5)
+            assert (made.num_blocks(), made.take_all()) == (5, rows.to_pylist())
+            assert made.map(lambda row: row).count() == rows.num_rows
+
     def test_one_without_rows_stays(self) -> None:
         rows = skate.data.from_arrow(pa.table({"a": pa.array([], pa.int32())}))
         assert (rows.num_blocks(), rows.count(), rows.columns()) == (1, 0, ["a"])
@@ -407,10 +414,18 @@ class TestBlocksInMemory:
         assert rows.map_batches(lambda batch: batch).count() == 0
 
     def test_stats_say_what_ran(self) -> None:
-        for rows in (skate.data.from_items([1, 2]), skate.data.range(5).materialize()):
+        for rows, name in (
+            (skate.data.from_items([1, 2]), "FromItems"),
+            (skate.data.from_arrow(pa.table({"a": [1]})), "FromArrow"),
+            (skate.data.range(5).materialize(), "ReadRange"),
+        ):
             rows.take(1)
+            assert f"Operator 1 {name}: 1 blocks" in rows.stats()
             assert "rows in" in rows.stats()
-            assert "Operator 1" in rows.stats()
+
+    def test_rows_without_columns_are_rows(self) -> None:
+        rows = skate.data.from_pandas(pd.DataFrame({"a": [1, 2]}))
+        assert rows.drop_columns(["a"]).take(1) == rows.select_columns([]).take(1) == [{}]
 
 
 def test_amounts_of_resources() -> None:

@@ -97,6 +97,8 @@ def rows_of(block: Block, plain: bool = True) -> Iterator[Row]:
     if plain and is_plain(block.schema):
         return iter(columns[0])
     names = block.column_names
+    if not names:
+        return ({} for _ in range(block.num_rows))
     return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
 
 

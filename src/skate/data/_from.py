@@ -39,7 +39,9 @@ def from_items(
     if rows and not any(row != {} if isinstance(row, dict) else True for row in rows):
         raise ValueError(f"the {len(rows)} rows have no columns; got {rows[0]!r}")
     wanted = blocks_wanted(parallelism, override_num_blocks)
-    return _of_blocks([block_of_rows(rows)], wanted or 4 * driver_threads())
+    return _of_blocks(
+        "FromItems", [block_of_rows(rows)], wanted or min(4 * driver_threads(), len(rows))
+    )
 
 
 def range(
@@ -80,7 +82,8 @@ def from_numpy(ndarrays: Any) -> MaterializedDataset:
     """Arrays, one row per entry of the first axis, in the column `data`. They are copied."""
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     copies = [np.array(to_array(array)) for array in arrays]
-    return _of_blocks([pa.table({"data": column_of_array(copy)}) for copy in copies])
+    blocks = [pa.table({"data": column_of_array(copy)}) for copy in copies]
+    return _of_blocks("FromNumpy", blocks)
 
 
 def from_numpy_refs(ndarrays: Any) -> MaterializedDataset:
@@ -93,7 +96,7 @@ def from_pandas(
 ) -> MaterializedDataset:
     """The rows of pandas frames, which are copied."""
     frames = list(dfs) if isinstance(dfs, (list, tuple)) else [dfs]
-    return _of_blocks([_copied(frame) for frame in frames], override_num_blocks)
+    return _of_blocks("FromPandas", [_copied(frame) for frame in frames], override_num_blocks)
 
 
 def _copied(frame: Any) -> Block:
@@ -115,7 +118,8 @@ def from_arrow(
     in `read_parquet`."""
     given = list(tables) if isinstance(tables, (list, tuple)) else [tables]
     trusted = allows_pickle(allow_pickle)
-    return _of_blocks([_block_of(table, trusted) for table in given], override_num_blocks)
+    blocks = [_block_of(table, trusted) for table in given]
+    return _of_blocks("FromArrow", blocks, override_num_blocks)
 
 
 def _block_of(table: Any, allow_pickle: bool) -> Block:
@@ -132,7 +136,7 @@ def from_arrow_refs(tables: Any) -> MaterializedDataset:
     measure = skate.remote(_measure).options(num_cpus=0)
     sizes = skate.get([measure.remote(ref) for ref in refs])
     bundles = [Bundle(None, ref, *size) for ref, size in zip(refs, sizes, strict=True)]
-    return MaterializedDataset(plan.Input(tuple(bundles)))
+    return MaterializedDataset(plan.Input(tuple(bundles), label="FromArrow"))
 
 
 def _measure(table: Any) -> tuple[int, int]:
@@ -192,24 +196,27 @@ def from_huggingface(
     return from_arrow(table, override_num_blocks=override_num_blocks)
 
 
-def _of_blocks(blocks: Sequence[Block], count: int | None = None) -> MaterializedDataset:
+def _of_blocks(
+    label: str, blocks: Sequence[Block], count: int | None = None
+) -> MaterializedDataset:
     """A dataset of blocks that are here. Large ones are cut, so that functions on them can run in
     parallel. A small one stays whole: without a batch size, a function is to see all of a frame
-    that has a few rows. If a number is given, there are exactly so many, as far as there are rows.
-    Without any rows, one block without rows is left, which knows the columns."""
+    that has a few rows. If a number is given, there are exactly so many, some without rows if
+    there are fewer rows. Without any rows, one block is left, which knows the columns."""
     schema = blocks[0].schema if blocks else None
     total = sum(block.num_rows for block in blocks)
-    if not total:
-        return MaterializedDataset(plan.Input(tuple(map(bundle_of, blocks[:1])), schema))
-    if count:
-        return MaterializedDataset(plan.Input(tuple(even_bundles(concat(blocks), count)), schema))
-    least = DataContext.get_current().target_min_block_size
     bundles: list[Bundle] = []
+    if blocks and (count or not total):
+        whole = concat(blocks)
+        bundles = list(even_bundles(whole, count or 1)) if total else []
+        bundles += [bundle_of(whole.slice(0, 0))] * ((count or 1) - len(bundles))
+        return MaterializedDataset(plan.Input(tuple(bundles), schema, label))
+    least = DataContext.get_current().target_min_block_size
     for block in blocks:
         if block.num_rows:
             share = round(4 * driver_threads() * block.num_rows / total)
             bundles.extend(even_bundles(block, max(1, min(share, block.nbytes // least))))
-    return MaterializedDataset(plan.Input(tuple(bundles), schema))
+    return MaterializedDataset(plan.Input(tuple(bundles), schema, label))
 
 
 def _number(name: str, n: Any) -> int:

@@ -383,11 +383,11 @@ class Coordinator:
         if block is None:
             self._ended = True
             self._deal_rest()
-        elif self._uneven == "keep" and any(self._rows_given):
-            self._give(self._neediest(number), block)
         elif self._uneven == "keep":
-            for part, piece in enumerate(even_bundles(block, self._n)):
-                self._give((number + part) % self._n, piece.get())
+            # Of few blocks each part gets a share of the first, so that none remains without rows.
+            count = self._n if self._has_few_blocks() and not any(self._rows_given) else 1
+            for piece in even_bundles(block, count):
+                self._give(self._neediest(number), piece.get())
         else:
             block = block if self._left is None else concat([self._left, block])
             rows = block.num_rows // self._n
@@ -396,6 +396,11 @@ class Coordinator:
                     self._give(part, block.slice(part * rows, rows))
             left = block.slice(rows * self._n)
             self._left = left if left.num_rows else None
+
+    def _has_few_blocks(self) -> bool:
+        known = getattr(self._dataset, "_plan", None)
+        blocks = None if known is None else known.initial_num_blocks()
+        return blocks is None or blocks < self._n
 
     def _neediest(self, number: int) -> int:
         """The part that had the fewest rows so far, of those for which not many blocks wait and
