@@ -52,7 +52,7 @@ class TestTable:
 
     def test_the_headline_counts(self, trials):
         assert headline(trials, 10) == "Number of trials: 3/10 (1 RUNNING, 2 TERMINATED)"
-        assert headline(trials[:2], 2) == "Number of trials: 2/2 (2 TERMINATED)"
+        assert headline(trials[:2], 2) == "Number of trials: 2 (2 TERMINATED)"
 
     def test_the_reporter_shows_parameters_and_metrics(self, trials, capsys):
         reporter = tune.CLIReporter(metric_columns={"loss": "the loss"}, metric="loss", mode="min")

@@ -286,10 +286,10 @@ def _in_notebook() -> bool:
 
 
 def headline(trials: Sequence[Trial], total: int | None) -> str:
-    """Say how many trials there are, of how many, by their states."""
+    """Say how many trials there are, by their states, and of how many while there are more."""
     counts = Counter(trial.status for trial in trials)
     states = ", ".join(f"{counts[name]} {name}" for name in sorted(counts))
-    of = f"/{max(total, len(trials))}" if total else ""
+    of = f"/{total}" if total and total > len(trials) else ""
     return f"Number of trials: {len(trials)}{of} ({states})"
 
 
