@@ -220,3 +220,14 @@ def test_handles_and_classes_in_annotations() -> None:
     assert get_args(handle[int]) == (int,)
     assert skate.actor.ActorProxy[int] == handle[int] | type[int]
     assert get_args(made[int]) == (int,)
+
+
+def test_the_plain_class_is_found_where_ray_has_it():
+    class Plain:
+        def __init__(self, x):
+            self.x = x
+
+    remote = skate.remote(Plain)
+    assert remote.__ray_actor_class__ is Plain
+    assert remote.__ray_metadata__.modified_class(3).x == 3
+    assert remote.options(num_cpus=0).__ray_metadata__.class_name == "Plain"

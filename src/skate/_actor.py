@@ -105,6 +105,16 @@ class ActorClass:
             f"{name}._cls(...) for a plain object"
         )
 
+    @property
+    def __ray_actor_class__(self) -> type:
+        """The plain class, as Ray calls it."""
+        return self._cls
+
+    @property
+    def __ray_metadata__(self) -> types.SimpleNamespace:
+        """What programs read of Ray's description: the plain class and its name."""
+        return types.SimpleNamespace(modified_class=self._cls, class_name=self._cls.__name__)
+
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         name = self._cls.__name__
         raise ActorClassInheritanceError(

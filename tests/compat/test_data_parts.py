@@ -50,6 +50,18 @@ def test_what_is_unknown_fails_when_it_is_used():
             absent()
 
 
+def test_a_class_that_is_unknown_can_be_derived_from():
+    import ray.data.datasource
+    from ray.data.datasource import NoSuchFilter
+
+    class Filter(NoSuchFilter):
+        pass
+
+    with pytest.raises(NotImplementedError, match="NoSuchFilter is the inside of Ray"):
+        Filter()
+    assert not hasattr(ray.data.datasource, "NoSuchFilter")
+
+
 def test_small_helpers():
     import pandas as pd
     import pyarrow as pa

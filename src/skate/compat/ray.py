@@ -16,6 +16,7 @@ from pathlib import Path
 
 from skate.compat._alias import Alias
 from skate.compat._finder import RAY_VERSION, Finder
+from skate.compat.parts.inside import Absent
 
 __all__ = ["RAY_VERSION", "install", "is_installed", "uninstall"]
 
@@ -44,7 +45,7 @@ def uninstall() -> None:
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
     sys.path[:] = [folder for folder in sys.path if folder != _FOLDER]
     for name, module in [*sys.modules.items()]:
-        if isinstance(module, Alias):
+        if isinstance(module, (Alias, Absent)):
             del sys.modules[name]
     os.environ.pop(_AS_RAY, None)
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
