@@ -119,8 +119,8 @@ def test_data_is_computed_with_the_options_of_its_config(spelling):
     ((share,), (other,)) = (config.configure({name: dataset}, 1) for name in ("train", "test"))
     assert [row["limit"] for row in share["train"].iter_rows()] == [2]
     if spelling == "by name":
-        assert [row["limit"] for row in other["test"].iter_rows()] == [None]
-    assert [row["limit"] for row in dataset.iter_rows()] == [None]
+        assert [row["limit"] for row in other["test"].iter_rows()] == [float("inf")]
+    assert [row["limit"] for row in dataset.iter_rows()] == [float("inf")]
 
 
 def limit_of_cpus():
@@ -282,7 +282,7 @@ def test_a_shard_tells_the_settings_of_its_dataset(run_config):
     from skate.data import DataContext, ExecutionOptions, ExecutionResources
 
     def loop():
-        for name, cpus in (("train", 2), ("valid", None)):
+        for name, cpus in (("train", 2), ("valid", float("inf"))):
             options = train.get_dataset_shard(name).get_context().execution_options
             assert options.resource_limits.cpu == cpus
 
