@@ -130,7 +130,7 @@ def test_it_is_built_once_and_goes_with_all_other_keys(session: Path, tmp_path: 
 def test_files_in_the_working_directory(session: Path, tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("-r more.txt\n")
     (tmp_path / "more.txt").write_text("skate_demo==1.0\n")
-    env = {
+    env: dict[str, Any] = {
         "working_dir": str(tmp_path),
         "uv": ["-r ${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}/requirements.txt"],
     }
