@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from tests.data.hostile_files import (
     parquet,
     tar,
 )
+from tests.support import run_program
 
 READERS: dict[str, Callable[..., Any]] = {
     "parquet": skate.data.read_parquet,
@@ -293,7 +293,7 @@ def test_what_is_nested_too_deep_ends_no_process(tmp_path: Path, name: str) -> N
         f"try: skate.data.read_json({str(tmp_path / name)!r}).take()\n"
         "except ValueError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_program([sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr
     assert "nested more than" in done.stdout
 

@@ -18,7 +18,7 @@ import skate
 from skate.engine.local.environment_folders import EnvironmentFolder, sweep_environments
 from skate.exceptions import RuntimeEnvSetupError
 from tests.local.wheels import make_wheel
-from tests.support import PATIENCE, eventually
+from tests.support import PATIENCE, Program, eventually, run_program
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_programs_that_a_worker_starts_see_the_same(session: Path) -> None:
 
 def test_another_interpreter(session: Path, tmp_path: Path) -> None:
     folder = tmp_path / "other"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    run_program([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     env = {"py_executable": str(folder / "bin/python")}
     prefix = skate.remote(lambda: sys.prefix)
     assert skate.get(prefix.options(runtime_env=env).remote(), timeout=PATIENCE) == str(folder)
@@ -244,7 +244,7 @@ def test_building_ends_with_the_driver(cache: Path, silent_port: int, tmp_path: 
         skate.init(num_cpus=1, runtime_env={{"pip": [{package!r}]}})
         skate.get(skate.remote(print).remote())
     """
-    driver = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)])
+    driver = Program([sys.executable, "-c", textwrap.dedent(program)])
     try:
         eventually(lambda: set(built(cache)) - set(before))
         (name,) = set(built(cache)) - set(before)

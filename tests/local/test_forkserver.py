@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import skate
-from tests.support import PATIENCE, eventually
+from tests.support import PATIENCE, Program, eventually, run_program
 
 SHOW_FLAGS = """
     import sys, warnings, skate
@@ -41,10 +41,8 @@ def test_options_of_the_interpreter_reach_workers(options: list[str], tmp_path: 
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(SHOW_FLAGS))
     environ = {**os.environ, "PYTHONWARNINGS": ""}
-    done = subprocess.run(
-        [sys.executable, *options, str(program)],
-        capture_output=True, text=True, timeout=PATIENCE, env=environ,
-    )  # fmt: skip
+    command = [sys.executable, *options, str(program)]
+    done = run_program(command, timeout=PATIENCE, env=environ)
     assert done.stdout == "same\n", done.stderr
 
 
@@ -72,7 +70,7 @@ DAEMON = """
 @pytest.mark.parametrize("end", ["shutdown", "kill"])
 def test_daemons_of_tasks_end_with_the_driver(end: str) -> None:
     program = [sys.executable, "-c", textwrap.dedent(DAEMON), "wait" if end == "kill" else "end"]
-    driver = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    driver = Program(program, stdout=subprocess.PIPE)
     assert driver.stdout is not None
     daemon = int(driver.stdout.readline())
     if end == "kill":

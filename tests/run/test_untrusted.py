@@ -9,7 +9,6 @@ import base64
 import contextlib
 import json
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +36,7 @@ from skate.train.torch import TorchCheckpoint, load_checkpoint
 from skate.tune.schedulers import AsyncHyperBandScheduler
 from skate.tune.search.optuna import OptunaSearch
 from skate.tune.search.search_generator import SearchGenerator
+from tests.support import run_program
 
 
 class Payload:
@@ -386,10 +386,8 @@ def test_another_process_of_this_user_reads_what_we_wrote(tmp_path):
         "import sys; from skate.train import Checkpoint; c = Checkpoint(sys.argv[1]);"
         "print(c.to_dict()['n'], c.get_preprocessor())"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", program, path], check=True, capture_output=True, text=True,
-        cwd=Path(__file__).parents[2],
-    ).stdout  # fmt: skip
+    command = [sys.executable, "-c", program, path]
+    out = run_program(command, check=True, cwd=Path(__file__).parents[2]).stdout
     assert out.split() == ["1", "{'mean':", "2}"]
     assert Checkpoint.from_bytes(written.to_bytes()).to_dict()["n"] == 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import urllib.request
 from http.client import HTTPException
@@ -17,7 +16,7 @@ from skate import serve
 from skate.serve._identity import CONTROLLER
 from skate.serve.config import AutoscalingContext
 from tests.serve.test_failures import kill_all, processes
-from tests.support import PATIENCE, eventually
+from tests.support import PATIENCE, eventually, run_program
 
 
 @serve.deployment
@@ -79,9 +78,7 @@ def test_it_stays_while_applications_come_and_go() -> None:
         serve.run(hello.bind())
         eventually(lambda: answers(address))
         program = f"from skate import serve; serve.start(http_options={{'port': {port}}})"
-        other = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE
-        )
+        other = run_program([sys.executable, "-c", program], timeout=PATIENCE)
         assert f"127.0.0.1:{port}: another program listens there" in other.stderr
         assert "port 0 takes any that is free" in other.stderr
         assert answers(address)
