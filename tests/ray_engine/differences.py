@@ -6,7 +6,9 @@ import pytest
 
 _WAITS = "Ray waits for what is not there: an autoscaler may bring it"
 _KEEPS = "Ray keeps a group for as long as its driver lives, whatever becomes of its actor"
-_PRINTS = "Ray forwards what workers print by way of its log files: later, and in colour"
+_PRINTS = (
+    "Ray forwards what workers print by way of its log files, later and in colour: test_output.py"
+)
 
 _DRIVER_ENDS = "Ray 2.60 can end the driver when many such tasks are cancelled: a check fails"
 
@@ -28,10 +30,11 @@ DIFFERENCES: dict[str, str] = {
         "Ray keeps the values before an error, and the error, of a fixed number of results"
     ),
     "test_a_stream_ends_with_its_actor": (
-        "Ray ends the stream of an actor that ends itself without an error, sometimes"
+        "Ray raises ActorUnavailableError where the connection breaks before the news that the "
+        "actor has ended is there"
     ),
     "test_a_queued_call_of_an_actor_is_cancelled": (
-        "Ray sometimes answers neither the cancelled call nor those after it"
+        "Ray lets the next call wait 30 s for the turn of the cancelled one, and fails it then"
     ),
     "test_a_removed_group_takes_nothing_more": _WAITS,
     "test_a_group_ends_with_the_killed_actor_that_made_it": _KEEPS,
