@@ -414,15 +414,14 @@ class UntrustedPickleError(SkateError, ValueError):
     """A pickle was not written by this user, so reading it might run anybody's code.
 
     Attributes:
-        place: The file that it is in.
+        place: The file, or the part of one, that it is in.
     """
 
-    def __init__(self, place: str, kind: str = "a pickle") -> None:
+    def __init__(self, place: str, why: str = "is a pickle", instead: str = "") -> None:
         super().__init__(
-            f"{place} is {kind}, and was not signed by this user on this machine: it comes from "
-            "elsewhere, or was changed or damaged since. Reading it runs whatever code it "
-            "contains, so it was not read. If you trust its origin, give allow_pickle=True to the "
-            "call that reads it, or set SKATE_ALLOW_PICKLE=1 in the environment"
+            f"{place} {why}: reading it runs whatever code it contains, so it was not read. If "
+            "you trust its origin, give allow_pickle=True to the call that reads it, or set "
+            f"SKATE_ALLOW_PICKLE=1 in the environment{instead}"
         )
         self.place = place
 

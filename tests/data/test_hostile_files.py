@@ -18,7 +18,7 @@ import pytest
 import skate
 import skate.data
 from skate.data.datasource import FilenameProvider, Partitioning
-from skate.data.exceptions import PickleRefusedError
+from skate.data.exceptions import UntrustedPickleError
 from tests.data.hostile_files import (
     Payload,
     arrow_stream,
@@ -129,7 +129,7 @@ class TestColumnsOfObjects:
     ) -> None:
         (tmp_path / "a.parquet").write_bytes(parquet(claiming(name, objects(payload))))
         rows = skate.data.read_parquet(str(tmp_path / "a.parquet"))
-        with pytest.raises(PickleRefusedError, match=r"'x' of .*a\.parquet") as refusal:
+        with pytest.raises(UntrustedPickleError, match=r"'x' of .*a\.parquet") as refusal:
             rows.map(lambda row: row).take_all()
         assert "allow_pickle=True" in str(refusal.value)
         assert "SKATE_ALLOW_PICKLE=1" in str(refusal.value)
@@ -147,7 +147,7 @@ class TestColumnsOfObjects:
             rows = skate.data.read_parquet(str(tmp_path / "own"), **options)
             return (rows.filter(expr="n > 0") if filtered else rows).sort("n").take_all()
 
-        with pytest.raises(PickleRefusedError):
+        with pytest.raises(UntrustedPickleError):
             read()
         assert read(allow_pickle=True) == OWN
         monkeypatch.setenv("SKATE_ALLOW_PICKLE", "1")
@@ -156,10 +156,10 @@ class TestColumnsOfObjects:
     def test_of_another_program_are_refused_too(self, engine: str, payload: bytes) -> None:
         table = claiming("skate.object", objects(payload))
         for given in (table, arrow_stream(table)):
-            with pytest.raises(PickleRefusedError, match="'x'"):
+            with pytest.raises(UntrustedPickleError, match="'x'"):
                 skate.data.from_arrow(given)
         stream = pa.ipc.open_file(feather(table)).read_all()
-        with pytest.raises(PickleRefusedError, match="'x'"):
+        with pytest.raises(UntrustedPickleError, match="'x'"):
             skate.data.from_blocks([stream])
         rows = skate.data.from_arrow(
             claiming("skate.object", objects(pickle.dumps(Fraction(1)))), allow_pickle=True
@@ -172,7 +172,7 @@ class TestColumnsOfObjects:
         pq.write_table(pa.table({"x": objects(payload)}), tmp_path / "a.parquet")
         own = skate.data.from_items([{"x": Fraction(1)}]).to_arrow_refs()
         schema = skate.get(own)[0].schema
-        with pytest.raises(PickleRefusedError, match="'x'"):
+        with pytest.raises(UntrustedPickleError, match="'x'"):
             skate.data.read_parquet(str(tmp_path / "a.parquet"), schema=schema).take_all()
         assert not marker.exists()
 
@@ -197,7 +197,7 @@ class TestArrays:
         self, engine: str, tmp_path: Path, marker: Path
     ) -> None:
         (tmp_path / "a.npy").write_bytes(npy(np.array([Payload(marker)], object)))
-        with pytest.raises(PickleRefusedError, match=r"a\.npy .*allow_pickle=True"):
+        with pytest.raises(UntrustedPickleError, match=r"a\.npy .*allow_pickle=True"):
             skate.data.read_numpy(str(tmp_path / "a.npy")).take_all()
         np.save(tmp_path / "b.npy", np.array([Fraction(1), None], object), allow_pickle=True)
         rows = skate.data.read_numpy(str(tmp_path / "b.npy"), allow_pickle=True)
@@ -209,7 +209,7 @@ class TestArchives:
         self, engine: str, tmp_path: Path, marker: Path, payload: bytes
     ) -> None:
         (tmp_path / "a.tar").write_bytes(tar(("s.pkl", payload)))
-        with pytest.raises(PickleRefusedError, match=r"s\.pkl in .*a\.tar"):
+        with pytest.raises(UntrustedPickleError, match=r"s\.pkl in .*a\.tar"):
             skate.data.read_webdataset(str(tmp_path / "a.tar")).take_all()
         bytes_ = skate.data.read_webdataset(str(tmp_path / "a.tar"), decoder=None).take_all()
         assert bytes_[0]["pkl"] == payload

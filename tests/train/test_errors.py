@@ -13,12 +13,12 @@ from skate.train import _events
 from skate.tune import error as tune_errors
 
 MADE = {
-    run_errors.NothingToRestoreError: lambda cls: cls("nothing at '/tmp/x'"),
+    run_errors.NothingToRestoreError: lambda cls: cls("nothing at 'runs/nothing'"),
     run_errors.RecordedError: lambda cls: cls("builtins.ValueError", "odd", "Traceback …"),
     train_errors.WorkerGroupError: lambda cls: cls("two of them", {1: KeyError("a")}),
     train_errors.ControllerError: lambda cls: cls(ValueError("no room")),
     train_errors.LoopExitedError: lambda cls: cls(3),
-    tune_errors.LostDataError: lambda cls: cls("/tmp/search", "param_space"),
+    tune_errors.LostDataError: lambda cls: cls("runs/search", "param_space"),
     tune_errors.MissingMetricError: lambda cls: cls("loss", "trial_1", {"accuracy": 1}),
 }
 

@@ -26,12 +26,16 @@ from typing import Any
 
 import cloudpickle
 
+from skate._consent import program_allows_pickle
 from skate._refs import ObjectRef
 from skate._run.signing_key import signing_key
 from skate._run.stored_references import LostReference, lost_here, reduced
 from skate.exceptions import UnreadablePickleError, UntrustedPickleError
 
-ALLOW_VARIABLE = "SKATE_ALLOW_PICKLE"
+NOT_SIGNED = (
+    "and was not signed by this user on this machine, so that it comes from elsewhere, or was "
+    "changed or damaged since"
+)
 HASH_BYTES = 32
 PICKLE_START = b"\x80"  # of protocol 2 and later
 
@@ -75,7 +79,7 @@ def unpickle(
         UnreadablePickleError: If it is damaged, or needs code or objects that are not here.
     """
     if not (allow_pickle or is_allowed() or _is_signed(data)):
-        raise UntrustedPickleError(place)
+        raise UntrustedPickleError(place, f"is a pickle, {NOT_SIGNED}")
     found: list[LostReference] = []
     token = lost_here.set(found)
     try:
@@ -112,7 +116,7 @@ def _signature(*blocks: Any) -> str:
 
 def is_allowed() -> bool:
     """Return whether pickles of others may be read here and now."""
-    return _allowed.get() or os.environ.get(ALLOW_VARIABLE, "") not in ("", "0")
+    return _allowed.get() or program_allows_pickle()
 
 
 @contextlib.contextmanager
@@ -162,9 +166,9 @@ def read_signed(path: str, allow_pickle: bool = False) -> bytes:
         try:
             signature = Path(signature_file(path)).read_bytes()
         except FileNotFoundError:
-            raise UntrustedPickleError(path) from None
+            raise UntrustedPickleError(path, f"is a pickle, {NOT_SIGNED}") from None
         if not hmac.compare_digest(_signature(data).encode(), signature):
-            raise UntrustedPickleError(path)
+            raise UntrustedPickleError(path, f"is a pickle, {NOT_SIGNED}")
     return data
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from skate._consent import program_allows_pickle
 from skate.data._plain_types import plain_type, with_plain_types
 from skate.data._tensors import (
     OBJECT_NAME,
@@ -24,30 +24,22 @@ from skate.data._tensors import (
     is_object,
     objects_of_pickles,
 )
+from skate.exceptions import UntrustedPickleError
 
-ALLOW_PICKLE_VARIABLE = "SKATE_ALLOW_PICKLE"
 _NAME, _PARAMETERS = b"ARROW:extension:name", b"ARROW:extension:metadata"
 _PICKLED = (OBJECT_NAME, "ray.data.arrow_pickled_object")
 _FIXED = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2")
 _RAGGED = ("ray.data.arrow_variable_shaped_tensor",)
 
 
-class PickleRefusedError(ValueError):
-    """Data of a file or of another program that only unpickling, which may run any code, reads."""
-
-
 def allows_pickle(argument: bool) -> bool:
     """Return whether the user trusts the data: by the argument, or by the environment."""
-    return argument or os.environ.get(ALLOW_PICKLE_VARIABLE, "").lower() in ("1", "true")
+    return argument or program_allows_pickle()
 
 
-def refused(what: str, instead: str = "") -> PickleRefusedError:
+def refused(what: str, instead: str = "") -> UntrustedPickleError:
     """Return the error for `what`, which names both ways to allow it, and a safe one if any."""
-    return PickleRefusedError(
-        f"{what} holds pickled Python objects, and unpickling runs whatever code is inside; if "
-        f"you trust where it comes from, pass allow_pickle=True, or set the environment variable "
-        f"{ALLOW_PICKLE_VARIABLE}=1{instead}"
-    )
+    return UntrustedPickleError(what, "holds pickled Python objects", instead)
 
 
 def admitted(
@@ -63,7 +55,7 @@ def admitted(
             by default.
 
     Raises:
-        PickleRefusedError: If a column is of pickled objects that are not allowed.
+        UntrustedPickleError: If a column is of pickled objects that are not allowed.
     """
     said = {field.name: field for field in (table.schema if claims is None else claims)}
     for number, field in enumerate(table.schema):

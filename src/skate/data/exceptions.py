@@ -4,16 +4,15 @@ A function of yours that fails raises its own error, so that `except ValueError`
 a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it in."""
 
 from skate.data._blocks import MissingColumnError
-from skate.data._foreign import PickleRefusedError
 from skate.data.preprocessor import PreprocessorNotFittedError
-from skate.exceptions import UserCodeException
+from skate.exceptions import UntrustedPickleError, UserCodeException
 
 RayDataUserCodeException = UserCodeException
 
 __all__ = [
     "MissingColumnError",
-    "PickleRefusedError",
     "PreprocessorNotFittedError",
     "RayDataUserCodeException",
+    "UntrustedPickleError",
     "UserCodeException",
 ]

@@ -36,7 +36,7 @@ def check_no_code(path: str, allow_pickle: bool) -> None:
     else:
         found = _is_named(_description_in(path))
     if found:
-        raise UntrustedPickleError(path, "a Keras model with a Lambda layer, which is bytecode")
+        raise UntrustedPickleError(path, "is a Keras model with a Lambda layer, which is bytecode")
 
 
 def _is_named_in(file: Path) -> bool:
