@@ -11,7 +11,7 @@ import time
 from tests.leftovers import kill_marked_processes
 
 #: Seconds for all the tests of one pytest process; 0 for no limit.
-LIMIT_SECONDS = float(os.environ.get("SKATE_TEST_LIMIT_SECONDS", "1800"))
+LIMIT_SECONDS = float(os.environ.get("SKATE_TEST_LIMIT_SECONDS", "3600"))
 _GRACE_SECONDS = 60.0  # for a thread that needs the GIL, before it is done without
 
 

@@ -103,10 +103,11 @@ class TestNames:
     def test_what_is_set_covers_what_was_there_until_it_is_deleted(self, as_ray: None) -> None:
         import ray
 
-        original = skate.nodes
+        original: Any = skate.nodes
         for replacement in ("first", "second"):
             ray.nodes = replacement
-        assert skate.nodes == "second"
+        replaced: Any = skate.nodes
+        assert replaced == "second"
         del ray.nodes
         assert ray.nodes is skate.nodes is original
         ray.of_our_own = 1

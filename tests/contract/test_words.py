@@ -2,6 +2,7 @@
 
 import os
 import threading
+from typing import Any, cast
 
 import pytest
 
@@ -87,7 +88,7 @@ WORDS = [
     (lambda: plain.options(max_calls=1), ValueError, "'max_calls' is not supported in"),
     (lambda: plain.remote(), TypeError, "missing a required argument: 'x'"),
     (lambda: Actor.options(get_if_exists=True).remote(), ValueError, "get_if_exists"),
-    (lambda: skate.kill(1), ValueError, "actor"),
+    (lambda: skate.kill(cast(Any, 1)), ValueError, "actor"),
     (lambda: skate.cancel(handle()), TypeError, "kill"),
     (lambda: skate.wait([1]), TypeError, "wait\\(\\)"),
 ]

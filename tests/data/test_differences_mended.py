@@ -320,6 +320,7 @@ class TestViewsOfArrow:
                 table = table.slice(1, 2)
         assert rows.take_all() == table.to_pylist()
         schema = rows.schema()
+        assert schema is not None
         found = dict(zip(schema.names, schema.types, strict=True))
         assert found == {name: self.PLAIN[name] for name in table.column_names}
 

@@ -310,7 +310,7 @@ def test_records_with_damaged_contents_are_an_error(engine: str, tmp_path: Path)
     one_file = skate.data.from_items(rows, override_num_blocks=1)
     one_file.write_tfrecords(str(tmp_path / "good"))
     assert skate.data.read_tfrecords(str(tmp_path / "good")).take_all() == [
-        {"text": row["text"].encode(), "n": row["n"]} for row in rows
+        {"text": str(row["text"]).encode(), "n": row["n"]} for row in rows
     ]
     good = next((tmp_path / "good").iterdir()).read_bytes()
     for place in (40, 5000, len(good) - 200):
