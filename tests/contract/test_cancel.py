@@ -301,10 +301,10 @@ class Careful:
 CONCURRENCY = [{"max_concurrency": 1}, {"max_concurrency": 2}]
 
 
-careful: Any = Careful
+careful_actor: Any = Careful
 
 
-class PlainCareful(careful._cls):  # type: ignore[misc]
+class PlainCareful(careful_actor._cls):  # type: ignore[misc]
     never = None
 
 
