@@ -47,6 +47,7 @@ _HANDLED = (
     _signal.SIGQUIT,
 )
 _ALARM = _signal.SIGALRM
+_getsignal = _signal.getsignal
 _SOON_SECONDS = 0.001
 
 Handler = Callable[[int, "FrameType | None"], Any]
@@ -91,29 +92,38 @@ class Interrupts:
         self._noted: list[tuple[Handler, int]] = []  # what was put off
         self._held = 0
         self._closed = False
-        self._alarm: Any = None  # the handler of the most usual signal, when we looked last
-        self.look()
+        # Handlers as they were when the main thread looked last; none is this object.
+        self._seen: list[tuple[int, Any]] = [(number, self) for number in _HANDLED]
+        self._alarm: Any = self  # that of the most usual signal
+        self._guard()
 
     # -- whose handlers there are ----------------------------------------------------------------
 
     def look(self) -> None:
         """Guard the handlers that have been installed since the last look."""
+        for number, seen in self._seen:
+            if _getsignal(number) is not seen:
+                self._guard()
+                return
+
+    def _guard(self) -> None:
         if threading.get_ident() != _MAIN or self._closed:
             return
         for number in _HANDLED:
-            handler = _signal.getsignal(number)
+            handler = _getsignal(number)
             if type(handler) is Guarded:
                 if handler.interrupts is self:
                     continue
                 handler = handler.handler  # of an engine that has ended
             if callable(handler) and not _is_asyncio(handler):
                 _signal.signal(number, Guarded(handler, self))
-        self._alarm = _signal.getsignal(_ALARM)
+        self._seen = [(number, _getsignal(number)) for number in _HANDLED]
+        self._alarm = _getsignal(_ALARM)
 
     def look_briefly(self) -> None:
         """As `look`, for what is called very often: only alarms are installed at any time."""
-        if _signal.getsignal(_ALARM) is not self._alarm:
-            self.look()
+        if _getsignal(_ALARM) is not self._alarm:
+            self._guard()
 
     def close(self) -> None:
         """Give the handlers back to the user."""

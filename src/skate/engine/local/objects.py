@@ -145,7 +145,9 @@ class Objects(ABC):
     # and `_release` tell the driver (or, in the driver, count) when that begins and ends.
 
     def new_ref(self, entry: Entry) -> ObjectRef[Any]:
-        ref: ObjectRef[Any] = ObjectRef(entry.id, self.home, entry)
+        # Not by its constructor: that is one call more for every task, call and put.
+        ref: ObjectRef[Any] = _bare(ObjectRef)
+        ref._id, ref._home, ref._entry = entry.id, self.home, entry
         watch = Watch(ref, self._gone_for_good)
         watch.entry = entry
         entry.ref = watch
@@ -385,6 +387,7 @@ class Objects(ABC):
         return error
 
 
+_bare = object.__new__
 _entry_of: Callable[[ObjectRef[Any]], Entry] = operator.attrgetter("_entry")
 _kind_of: Callable[[Entry], int | None] = operator.attrgetter("kind")
 _home_of: Callable[[ObjectRef[Any]], Home] = operator.attrgetter("_home")
