@@ -54,13 +54,7 @@ SUITES = (
             "xgboost_ray/tests/test_colocation.py",
             "-k=not Client",  # Ray Client
         ),
-        0,
-    ),
-    Suite(
-        "lightgbm_ray",
-        "0.1.9",
-        ("lightgbm_ray/tests/test_lightgbm_api.py", "lightgbm_ray/tests/test_tune.py"),
-        0,
+        42,
     ),
     Suite(
         "lance_ray",
@@ -74,7 +68,7 @@ SUITES = (
             "tests/test_pool.py",
             "tests/test_vector_index_options.py",
         ),
-        0,
+        85,
     ),
     Suite(
         "verl",
@@ -86,9 +80,9 @@ SUITES = (
             "tests/single_controller/test_ray_local_envs_on_cpu.py",
             "tests/single_controller/test_ray_utils_on_cpu.py",
         ),
-        0,
+        10,
     ),
-    Suite("mlforecast", "1.1.0", ("tests/distributed_ray",), 0),
+    Suite("mlforecast", "1.1.0", ("tests/distributed_ray",), 2),
     Suite(
         "adam_core",
         "0.5.5",
@@ -96,10 +90,9 @@ SUITES = (
             "src/adam_core/tests/test_ray_cluster.py",
             "src/adam_core/dynamics/tests/test_propagation.py",
         ),
-        0,
+        19,
         source="src",
     ),
-    Suite("scvi_tools", "1.4.2", ("tests/autotune", "--autotune-tests"), 0, source="src"),
 )
 
 
