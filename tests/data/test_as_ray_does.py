@@ -352,3 +352,22 @@ class TestSources:
         (tmp_path / "a.txt").write_text("hello")
         dataset = skate.data.read_datasource(Repeated(str(tmp_path / "a.txt"), 2), num_cpus=0.5)
         assert dataset.take_all() == [{"text": "hello"}] * 2
+
+
+def test_arguments_that_do_not_fit_are_named_at_once():
+    ds = skate.data.from_items([{"a": 1, "b": 2}])
+    with pytest.raises(TypeError, match=r"rename_columns.*got 'a'"):
+        ds.rename_columns("a")
+    with pytest.raises(ValueError, match="takes no arguments"):
+        ds.filter(expr="a > 0", fn_args=[1])
+    with pytest.raises(ValueError, match="sort takes a column"):
+        ds.sort(lambda row: row["a"])
+    with pytest.raises(TypeError, match="`name` must be a string; got 1"):
+        skate.data.aggregate.AggregateFn(
+            init=lambda key: 0, accumulate_row=lambda a, r: a, merge=lambda a, b: a, name=1
+        )
+
+
+def test_distinct_lists_are_lists():
+    ds = skate.data.from_items([{"a": [[1], [2]]}, {"a": [[1], [2]]}, {"a": [[3]]}])
+    assert sorted(ds.unique("a")) == [[[1], [2]], [[3]]]

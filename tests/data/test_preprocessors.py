@@ -203,3 +203,20 @@ class TestCommon:
         scaler = Chain(MinMaxScaler(["a"]), OneHotEncoder(["c"])).fit(ds)
         back = Preprocessor.deserialize(scaler.serialize())
         pd.testing.assert_frame_equal(back.transform_batch(FRAME), scaler.transform_batch(FRAME))
+
+    def test_a_second_fit_warns(self, ds):
+        scaler = StandardScaler(["a"]).fit(ds)
+        with pytest.warns(UserWarning, match="already been called on this StandardScaler"):
+            scaler.fit(ds)
+
+    def test_counts_are_lists(self):
+        frame = pd.DataFrame({"t": ["x y x", None], "l": [["u", "v"], ["v"]]})
+        ds = skate.data.from_pandas(frame)
+        words = CountVectorizer(["t"]).fit(ds).transform_batch(frame)["t"]
+        assert list(words) == [[2, 1], None]
+        assert HashingVectorizer(["t"], 1).transform_batch(frame)["t"][0] == [3]
+        assert list(MultiHotEncoder(["l"]).fit(ds).transform_batch(frame)["l"]) == [[1, 1], [0, 1]]
+
+    def test_bins_for_each_column(self):
+        with pytest.raises(ValueError, match=r"`bins`.*none for \['b'\]"):
+            UniformKBinsDiscretizer(["a", "b"], bins={"a": 2})

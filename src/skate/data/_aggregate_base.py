@@ -36,6 +36,8 @@ class AggregateFn:
     ) -> None:
         if (accumulate_row is None) == (accumulate_block is None):
             raise ValueError("give one of accumulate_row and accumulate_block")
+        if not isinstance(name, str):
+            raise TypeError(f"`name` must be a string; got {name!r}")
         self.name = name
         self._init = init
         self._merge = merge

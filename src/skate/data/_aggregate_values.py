@@ -256,3 +256,10 @@ def shown(value: Any) -> Any:
     if isinstance(value, _Fields):
         return {name: shown(inner) for name, inner in value}
     return tuple(map(shown, value)) if isinstance(value, tuple) else value
+
+
+def as_lists(value: Any) -> Any:
+    """Return the value with lists again where `Unique` gives tuples, which can be hashed."""
+    if isinstance(value, dict):
+        return {name: as_lists(inner) for name, inner in value.items()}
+    return [as_lists(inner) for inner in value] if isinstance(value, tuple) else value

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skate.data import aggregate as agg
+from skate.data._aggregate_values import as_lists
 from skate.data._blocks import check_columns
 from skate.data._consuming import Consuming
 
@@ -64,7 +65,7 @@ class Aggregating(Consuming):
         """The distinct values of a column."""
         self._check_column(column)
         found = self.aggregate(agg.Unique(column, ignore_nulls=ignore_nulls))
-        return list(next(iter(found.values())))
+        return [as_lists(value) for value in next(iter(found.values()))]
 
     def _one(self, make: Callable[..., agg.AggregateFn], on: Any, **arguments: Any) -> Any:
         """One number for one column; a dictionary for several."""

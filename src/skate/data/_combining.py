@@ -138,6 +138,8 @@ class Combining(Core):
         first column say where blocks begin."""
         if key is None:
             raise ValueError("sort needs a column to sort by; got None")
+        if not isinstance(key, (str, Sequence)):
+            raise ValueError(f"sort takes a column or a list of columns; got {key!r}")
         names = [key] if isinstance(key, str) else list(key)
         down = [descending] * len(names) if isinstance(descending, bool) else list(descending)
         if not names or len(down) != len(names):

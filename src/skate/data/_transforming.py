@@ -138,6 +138,11 @@ class Transforming(Core):
         if (fn is None) == (expr is None):
             raise ValueError("filter takes a function or expr, one of them")
         if expr is not None:
+            if fn_args or fn_kwargs or fn_constructor_args or fn_constructor_kwargs:
+                raise ValueError(
+                    "filter takes fn_args, fn_kwargs, fn_constructor_args and "
+                    "fn_constructor_kwargs with a function; an expression takes no arguments"
+                )
             expression = parse(expr) if isinstance(expr, str) else expr
             return self._evaluated(
                 FilterStep(expression), f"Filter({expression})", [expression],
@@ -356,6 +361,11 @@ def _names(method: str, cols: Any) -> tuple[str, ...]:
 
 def _new_names(names: Mapping[str, str] | Sequence[str]) -> Any:
     """Pairs of old and new names, or the new ones alone."""
+    if isinstance(names, str):
+        raise TypeError(
+            "rename_columns takes a dictionary of old and new names, or a list of one name per "
+            f"column; got {names!r}"
+        )
     new = _names("rename_columns", list(names.values()) if isinstance(names, Mapping) else names)
     if not new:
         raise ValueError("rename_columns requires at least one name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,12 @@ class Preprocessor:
 
     def fit(self, ds: Dataset) -> Preprocessor:
         """Learn from a dataset; returns itself."""
+        if self.fit_status() in (_Status.FITTED, _Status.PARTIALLY_FITTED):
+            warnings.warn(
+                f"`fit` has already been called on this {type(self).__name__}: what it learned "
+                "then is overwritten",
+                stacklevel=2,
+            )
         if self._is_fittable:
             check_columns(self.columns, ds.columns() or [])
             self.stat_computation_plan.reset()

@@ -49,6 +49,20 @@ class ColumnPreprocessor(Builtin):
         return df.assign(**new)
 
 
+class CountingPreprocessor(ColumnPreprocessor):
+    """Makes vectors of counts: tensors in datasets, lists in frames, which compare as values."""
+
+    def _returned(self, result: Any, data: Any) -> Any:
+        if isinstance(data, (Mapping, pa.Table)):
+            return super()._returned(result, data)
+        lists = {name: result[name].map(_list_of) for name in self.output_columns}
+        return result.assign(**lists)
+
+
+def _list_of(vector: Any) -> Any:
+    return None if vector is None else vector.tolist()
+
+
 def outputs_of(columns: Sequence[str], output_columns: Sequence[str] | None) -> list[str]:
     """The names of the results: one per column, and those of the columns if none are given."""
     if output_columns and len(output_columns) != len(columns):

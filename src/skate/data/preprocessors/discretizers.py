@@ -9,7 +9,6 @@ import numpy as np
 
 from skate._imports import try_import
 from skate.data import aggregate as agg
-from skate.data._blocks import check_columns
 from skate.data.preprocessors.base import ColumnPreprocessor, known_values, numbers_of
 
 if TYPE_CHECKING:
@@ -43,7 +42,12 @@ class _Discretizer(ColumnPreprocessor):
         self.duplicates = duplicates
         self.dtypes = dtypes
         if isinstance(bins, Mapping):
-            check_columns(self.columns, list(bins))
+            without = [column for column in self.columns if column not in bins]
+            if without:
+                raise ValueError(
+                    "`bins` as a dictionary has an entry for each of `columns`; there is none "
+                    f"for {without}"
+                )
 
     def _edges(self, name: str) -> Any:
         raise TypeError(f"{type(self).__name__} must override _edges")

@@ -13,6 +13,7 @@ from skate.data._blocks import check_columns
 from skate.data.preprocessors.base import (
     Builtin,
     ColumnPreprocessor,
+    CountingPreprocessor,
     known_values,
     outputs_of,
 )
@@ -111,7 +112,7 @@ class OneHotEncoder(ColumnPreprocessor):
         return list(vectors)
 
 
-class MultiHotEncoder(OneHotEncoder):
+class MultiHotEncoder(CountingPreprocessor, OneHotEncoder):
     """Each list of categories is a vector that counts them."""
 
     _lists = True

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skate.data._blocks import check_columns
-from skate.data.preprocessors.base import Builtin, ColumnPreprocessor, floats_of, numbers_of
+from skate.data.preprocessors.base import (
+    Builtin,
+    ColumnPreprocessor,
+    CountingPreprocessor,
+    floats_of,
+    numbers_of,
+)
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -48,7 +54,7 @@ class Tokenizer(ColumnPreprocessor):
         return _placed([list(each) for each in words], present)
 
 
-class CountVectorizer(ColumnPreprocessor):
+class CountVectorizer(CountingPreprocessor):
     """Text as a vector that counts the words known from the dataset, the frequent ones first."""
 
     tokenization_fn: Callable[[str], Sequence[str]]
@@ -88,7 +94,7 @@ class CountVectorizer(ColumnPreprocessor):
         return _placed(list(vectors), present)
 
 
-class HashingVectorizer(ColumnPreprocessor):
+class HashingVectorizer(CountingPreprocessor):
     """Text as a vector that counts words by their hash: needs no fitting."""
 
     _is_fittable = False
