@@ -173,3 +173,19 @@ def test_functions_return_dictionaries_and_tables():
     items = ray.data.from_items([5])
     same = items.map_batches(lambda table: table, batch_format="pyarrow")
     assert same.map(lambda row: row).take() == [{"item": 5}]
+
+
+def test_rows_are_the_same_by_their_values():
+    import numpy as np
+    import pandas as pd
+    from ray.data._internal.util import rows_same
+
+    frame = pd.DataFrame({"n": [1, 2], "v": [[1, 2], [3]], "t": ["a", None]})
+    other = pd.DataFrame(
+        {"t": [None, "a"], "v": [np.array([3.0]), np.array([1, 2])], "n": [2.0, 1.0]}
+    )
+    assert rows_same(frame, other)
+    assert rows_same(pd.DataFrame({"x": [-0.0, 0.1 + 0.2]}), pd.DataFrame({"x": [0.3, 0]}))
+    assert not rows_same(frame, frame[:1])
+    assert not rows_same(pd.DataFrame({"x": [1, 1, 2]}), pd.DataFrame({"x": [1, 2, 2]}))
+    assert not rows_same(pd.DataFrame({"x": [1]}), pd.DataFrame({"y": [1]}))

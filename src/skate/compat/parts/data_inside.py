@@ -96,16 +96,36 @@ def is_null(value: Any) -> bool:
 
 
 def rows_same(actual: Any, expected: Any) -> bool:
-    """Whether two frames have the same rows, in whatever order."""
-    if sorted(actual.columns) != sorted(expected.columns) or len(actual) != len(expected):
+    """Whether two frames have the same rows, in whatever order; of numbers the value counts, not
+    the type, and not the last digits."""
+    testing = import_module("pandas.testing")
+    try:
+        testing.assert_frame_equal(_ordered(actual), _ordered(expected))
+    except AssertionError:
         return False
-    names = sorted(actual.columns)
+    return True
 
-    def counted(frame: Any) -> list[str]:
-        rows = frame[names].astype(object).itertuples(index=False, name=None)
-        return sorted(repr([None if is_null(value) else value for value in row]) for row in rows)
 
-    return counted(actual) == counted(expected)
+def _ordered(frame: Any) -> Any:
+    """The frame with its columns and its rows in an order that follows from their values."""
+    names = sorted(frame.columns)
+    rows = [list(map(_plain, row)) for row in frame[names].itertuples(index=False, name=None)]
+    return import_module("pandas").DataFrame(sorted(rows, key=repr), columns=names, dtype=object)
+
+
+def _plain(value: Any) -> Any:
+    """The value as others of the same meaning are, too: numbers as floats, arrays as lists."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if is_null(value) or type(value).__name__ == "NAType":
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(f"{value:.7g}") + 0.0  # adding 0 makes -0.0 the same as 0.0
+    return value
 
 
 def _unwrap_protocol(path: Any) -> str:
