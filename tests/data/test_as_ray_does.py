@@ -371,3 +371,18 @@ def test_arguments_that_do_not_fit_are_named_at_once():
 def test_distinct_lists_are_lists():
     ds = skate.data.from_items([{"a": [[1], [2]]}, {"a": [[1], [2]]}, {"a": [[3]]}])
     assert sorted(ds.unique("a")) == [[[1], [2]], [[3]]]
+
+
+def test_a_batch_for_a_gpu_needs_a_size():
+    ds = skate.data.range(2)
+    with pytest.raises(ValueError, match="needs a `batch_size`"):
+        ds.map_batches(lambda batch: batch, num_gpus=1)
+    ds.map_batches(lambda batch: batch, num_gpus=1, batch_size=1)
+    ds.add_column("x", lambda frame: 1, num_gpus=1)
+    assert ds.map_batches(lambda batch: batch, num_gpus=0).count() == 2
+
+
+def test_the_type_of_python_objects_is_object():
+    schema = skate.data.from_items([{"x": 2, "y": object(), "z": [1]}]).schema()
+    assert schema.types == [pa.int64(), object, pa.list_(pa.int64())]
+    assert "y: object" in schema.short()

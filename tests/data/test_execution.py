@@ -161,12 +161,12 @@ class TestResources:
     @pytest.mark.parametrize("options", [{"num_gpus": 1}, {"num_cpus": 1}])
     def test_a_pool_grows_no_further_than_the_machine(self, options: Any) -> None:
         dataset = skate.data.range(20, override_num_blocks=10)
-        assert dataset.map_batches(Same, concurrency=(1, 3), **options).count() == 20
+        assert dataset.map_batches(Same, batch_size=2, concurrency=(1, 3), **options).count() == 20
 
     @local_only
     def test_a_pool_that_can_never_start_is_refused(self) -> None:
         with pytest.raises(ValueError, match="3 GPU together, but there are 2"):
-            skate.data.range(2).map_batches(Same, concurrency=3, num_gpus=1).count()
+            skate.data.range(2).map_batches(Same, batch_size=2, concurrency=3, num_gpus=1).count()
 
     @local_only
     def test_stages_that_can_never_run_together_are_refused(self) -> None:

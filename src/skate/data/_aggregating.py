@@ -89,7 +89,7 @@ class Aggregating(Consuming):
                     raise ValueError(f"a column is given by a string; got {column!r}")
             check_columns(columns, schema.names)
             return columns
-        pairs = zip(schema.names, schema.types, strict=True)
+        pairs = zip(schema.names, schema.base_schema.types, strict=True)
         return [name for name, kind in pairs if name not in exclude and _is_number(kind)]
 
     def _only(self, columns: Sequence[str] | None) -> Dataset:

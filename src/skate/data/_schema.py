@@ -6,7 +6,7 @@ import html
 
 import pyarrow as pa
 
-from skate.data._tensors import type_text
+from skate.data._tensors import is_object, type_text
 
 
 class Schema:
@@ -20,8 +20,9 @@ class Schema:
         return list(self.base_schema.names)
 
     @property
-    def types(self) -> list[pa.DataType]:
-        return list(self.base_schema.types)
+    def types(self) -> list[pa.DataType | type]:
+        """Arrow's types; `object` for columns of Python objects, for which Arrow has none."""
+        return [object if is_object(kind) else kind for kind in self.base_schema.types]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.base_schema.equals(other.base_schema)
@@ -32,19 +33,20 @@ class Schema:
     def __repr__(self) -> str:
         rows = [("Column", "Type"), ("------", "----")]
         rows += [
-            (name, type_text(kind)) for name, kind in zip(self.names, self.types, strict=True)
+            (name, type_text(kind))
+            for name, kind in zip(self.names, self.base_schema.types, strict=True)
         ]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {kind}" for name, kind in rows)
 
     def short(self) -> str:
         """On one line."""
-        pairs = zip(self.names, self.types, strict=True)
+        pairs = zip(self.names, self.base_schema.types, strict=True)
         return "{" + ", ".join(f"{name}: {type_text(kind)}" for name, kind in pairs) + "}"
 
     def _repr_html_(self) -> str:
         cells = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{html.escape(type_text(kind))}</td></tr>"
-            for name, kind in zip(self.names, self.types, strict=True)
+            for name, kind in zip(self.names, self.base_schema.types, strict=True)
         )
         return f"<table><tr><th>Column</th><th>Type</th></tr>{cells}</table>"

@@ -56,7 +56,7 @@ class Groups:
         if schema is None:
             raise ValueError("to_tf needs at least one row to find the types of the columns")
         check_columns(self.names, schema.names)
-        types = dict(zip(schema.names, schema.types, strict=True))
+        types = dict(zip(schema.names, schema.base_schema.types, strict=True))
         for place, group in enumerate(self._columns):
             if self._specs[place] is None:
                 found = {key: _spec_of(tf, name, types[name]) for key, name in group.items()}

@@ -80,10 +80,17 @@ class Transforming(Core):
         `udf_modifying_row_count=False` it promises as many rows as it got: a limit after it is
         then applied before it.
 
-        Without a `batch_size` a batch is a block. `batch_format` is "numpy" (a dictionary of
-        arrays), "pandas", "pyarrow" or "polars". A list is a batch of plain values. Batches are
-        views on shared memory; `zero_copy_batch=False` makes copies that can be changed in place.
+        Without a `batch_size` a batch is a block; functions with `num_gpus` need one, since the
+        memory of a GPU rarely holds a block and what a model makes of it. `batch_format` is
+        "numpy" (a dictionary of arrays), "pandas", "pyarrow" or "polars". A list is a batch of
+        plain values, but for programs that `import ray`. Batches are views on shared memory;
+        `zero_copy_batch=False` makes copies that can be changed in place.
         """
+        if batch_size in (None, "auto") and remote_args.get("num_gpus"):
+            raise ValueError(
+                f"map_batches with num_gpus={remote_args['num_gpus']} needs a `batch_size`: "
+                "without one a batch is a whole block, which the memory of a GPU may not hold"
+            )
         if isinstance(batch_size, str):
             if batch_size not in ("default", "auto"):
                 raise ValueError(f"batch_size takes a number or None; got {batch_size!r}")
@@ -171,6 +178,7 @@ class Transforming(Core):
             raise ValueError(f"add_column takes a function of batches; got {fn!r}")
         return self.map_batches(
             AddColumn(col, fn),
+            batch_size="default",
             batch_format=check_format(batch_format),
             compute=compute,
             concurrency=concurrency,
