@@ -113,7 +113,7 @@ def test_datasets_do_not_change_with_what_they_were_made_of():
         (lambda: skate.data.range(3).take(-1), "take takes a number of at least 0; got -1"),
         (lambda: skate.data.range(3).repartition(0), "num_blocks takes a number of at least 1"),
         (lambda: skate.data.range(3).random_shuffle(seeed=1), "'seeed': did you mean seed"),
-        (lambda: skate.data.range(3).random_shuffle(num_cpu=1), "'num_cpu' .*did you mean num_c"),
+        (lambda: skate.data.range(3).random_shuffle(num_cpu=1), "'num_cpu'.*Did you mean num_c"),
         (
             lambda: skate.data.range(3).streaming_train_test_split(0.5, hash_colum="id"),
             "'hash_colum': did you mean hash_column",
