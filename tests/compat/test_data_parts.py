@@ -153,28 +153,6 @@ class TestRetries:
             call_with_retry(print, "try", max_attempts=0)
 
 
-@pytest.mark.engines("inline")
-@pytest.mark.usefixtures("engine")
-def test_functions_return_dictionaries_and_tables():
-    import ray
-
-    ds = ray.data.range(2)
-    for failing in (
-        ds.map(lambda row: row["id"]),
-        ds.flat_map(lambda row: [row["id"]]),
-        ds.map_batches(lambda batch: [1, 2]),
-        ds.map_batches(lambda batch: batch["id"]),
-        ds.map_batches(lambda frame: frame["id"], batch_format="pandas"),
-        ds.groupby("id").map_groups(lambda group: [1]),
-    ):
-        with pytest.raises(ValueError, match="dictionary"):
-            failing.take_all()
-    assert ds.map_batches(lambda batch: {"item": batch["id"]}).take(1) == [{"item": 0}]
-    items = ray.data.from_items([5])
-    same = items.map_batches(lambda table: table, batch_format="pyarrow")
-    assert same.map(lambda row: row).take() == [{"item": 5}]
-
-
 def test_rows_are_the_same_by_their_values():
     import numpy as np
     import pandas as pd

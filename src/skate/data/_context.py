@@ -74,8 +74,7 @@ class DataContext(RaySettings, Refused):
     """A line of progress on a terminal; never elsewhere."""
     plain_rows: bool | None = None
     """True: rows that are no dictionaries come back from take and iter_rows as they are. False: as
-    `{"item": value}`, as maps see them. None: False in programs that `import ray`, where besides
-    functions of rows and batches may return nothing but dictionaries and tables."""
+    `{"item": value}`, as maps see them. None: False in programs that `import ray`."""
     execution_options: ExecutionOptions = field(default_factory=ExecutionOptions)
     _config: dict[str, Any] = field(default_factory=dict)
 
@@ -84,10 +83,6 @@ class DataContext(RaySettings, Refused):
     def has_plain_rows(self) -> bool:
         """What `plain_rows` means here and now."""
         return AS_RAY not in os.environ if self.plain_rows is None else self.plain_rows
-
-    def refuses_plain_rows(self) -> bool:
-        """Whether functions may not return plain values for rows, as in Ray."""
-        return AS_RAY in os.environ and self.plain_rows is None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "target_max_block_size" and value is None:

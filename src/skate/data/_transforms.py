@@ -22,7 +22,6 @@ from skate.data._blocks import (
     block_of_rows,
     check_columns,
     concat,
-    is_plain,
     numpy_of,
     rows_of,
 )
@@ -137,14 +136,7 @@ class _RowStep(ABC):
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
             for rows in portions(self._blamed(rows_of(block, plain=False)), block_limit()):
-                block = block_of_rows(rows)
-                if is_plain(block.schema) and DataContext.get_current().refuses_plain_rows():
-                    raise ValueError(
-                        f"{self.name} returned {_shortened(rows[0])} of type "
-                        f"{type(rows[0]).__name__} for a row; a row is a dictionary: "
-                        '{"item": value}'
-                    )
-                yield block
+                yield block_of_rows(rows)
 
     def _blamed(self, rows: Iterator[Any]) -> Iterator[Any]:
         try:
@@ -316,19 +308,7 @@ def joined(outputs: Sequence[Batch]) -> Block:
             [column_of_array(np.concatenate(parts)) for parts in columns.values()],
             names=list(columns),
         )
-    return concat([_block_of_output(output) for output in outputs])
-
-
-def _block_of_output(batch: Batch) -> Block:
-    """The block of a batch that a function returned; in Ray, lists and arrays are none."""
-    tabular = isinstance(batch, (Mapping, pa.Table, pa.RecordBatch)) or hasattr(batch, "columns")
-    if not tabular and DataContext.get_current().refuses_plain_rows():
-        raise ValueError(
-            "a batch is a dictionary of arrays, a pandas or polars DataFrame or a pyarrow Table; "
-            f"the function returned {_shortened(batch)} of type {type(batch).__name__}; give its "
-            'column a name: {"item": values}'
-        )
-    return block_of_batch(batch)
+    return concat([block_of_batch(output) for output in outputs])
 
 
 def _same_arrays(outputs: Sequence[Batch]) -> dict[str, list[Any]] | None:
