@@ -66,6 +66,26 @@ def test_alarms_at_random_moments_reach_the_user_and_lose_nothing(seed):
     assert drivers.run_code(_joined(code.replace("{seed}", str(seed)))) == "rang 200 198\n"
 
 
+def test_an_alarm_while_something_is_pickled_is_no_error_of_its_value():
+    code = """
+        large = [{"number": n} for n in range(300_000)]
+        asked = [
+            lambda: skate.put(large),
+            lambda: double.remote(large),
+            lambda: skate.remote(lambda: len(large)).remote(),
+        ]
+        for ask in asked:
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            try:
+                ask()
+                print("not interrupted")
+            except Alarm:
+                print("rang")
+        skate.shutdown()
+    """
+    assert drivers.run_code(_joined(code)) == "rang\n" * 3
+
+
 def test_a_handler_that_returns_does_not_end_the_wait():
     code = """
         rang = []

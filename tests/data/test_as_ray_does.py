@@ -386,3 +386,22 @@ def test_the_type_of_python_objects_is_object():
     schema = skate.data.from_items([{"x": 2, "y": object(), "z": [1]}]).schema()
     assert schema.types == [pa.int64(), object, pa.list_(pa.int64())]
     assert "y: object" in schema.short()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: skate.data.range(2**70),
+        lambda: skate.data.range(5).repartition(2**31),
+        lambda: skate.data.range(5).split(2**31),
+        lambda: skate.data.range(5, override_num_blocks=2**31),
+    ],
+)
+def test_counts_beyond_all_reason_are_refused_at_once(ask):
+    with pytest.raises(ValueError, match="at most"):
+        ask()
+
+
+def test_an_expression_of_another_type_is_named():
+    with pytest.raises(TypeError, match="expr; got int: 5"):
+        skate.data.range(3).filter(expr=5)

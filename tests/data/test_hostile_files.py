@@ -236,6 +236,15 @@ class TestArchives:
         with pytest.raises(ValueError, match=r"cut\.tar"):
             skate.data.read_webdataset(str(tmp_path / "cut.tar")).take_all()
 
+    def test_a_hole_is_no_end(self, engine: str, tmp_path: Path) -> None:
+        rows = [{"__key__": f"{n:03}", "txt": f"row {n}"} for n in range(5)]
+        skate.data.from_items(rows, override_num_blocks=1).write_webdataset(str(tmp_path / "w"))
+        holed = bytearray(next((tmp_path / "w").iterdir()).read_bytes())
+        holed[2048:3072] = bytes(1024)
+        (tmp_path / "holed.tar").write_bytes(holed)
+        with pytest.raises(ValueError, match=r"holed\.tar.* data follows"):
+            skate.data.read_webdataset(str(tmp_path / "holed.tar")).take_all()
+
     def test_that_hide_samples_between_others_are_an_error(
         self, engine: str, tmp_path: Path
     ) -> None:

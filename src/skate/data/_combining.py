@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate.data._core import Core, check_least, check_unused
+from skate.data._core import Core, check_blocks, check_least, check_unused
 from skate.data._exchange import RandomizeBlocks, Repartition, Shuffle, Sort, Union, Zip
 from skate.data._joins import JOINS, Join, check_same_keys
 from skate.data._mixing import Mix, MixStoppingCondition, check_weights
@@ -91,11 +91,10 @@ class Combining(Core):
                 "Either `num_blocks` or `target_num_rows_per_block` must be set; got "
                 f"{'none' if num_blocks is None else 'both'}"
             )
-        for name, number in (
-            ("num_blocks", num_blocks),
-            ("target_num_rows_per_block", target_num_rows_per_block),
-        ):
-            check_least(name, 1 if number is None else number, 1)
+        if num_blocks is not None:
+            check_blocks("num_blocks", num_blocks)
+        if target_num_rows_per_block is not None:
+            check_least("target_num_rows_per_block", target_num_rows_per_block, 1)
         if keys is not None:
             if num_blocks is None:
                 raise ValueError("keys needs num_blocks")

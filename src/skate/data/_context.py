@@ -28,6 +28,7 @@ PASSING_IO_ERRORS = (
     "AWS Error UNKNOWN (HTTP status 503)",
     "AWS Error SERVICE_UNAVAILABLE",
 )
+MOST_BLOCKS = 1_000_000  # of a dataset, or parts of a split: each is noted in a list
 AS_RAY = "SKATE_AS_RAY"  # set where `import ray` means skate
 _obeyed: ContextVar[DataContext | None] = ContextVar("skate.data.context", default=None)
 

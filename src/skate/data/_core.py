@@ -13,7 +13,7 @@ from skate.data import _plan as plan
 from skate.data._blocks import Block, check_columns
 from skate.data._bundles import Bundle
 from skate.data._compute import ActorPoolStrategy, choose_compute
-from skate.data._context import DataContext
+from skate.data._context import MOST_BLOCKS, DataContext
 from skate.data._executor import execute
 from skate.data._iterating import Iterating
 from skate.data._static import static_schema
@@ -117,9 +117,16 @@ class Core(Iterating):
 def blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | None:
     """One number from the two spellings; None: as seems best."""
     if override_num_blocks is not None:
-        check_least("override_num_blocks", override_num_blocks, 1)
+        check_blocks("override_num_blocks", override_num_blocks)
         return override_num_blocks
     return None if parallelism == -1 else parallelism
+
+
+def check_blocks(name: str, number: int) -> None:
+    """Raise for a number of blocks or parts that nobody can keep a list of."""
+    check_least(name, number, 1)
+    if number > MOST_BLOCKS:
+        raise ValueError(f"{name} takes a number of at most {MOST_BLOCKS:,}; got {number}")
 
 
 def check_least(name: str, number: int, least: int) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import pandas
 
 
+_LARGEST = 2**63 - 1  # that a column of whole numbers holds
+
+
 def from_items(
     items: Iterable[Any],
     *,
@@ -224,6 +227,8 @@ def _number(name: str, n: Any) -> int:
         raise TypeError(f"{name} takes a whole number; got {n!r}")
     if n < 0:
         raise ValueError(f"{name} takes a number of at least 0; got {n}")
+    if n > _LARGEST:
+        raise ValueError(f"{name} takes a number of at most 2**63 - 1, as its rows do; got {n}")
     return int(n)
 
 

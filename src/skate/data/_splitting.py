@@ -15,7 +15,7 @@ from skate.data._blocks import Block, check_columns
 from skate.data._bundles import Bundle, Hoard, bundle_of, table_of
 from skate.data._consuming import Consuming
 from skate.data._context import DataContext
-from skate.data._core import check_unused
+from skate.data._core import check_blocks, check_unused
 from skate.data._exchange import without_dictionary
 from skate.data._expression_sources import random
 from skate.data._expressions import Expr, col
@@ -34,8 +34,7 @@ class Splitting(Consuming):
     ) -> list[MaterializedDataset]:
         """`n` parts of about equal size; with `equal`, of exactly equal size, dropping what does
         not divide. `locality_hints` takes one actor per part; on one machine all are near."""
-        if n < 1:
-            raise ValueError(f"split takes a number of at least 1; got {n}")
+        check_blocks("split", n)
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
         kept = self.materialize()

@@ -150,6 +150,11 @@ class Transforming(Core):
                     "filter takes fn_args, fn_kwargs, fn_constructor_args and "
                     "fn_constructor_kwargs with a function; an expression takes no arguments"
                 )
+            if not isinstance(expr, (str, Expr)):
+                raise TypeError(
+                    "filter takes an expression, as text or made of col(...), for expr; got "
+                    f"{type(expr).__name__}: {expr!r}"
+                )
             expression = parse(expr) if isinstance(expr, str) else expr
             return self._evaluated(
                 FilterStep(expression), f"Filter({expression})", [expression],

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skate.data._blocks import Block
-from skate.data._context import DataContext, driver_threads
+from skate.data._context import MOST_BLOCKS, DataContext, driver_threads
 from skate.data._tensors import column_of_array
 from skate.data._transforms import ReadTask
 from skate.data.sources.base import Source
@@ -49,19 +50,26 @@ class Range(Source):
             min(self.length, 4 * driver_threads()),
             4 * self.size_bytes() // DataContext.get_current().target_max_block_size,
         )
+        blocks = min(blocks, MOST_BLOCKS)
+        rows_bytes = 8 * math.prod(self.shape or ())
+        most = max(1, DataContext.get_current().target_max_block_size // max(1, rows_bytes))
+        step = -(-most // self.multiple) * self.multiple
         return [
-            ReadTask(partial(self._block, start, stop), rows=stop - start, size_bytes=0)
+            ReadTask(partial(self._blocks, start, stop, step), rows=stop - start, size_bytes=0)
             for start, stop in spans(self.length, blocks, self.multiple)
         ]
 
-    def _block(self, start: int, stop: int) -> Iterator[Block]:
-        numbers = np.arange(start, stop)
+    def _blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
+        """Yield the rows from `start` to `stop`, at most `step` at a time."""
+        for first in range(start, stop, step):
+            yield self._block(np.arange(first, min(first + step, stop)))
+
+    def _block(self, numbers: np.ndarray[Any, Any]) -> Block:
         if self.shape is None:
-            yield pa.table({"id": numbers})
-        else:
-            ones = np.ones(self.shape, np.int64)
-            tensors = numbers.reshape(-1, *([1] * len(self.shape))) * ones
-            yield pa.table({"data": column_of_array(tensors)})
+            return pa.table({"id": numbers})
+        ones = np.ones(self.shape, np.int64)
+        tensors = numbers.reshape(-1, *([1] * len(self.shape))) * ones
+        return pa.table({"data": column_of_array(tensors)})
 
 
 def spans(total: int, count: int, multiple: int = 1) -> list[tuple[int, int]]:

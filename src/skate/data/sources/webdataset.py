@@ -121,6 +121,9 @@ def freeze(value: Any) -> Any:
     return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
 
 
+_PADDING_BYTES = 10_240  # at the end of an archive, as tar pads it
+
+
 class _Member(tarfile.TarInfo):
     """What is in an archive. The standard library takes a damaged header, and the end of a file
     that was cut, for the end of the archive; rows would be missing without a word."""
@@ -155,8 +158,19 @@ def _files_in(stream: Any, path: str) -> Iterator[tuple[str, bytes]]:
                     )
                 if member.isreg():
                     yield member.name, archive.extractfile(member).read()  # type: ignore[union-attr]
+            _check_nothing_follows(archive.fileobj)
     except (tarfile.TarError, UnreadableFileError) as error:
         raise UnreadableFileError(f"cannot read {path} as WebDataset: {error}") from error
+
+
+def _check_nothing_follows(stream: Any) -> None:
+    """Raise if data comes after the end of the archive: a hole in it looks like its end."""
+    while rest := stream.read(_PADDING_BYTES):
+        if rest.count(0) != len(rest):
+            raise UnreadableFileError(
+                "data follows the mark of its end: a part of it is overwritten with zeros, or "
+                "several archives were joined"
+            )
 
 
 def _renamed(name: str, rule: Any) -> str:

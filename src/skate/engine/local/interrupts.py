@@ -22,7 +22,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from skate import _refs
+import cloudpickle
+
+from skate import _refs, _serialization
 from skate.engine.local.reactor import Reactor, Waiter
 
 _MAIN = threading.main_thread().ident or 0
@@ -32,6 +34,9 @@ _PROTECTED = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     os.path.abspath(_refs.__file__),
     os.path.abspath(weakref.__file__),
+    # Whoever pickles takes an exception for one of the value that cannot be pickled.
+    os.path.abspath(_serialization.__file__),
+    os.path.dirname(os.path.abspath(cloudpickle.__file__)) + os.sep,
 )
 
 # Those that programs handle, by far the most often with an exception.
