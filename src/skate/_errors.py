@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from skate.exceptions import SkateError, TaskError, UnserializableException
+from skate.exceptions import SkateError, TaskError, UnserializableException, library_name
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _MOST_LIBRARY_FRAMES = 3  # enough to find the place, where there is no frame of the user's
@@ -200,7 +200,7 @@ def _never_raised_again() -> tuple[type[BaseException], ...]:
 def make_dual(error: TaskError) -> TaskError:
     cause = error.cause
     cause_class: Any = type(cause)
-    dual: Any = _bare(_dual_class(cause_class), cause.args, like=cause)
+    dual: Any = _bare(_dual_class(cause_class, library_name()), cause.args, like=cause)
     attributes = {
         **error.__dict__,
         **getattr(cause, "__dict__", {}),
@@ -214,9 +214,11 @@ def make_dual(error: TaskError) -> TaskError:
 
 
 @functools.lru_cache(maxsize=256)
-def _dual_class(cause_class: type[BaseException]) -> type[TaskError]:
-    name = f"TaskError({cause_class.__name__})"
-    body = {"__module__": TaskError.__module__, "__qualname__": name, "__hash__": object.__hash__}
+def _dual_class(cause_class: type[BaseException], library: str) -> type[TaskError]:
+    """The class that is both, under the name by which the program knows its first half."""
+    name = f"{'RayTaskError' if library == 'ray' else 'TaskError'}({cause_class.__name__})"
+    module = f"{library}.exceptions"
+    body = {"__module__": module, "__qualname__": name, "__hash__": object.__hash__}
     return types.new_class(name, (_DualError, cause_class), {}, lambda ns: ns.update(body))
 
 

@@ -73,7 +73,11 @@ def _quantity(name: str, value: Any) -> float | None:
         raise _wrong_type(name, value, allowed) from None
     except OverflowError:
         raise _wrong_value(name, value, allowed) from None
-    if not 0 <= number <= _LARGEST or 0 < number < _SMALLEST:
+    if number < 0:
+        raise ValueError(
+            f"the quantity of resource {name} cannot be negative: {allowed}; got {value!r}"
+        )
+    if not number <= _LARGEST or 0 < number < _SMALLEST:
         raise _wrong_value(name, value, allowed)
     return number
 
@@ -133,7 +137,9 @@ def _retry_exceptions(name: str, value: Any) -> bool | tuple[type[BaseException]
         return bool(value)
     if not isinstance(value, (list, tuple)):
         raise _wrong_type(name, value, allowed)
-    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in value):
+    if not all(isinstance(kind, type) for kind in value):
+        raise _wrong_type(name, value, allowed)
+    if not all(issubclass(kind, BaseException) for kind in value):
         raise _wrong_value(name, value, allowed)
     return tuple(value)
 
@@ -215,7 +221,8 @@ def _strategy(name: str, value: Any) -> Any:
     if value is None or value in ("DEFAULT", "SPREAD"):
         return value
     if isinstance(value, str) or not any(hasattr(value, attribute) for attribute in known):
-        raise ValueError(
+        wrong = ValueError if isinstance(value, str) else TypeError
+        raise wrong(
             f'Invalid {name} value {value!r}: it takes "DEFAULT", "SPREAD" or an object of '
             "util.scheduling_strategies"
         )

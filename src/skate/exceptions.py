@@ -181,8 +181,8 @@ class TaskError(UserCodeException):
         start = "Traceback (most recent call last):\n"
         if self.argument_of:
             header = (
-                f"{_title(self.argument_of)}() was not run, because one of its arguments is the "
-                f"result of a task that failed:\n{header}"
+                f"{_title(self.argument_of)}() was not run: at least one of the input arguments "
+                f"for this task could not be computed, because a task failed:\n{header}"
             )
         # The header stands in for the first line, which says nothing about where it happened.
         return f"{header}\n{text.removeprefix(start)}"
@@ -210,7 +210,7 @@ def _restore_task_error(cls: type[TaskError], state: dict[str, Any]) -> TaskErro
 class ActorError(SkateError):
     """An actor failed before it could answer."""
 
-    BASE_ERROR_MSG = "The actor failed before it finished this call."
+    BASE_ERROR_MSG = "The actor failed before finishing this task."
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class ActorDiedError(ActorError):
     SYSTEM_ERROR (it crashed).
     """
 
-    BASE_ERROR_MSG = "The actor died before it finished this call."
+    BASE_ERROR_MSG = "The actor died before finishing this task."
 
     def __init__(
         self,

@@ -501,3 +501,47 @@ def test_whether_there_is_a_session(tmp_path: Path) -> None:
     run = tune.RunConfig(storage_path=str(tmp_path), name="run")
     tuner = tune.Tuner(lambda config: {"inside": get_session() is not None}, run_config=run)
     assert tuner.fit()[0].metrics["inside"] is True
+
+
+def test_a_table_of_the_objects() -> None:
+    import ray
+    from ray._private.internal_api import memory_summary
+
+    large, small = ray.put(bytes(2_000_000)), ray.put(1)
+    text = memory_summary(units="MB")
+    first, _, row, *_ = text.splitlines()
+    assert first.startswith("2 objects, 2.0")
+    assert row.startswith(large.hex()) and "2.000 MB" in row, text
+    assert small.hex() not in memory_summary(num_entries=1)
+    assert memory_summary(stats_only=True).count("\n") == 1
+    with pytest.raises(ValueError, match="sort_by takes one of OBJECT_SIZE"):
+        memory_summary(sort_by="colour")
+
+
+def test_the_scanner_of_graphs() -> None:
+    from ray.dag.py_obj_scanner import _instances, _PyObjScanner
+
+    before = len(_instances)
+    scanner = _PyObjScanner(source_type=Keeper)
+    first, second = Keeper(), Keeper()
+    assert scanner.find_nodes([first, {"inside": (second, first)}]) == [first, second, first]
+    assert scanner.replace_nodes({first: 1, second: 2}) == [1, {"inside": (2, 1)}]
+    scanner.clear()
+    assert len(_instances) == before
+
+
+def test_errors_have_the_names_that_the_program_knows() -> None:
+    import ray
+
+    @ray.remote
+    def inner() -> float:
+        return 1 / 0
+
+    @ray.remote
+    def outer() -> Any:
+        return ray.get(inner.remote())
+
+    with pytest.raises(ray.exceptions.RayTaskError) as caught:
+        ray.get(outer.remote())
+    assert repr(caught.value).startswith("RayTaskError(ZeroDivisionError)(")
+    assert "\nray.exceptions.RayTaskError(ZeroDivisionError): ray::inner()" in str(caught.value)

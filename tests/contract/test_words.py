@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 import skate
+from skate.dag import InputNode
 from tests.support import parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -33,6 +34,21 @@ class Stillborn:
 
     def ready(self):
         return True
+
+
+@skate.remote
+def failing():
+    raise KeyError("gone")
+
+
+@skate.remote
+def pair(x, y):
+    return x, y
+
+
+def two_inputs():
+    with InputNode() as first, InputNode() as second:
+        return pair.bind(first, second)
 
 
 async def coroutine():
@@ -91,6 +107,16 @@ WORDS = [
     (lambda: skate.kill(cast(Any, 1)), ValueError, "actor"),
     (lambda: skate.cancel(handle()), TypeError, "kill"),
     (lambda: skate.wait([1]), TypeError, "wait\\(\\)"),
+    (lambda: plain.options(num_cpus=-1), ValueError, "resource num_cpus cannot be negative"),
+    (lambda: Actor.options(resources={"x": -1}), ValueError, "cannot be negative"),
+    (lambda: plain.options(scheduling_strategy=1), TypeError, "Invalid scheduling_strategy"),
+    (lambda: plain.options(retry_exceptions=["x"]), TypeError, "a list of exception classes"),
+    (lambda: skate.get(plain.remote(failing.remote())), KeyError, "could not be computed"),
+    (lambda: plain.bind(1).bind(), AttributeError, "bind\\(\\) cannot be used again on"),
+    (lambda: InputNode(1), ValueError, "not take any args or kwargs"),
+    (lambda: plain.bind(InputNode()).execute(1), AssertionError, "only used in context manager"),
+    (lambda: two_inputs().execute(1), AssertionError, "one unique InputNode"),
+    (lambda: InputNode()[1, 2], AssertionError, "int index or str as first-level key"),
 ]
 
 
@@ -116,11 +142,12 @@ def test_the_words_about_ends():
 
     with pytest.raises(skate.exceptions.WorkerCrashedError, match="The worker died unexpectedly"):
         skate.get(crash.remote())
-    with pytest.raises(Died, match="actor died unexpectedly"):
+    words = "actor died unexpectedly before finishing this task.*class_name: .*Mortal, actor_id: "
+    with pytest.raises(Died, match=words):
         skate.get(Mortal.remote().crash.remote())
     actor = Mortal.remote()
     with pytest.raises(skate.exceptions.GetTimeoutError, match="Get timed out"):
         skate.get(actor.wait.remote(), timeout=0.1)
     skate.kill(actor)
-    with pytest.raises(Died, match=r"it was killed by `\w+\.kill"):
+    with pytest.raises(Died, match=r"The actor is dead because it was killed by `\w+\.kill"):
         skate.get(actor.wait.remote())

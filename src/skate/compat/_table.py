@@ -35,6 +35,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.core": _INSIDE,
     "ray.cluster_utils": ("skate.compat.parts.cluster_utils",),
     "ray.exceptions": ("skate.exceptions", "skate.compat.parts.exceptions"),
+    "ray.dag.py_obj_scanner": ("skate.compat.parts.py_obj_scanner",),
     "ray.experimental.queue": ("skate.util.queue",),
     "ray.air.util.tensor_extensions": _TENSORS,
     "ray.air.util.tensor_extensions.arrow": _TENSORS,

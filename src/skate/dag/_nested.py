@@ -26,36 +26,49 @@ class Nested:
     """The base of whatever is looked for inside values."""
 
 
-class _Parts(cloudpickle.Pickler):  # type: ignore[misc]
-    """Takes a value apart."""
+class Parts(cloudpickle.Pickler):  # type: ignore[misc]
+    """Takes a value apart; instances of `wanted` are what it looks for."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, wanted: type | tuple[type, ...] = Nested) -> None:
+        self._wanted = wanted
         self.kept: list[Any] = []
         self._file = io.BytesIO()
         super().__init__(self._file)
         self.dump(value)
 
     def persistent_id(self, part: Any) -> int | None:
-        if isinstance(part, (Nested, *_KEPT)) or hasattr(type(part), "__array__"):
+        if (
+            isinstance(part, self._wanted)
+            or isinstance(part, _KEPT)
+            or hasattr(type(part), "__array__")
+        ):
             self.kept.append(part)
             return len(self.kept) - 1
         return None
 
     def joined(self, replace: Callable[[Any], Any]) -> Any:
-        """The value again, with other nodes."""
-        return _Joiner(self._file.getbuffer(), self.kept, replace).load()
+        """The value again, with something else in the place of what was looked for."""
+        return _Joiner(self._file.getbuffer(), self._put_back(replace)).load()
+
+    def found(self) -> list[Any]:
+        """What was looked for, as often as it was met."""
+        return [part for part in self.kept if isinstance(part, self._wanted)]
+
+    def _put_back(self, replace: Callable[[Any], Any]) -> Callable[[int], Any]:
+        def part_of(index: int) -> Any:
+            part = self.kept[index]
+            return replace(part) if isinstance(part, self._wanted) else part
+
+        return part_of
 
 
 class _Joiner(pickle.Unpickler):
-    def __init__(
-        self, content: memoryview, kept: list[Any], replace: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, content: memoryview, part_of: Callable[[int], Any]) -> None:
         super().__init__(io.BytesIO(content))
-        self._kept, self._replace = kept, replace
+        self._part_of = part_of
 
     def persistent_load(self, index: int) -> Any:
-        part = self._kept[index]
-        return self._replace(part) if isinstance(part, Nested) else part
+        return self._part_of(index)
 
 
 def nested_in(value: Any) -> list[Any]:
@@ -64,7 +77,7 @@ def nested_in(value: Any) -> list[Any]:
         return [value]
     if isinstance(value, (*_PLAIN, *_KEPT)):
         return []
-    return [*dict.fromkeys(part for part in _Parts(value).kept if isinstance(part, Nested))]
+    return [*dict.fromkeys(Parts(value).found())]
 
 
 def replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
@@ -73,6 +86,5 @@ def replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
         return replace(value)
     if isinstance(value, (*_PLAIN, *_KEPT)):
         return value
-    parts = _Parts(value)
-    holds_nodes = any(isinstance(part, Nested) for part in parts.kept)
-    return parts.joined(replace) if holds_nodes else value
+    parts = Parts(value)
+    return parts.joined(replace) if parts.found() else value

@@ -19,8 +19,8 @@ class ClassNode(DAGNode):
         super().__init__(args, kwargs, cls._given, {})
         if any(isinstance(node, InputNode) for node in self._in_order()):
             raise ValueError(
-                f"{self!r} takes the graph's input as an argument of its constructor: give the "
-                "input to one of its methods"
+                f"InputNode cannot be used in a ClassNode constructor, as in {self!r}: the actor "
+                "is made before there is input; give it to one of its methods"
             )
 
     def _run(self, given: Any) -> Any:

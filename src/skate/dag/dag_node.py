@@ -73,8 +73,8 @@ class DAGNode(Nested):
         inputs = [node for node in self._in_order() if isinstance(node, InputNode)]
         if len(inputs) > 1:
             raise GraphError(
-                f"a graph has one input, and this one has {len(inputs)}: use the same "
-                "`with InputNode() as ...` for all of its nodes"
+                "Each DAG should only have one unique InputNode, and this one has "
+                f"{len(inputs)}: use the same `with InputNode() as ...` for all of its nodes"
             )
         given = given_input(args, kwargs)
         return self.apply_recursive(lambda node: node._run(given))
@@ -168,6 +168,11 @@ class DAGNode(Nested):
             raise AttributeError(
                 f".remote() cannot be used on {type(self).__name__}s: a node runs with execute(), "
                 "after all that it depends on"
+            )
+        if name == "bind":
+            raise AttributeError(
+                f".bind() cannot be used again on {type(self).__name__}s: it is bound already; "
+                "bind what takes its result"
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 

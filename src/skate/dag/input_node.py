@@ -14,7 +14,8 @@ class InputNode(DAGNode):
         """`input_type` is for readers: it says what the graph expects."""
         if args or kwargs:
             raise ValueError(
-                f"InputNode() takes no input, that is for execute(); got {args!r}, {kwargs!r}"
+                "InputNode should not take any args or kwargs, the input is for execute(); "
+                f"got {args!r}, {kwargs!r}"
             )
         self.input_type = input_type
         self._entered = False
@@ -31,7 +32,8 @@ class InputNode(DAGNode):
     def __getitem__(self, key: int | str) -> InputAttributeNode:
         if not isinstance(key, (int, str)):
             raise GraphError(
-                f"a part of the input has a position or a name, an int or a str; got {key!r}"
+                "Please only use int index or str as first-level key: a part of the input has a "
+                f"position or a name; got {key!r}"
             )
         return self._part("item", key)
 
@@ -48,8 +50,9 @@ class InputNode(DAGNode):
     def _run(self, given: Any) -> Any:
         if not self._entered:
             raise GraphError(
-                "an InputNode stands for the input of the graph that is built in its block: "
-                "with InputNode() as x: ..."
+                "InputNode is a singleton instance that should be only used in context manager: "
+                "it stands for the input of the graph that is built in the block of "
+                "`with InputNode() as x: ...`"
             )
         return given
 

@@ -130,6 +130,6 @@ def _text(error: BaseException) -> str:
 
 def _end_of(text: str) -> str:
     """How a process ended, without the actor that it was."""
-    how = text.rpartition(" is dead: ")[2]
+    how = text.rpartition(" is dead because ")[2].rpartition(" (class_name: ")[0] or text
     killed = "; the operating system does this when memory runs short" if "SIGKILL" in how else ""
     return f"its process is dead: {how}{killed}"

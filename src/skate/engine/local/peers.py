@@ -174,7 +174,7 @@ class Peers:
         if link is None or link.connection is None:
             return False
         if force:
-            raise ValueError("force=True is not supported for actor calls; use skate.kill(actor)")
+            raise ValueError("force=True is not supported for actor tasks; use skate.kill(actor)")
         self._engine.reactor.collect(link.connection, (m.CANCEL, entry.id))
         link.connection.flush()
         return True

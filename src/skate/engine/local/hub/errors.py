@@ -115,7 +115,8 @@ def _spoken(reason: Any) -> str:
 def actor_died(actor: Actor, reason: Any) -> exceptions.ActorDiedError:
     intended = "INTENDED_USER_EXIT" if actor.ended_itself else _EXIT_TYPES.get(reason)
     return exceptions.ActorDiedError(
-        f"Actor {actor.class_name} is dead: {_spoken(reason)}",
+        f"The actor is dead because {_spoken(reason)} "
+        f"(class_name: {actor.class_name}, actor_id: {hex_id(actor.id)})",
         actor_id=hex_id(actor.id),
         exit_type=intended or "SYSTEM_ERROR",
     )

@@ -82,7 +82,7 @@ class Requests:
         if entry is None:
             return
         if force and entry.task is not None and entry.task.method:
-            raise ValueError("force=True is not supported for actor calls; use skate.kill(actor)")
+            raise ValueError("force=True is not supported for actor tasks; use skate.kill(actor)")
         self._hub.cancel(entry, force, recursive)
 
     # -- resources -----------------------------------------------------------------------------
