@@ -511,7 +511,8 @@ def test_a_table_of_the_objects() -> None:
     text = memory_summary(units="MB")
     first, _, row, *_ = text.splitlines()
     assert first.startswith("2 objects, 2.0")
-    assert row.startswith(large.hex()) and "2.000 MB" in row, text
+    assert row.startswith(large.hex())
+    assert "2.000 MB" in row
     assert small.hex() not in memory_summary(num_entries=1)
     assert memory_summary(stats_only=True).count("\n") == 1
     with pytest.raises(ValueError, match="sort_by takes one of OBJECT_SIZE"):

@@ -30,18 +30,15 @@ class Parts(cloudpickle.Pickler):  # type: ignore[misc]
     """Takes a value apart; instances of `wanted` are what it looks for."""
 
     def __init__(self, value: Any, wanted: type | tuple[type, ...] = Nested) -> None:
-        self._wanted = wanted
+        self._wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        self._outside = (*self._wanted, *_KEPT)
         self.kept: list[Any] = []
         self._file = io.BytesIO()
         super().__init__(self._file)
         self.dump(value)
 
     def persistent_id(self, part: Any) -> int | None:
-        if (
-            isinstance(part, self._wanted)
-            or isinstance(part, _KEPT)
-            or hasattr(type(part), "__array__")
-        ):
+        if isinstance(part, self._outside) or hasattr(type(part), "__array__"):
             self.kept.append(part)
             return len(self.kept) - 1
         return None
