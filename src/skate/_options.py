@@ -349,7 +349,7 @@ def actor_options(given: Given) -> ActorOptions:
     """What an engine needs to know; `given` comes from `check_options`."""
     fields = _fields(given)
     if fields.get("get_if_exists") and not fields.get("name"):
-        raise ValueError("get_if_exists=True needs the name of the actor: options(name=...)")
+        raise ValueError("get_if_exists=True needs an actor name: options(name=...)")
     if fields.get("name") == "":
         raise ValueError(
             "Actor name cannot be an empty string: leave it out for an actor without a name"

@@ -86,6 +86,45 @@ def test_prints_of_an_actor_name_its_class(heard):
     assert re.search(rf"\(Speaker pid={pid}\) actor speaking", heard.out + heard.err)
 
 
+def test_prints_of_an_actor_have_its_own_repr(heard):
+    @skate.remote
+    class Speaker:
+        def __init__(self, name):
+            print("not yet named")
+            self.name = name
+
+        def __repr__(self):
+            return f"Speaker({self.name})"
+
+        def speak(self):
+            print("actor speaking")
+            return os.getpid()
+
+    speaker = Speaker.remote("Ada")
+    pid = skate.get(speaker.speak.remote())
+    eventually(lambda: "actor speaking" in heard)
+    assert f"(Speaker pid={pid}) not yet named" in heard.out + heard.err
+    assert f"(Speaker(Ada) pid={pid}) actor speaking" in heard.out + heard.err
+
+
+def test_a_repr_that_fails_or_has_lines_is_no_prefix(heard):
+    @skate.remote
+    class Speaker:
+        def __init__(self, text):
+            self.text = text
+
+        def __repr__(self):
+            return self.text + ""
+
+        def speak(self):
+            print(f"saying {self.text!r}")
+
+    speakers = [Speaker.remote(text) for text in (None, "two\nlines")]
+    skate.get([speaker.speak.remote() for speaker in speakers])
+    eventually(lambda: "saying 'two" in heard and "saying None" in heard)
+    assert len(re.findall(r"\(Speaker pid=\d+\) saying", heard.out + heard.err)) == 2
+
+
 def test_every_line_has_its_prefix(heard):
     skate.get(shout.remote("one\ntwo\nthree"))
     eventually(lambda: "three" in heard)

@@ -103,7 +103,7 @@ WORDS = [
     (lambda: plain.options(colour=1), ValueError, "Invalid option keyword"),
     (lambda: plain.options(max_calls=1), ValueError, "'max_calls' is not supported in"),
     (lambda: plain.remote(), TypeError, "missing a required argument: 'x'"),
-    (lambda: Actor.options(get_if_exists=True).remote(), ValueError, "get_if_exists"),
+    (lambda: Actor.options(get_if_exists=True).remote(), ValueError, "get_if_exists.*actor name"),
     (lambda: skate.kill(cast(Any, 1)), ValueError, "actor"),
     (lambda: skate.cancel(handle()), TypeError, "kill"),
     (lambda: skate.wait([1]), TypeError, "wait\\(\\)"),

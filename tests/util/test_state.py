@@ -128,6 +128,8 @@ def test_tasks_that_have_not_ended(flag: Any) -> None:
     ]
     assert state.get_task(run) == ended[-1]
     assert ended[-1].worker_pid == row.worker_pid
+    assert 0 < ended[-1].start_time_ms <= ended[-1].end_time_ms
+    assert row.start_time_ms is row.end_time_ms is None
 
 
 @local_only

@@ -88,6 +88,7 @@ class Execution:
         self.actor: Any = None
         self.actor_id = 0
         self.actor_label = ""
+        self._print_label = ""  # in front of what the actor prints
         self.actor_settings: dict[str, Any] = {}
         self.cancel_running: Callable[[int], None] = self._interrupt_main
         self.deliver: Callable[[Work], None] = self._enqueue
@@ -360,7 +361,7 @@ class Execution:
         if method != self._shown:
             self._shown = method
             self._title.show(f"{self.actor_label}.{method}")
-        return function, args, kwargs, Running(id, method, self.actor_label, extra)
+        return function, args, kwargs, Running(id, method, self._print_label, extra)
 
     def _method(self, name: str) -> Callable[..., Any]:
         if name.startswith("__ray_"):
@@ -377,7 +378,7 @@ class Execution:
         _, id, key, kind, data, dependencies, extra = message
         cls, name = self._function(key)
         self.actor_id = id
-        self.actor_label = name
+        self.actor_label = self._print_label = name
         self.actor_settings = extra
         if "accelerators" in extra:
             surroundings.show_accelerators(extra["accelerators"])
@@ -394,6 +395,7 @@ class Execution:
         # The instance is in place before __init__ runs, which may already ask who it is.
         self.actor = cls.__new__(cls, *args, **kwargs) if _has_own_new(cls) else cls.__new__(cls)
         self.actor.__init__(*args, **kwargs)
+        self._print_label = _own_repr(self.actor) or self.actor_label
 
     def _function(self, key: int) -> tuple[Callable[..., Any], str]:
         known = self._functions[key]
@@ -489,7 +491,7 @@ class Execution:
 
     def label(self) -> str:
         running = _running.get()
-        return running.label if running is not None else self.actor_label or "worker"
+        return running.label if running is not None else self._print_label or "worker"
 
     def captured(self, options: Options) -> Options:
         """Options of a child: in the parent's environment, and in its placement group if that
@@ -560,6 +562,17 @@ def safe_repr(value: Any) -> str:
         return repr(value)
     except Exception:
         return object.__repr__(value)
+
+
+def _own_repr(actor: Any) -> str:
+    """What the user's own __repr__ says in one line, or nothing."""
+    if type(actor).__repr__ is object.__repr__:
+        return ""
+    try:
+        said = repr(actor)
+    except Exception:
+        return ""
+    return said if said.isprintable() else ""
 
 
 def _exit_code(exit: SystemExit) -> int:

@@ -94,6 +94,7 @@ def _ended_row(engine: LocalEngine, run: Run) -> Row:
         "worker_pid": run.pid if ran else None,
         "error_type": "TASK_EXECUTION_EXCEPTION" if run.failed else None,
         "required_resources": {},
+        "start_time_ms": int(run.end * 1000 - run.micros / 1000) if ran else None,
         "end_time_ms": int(run.end * 1000),
     }
 
@@ -118,6 +119,8 @@ def _task_row(engine: LocalEngine, task: Task) -> Row:
         "worker_pid": worker.pid if worker is not None else None,
         "error_type": None,
         "required_resources": _demand(task),
+        "start_time_ms": None,
+        "end_time_ms": None,
     }
 
 
