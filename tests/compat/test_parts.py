@@ -453,6 +453,8 @@ def test_what_tests_of_tuning_ask() -> None:
 
 def test_names_that_programs_import_at_their_top() -> None:
     import ray
+    from ray._private.worker import RayContext
+    from ray.runtime_env.runtime_env import RuntimeEnv
     from ray.util.accelerators import AWS_NEURON_CORE, NVIDIA_TESLA_V100
     from ray.util.actor_group import ActorGroup
     from ray.util.debug import enable_periodic_logging
@@ -460,6 +462,10 @@ def test_names_that_programs_import_at_their_top() -> None:
     from ray.util.state.common import ActorState, StateResource
     from ray.util.state.exception import RayStateApiException, ServerUnavailable
 
+    assert (RuntimeEnv, RayContext) == (ray.runtime_env.RuntimeEnv, type(ray.init()))
+    assert ray._private.worker.get is ray.get
+    assert ray._private.worker.get_gpu_ids() == []
+    assert ray._private.worker.get_dashboard_url() is None
     assert (NVIDIA_TESLA_V100, AWS_NEURON_CORE) == ("V100", "aws-neuron-core")
     assert as_completed is ray.util.as_completed
     assert enable_periodic_logging is ray.util.enable_periodic_logging

@@ -7,6 +7,7 @@ from typing import Any
 import cloudpickle as pickle
 
 import skate
+from skate._init import ClientContext as RayContext
 from skate.engine import installed_engine
 from skate.util import get_node_ip_address
 
@@ -14,8 +15,11 @@ __all__ = [
     "LOCAL_MODE",
     "SCRIPT_MODE",
     "WORKER_MODE",
+    "BaseContext",
     "Node",
+    "RayContext",
     "Worker",
+    "get_dashboard_url",
     "global_worker",
     "pickle",
 ]
@@ -23,6 +27,12 @@ __all__ = [
 SCRIPT_MODE = 0
 WORKER_MODE = 1
 LOCAL_MODE = 2
+BaseContext = RayContext
+
+
+def get_dashboard_url() -> str | None:
+    """Return the address of the dashboard that the environment names, or None."""
+    return skate.get_runtime_context().get_dashboard_url() or None
 
 
 class Node:
