@@ -566,7 +566,8 @@ def safe_repr(value: Any) -> str:
 
 def _own_repr(actor: Any) -> str:
     """What the user's own __repr__ says in one line, or nothing."""
-    if type(actor).__repr__ is object.__repr__:
+    cls: Any = type(actor)
+    if cls.__repr__ is object.__repr__:
         return ""
     try:
         said = repr(actor)
