@@ -181,8 +181,8 @@ class TaskError(UserCodeException):
         start = "Traceback (most recent call last):\n"
         if self.argument_of:
             header = (
-                f"{_title(self.argument_of)}() was not run: at least one of the input arguments "
-                f"for this task could not be computed, because a task failed:\n{header}"
+                f"{_title(self.argument_of)}() was not run: one of its arguments could not be "
+                f"computed, because the task that makes it failed:\n{header}"
             )
         # The header stands in for the first line, which says nothing about where it happened.
         return f"{header}\n{text.removeprefix(start)}"

@@ -113,10 +113,10 @@ WORDS = [
     (lambda: plain.options(retry_exceptions=["x"]), TypeError, "a list of exception classes"),
     (lambda: skate.get(plain.remote(failing.remote())), KeyError, "could not be computed"),
     (lambda: plain.bind(1).bind(), AttributeError, "bind\\(\\) cannot be used again on"),
-    (lambda: InputNode(1), ValueError, "not take any args or kwargs"),
+    (lambda: InputNode(1), ValueError, "args or kwargs"),
     (lambda: plain.bind(InputNode()).execute(1), AssertionError, "only used in context manager"),
     (lambda: two_inputs().execute(1), AssertionError, "one unique InputNode"),
-    (lambda: InputNode()[1, 2], AssertionError, "int index or str as first-level key"),
+    (lambda: InputNode()[1, 2], AssertionError, "int index.* first-level key"),
 ]
 
 

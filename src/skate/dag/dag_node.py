@@ -73,7 +73,7 @@ class DAGNode(Nested):
         inputs = [node for node in self._in_order() if isinstance(node, InputNode)]
         if len(inputs) > 1:
             raise GraphError(
-                "Each DAG should only have one unique InputNode, and this one has "
+                "A graph has one unique InputNode, and this one has "
                 f"{len(inputs)}: use the same `with InputNode() as ...` for all of its nodes"
             )
         given = given_input(args, kwargs)

@@ -14,7 +14,7 @@ class InputNode(DAGNode):
         """`input_type` is for readers: it says what the graph expects."""
         if args or kwargs:
             raise ValueError(
-                "InputNode should not take any args or kwargs, the input is for execute(); "
+                "InputNode() takes no args or kwargs: the input is given to execute(); "
                 f"got {args!r}, {kwargs!r}"
             )
         self.input_type = input_type
@@ -32,8 +32,8 @@ class InputNode(DAGNode):
     def __getitem__(self, key: int | str) -> InputAttributeNode:
         if not isinstance(key, (int, str)):
             raise GraphError(
-                "Please only use int index or str as first-level key: a part of the input has a "
-                f"position or a name; got {key!r}"
+                "a part of the input has an int index or a str as its first-level key, its "
+                f"position or name; got {key!r}"
             )
         return self._part("item", key)
 
@@ -50,9 +50,8 @@ class InputNode(DAGNode):
     def _run(self, given: Any) -> Any:
         if not self._entered:
             raise GraphError(
-                "InputNode is a singleton instance that should be only used in context manager: "
-                "it stands for the input of the graph that is built in the block of "
-                "`with InputNode() as x: ...`"
+                "an InputNode is used in a context manager only: it stands for the input of the "
+                "graph that is built in the block of `with InputNode() as x: ...`"
             )
         return given
 
