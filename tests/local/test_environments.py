@@ -311,3 +311,43 @@ def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(PermissionError, match="XDG_CACHE_HOME"):
         EnvironmentFolder("name", str(tmp_path)).use()
+
+
+def test_a_start_that_fails_while_it_prepares_leaves_nothing(cache: Path, tmp_path: Path) -> None:
+    """Not even with an environment under way: neither at a fork nor at the end of the program
+    does anybody look for the engine that never was."""
+    program = """
+        import atexit, os, resource, sys
+        import psutil
+        import skate
+        from skate.engine.local.hub.plans import Planner
+
+        prepare = Planner.prepare_environment
+        def fails(planner):
+            prepare(planner)
+            raise OSError("prepared, and then this")
+        Planner.prepare_environment = fails
+
+        before = os.listdir("/proc/self/fd"), resource.getrlimit(resource.RLIMIT_NOFILE)
+        try:
+            skate.init(num_cpus=1, runtime_env={"pip": ["skate_demo==3.0"]})
+        except OSError as error:
+            assert "and then this" in str(error)
+        else:
+            raise AssertionError("it started")
+        assert (os.listdir("/proc/self/fd"), resource.getrlimit(resource.RLIMIT_NOFILE)) == before
+        assert psutil.Process().children(recursive=True) == []
+        mine = [open(os.devnull) for _ in range(40)]
+        child = os.fork()
+        if not child:
+            for file in mine:
+                os.fstat(file.fileno())
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        atexit._run_exitfuncs()
+        for file in mine:
+            os.fstat(file.fileno())
+        print("whole")
+    """
+    done = run_program([sys.executable, "-c", textwrap.dedent(program)])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "whole\n", "")

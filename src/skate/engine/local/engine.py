@@ -106,6 +106,7 @@ class LocalEngine(Objects, Asking):
         self.processes = Processes(
             self, self._worker_settings(capacity, total), servers, self.output.descriptors
         )
+        undo.callback(self.processes.shutdown)
         pool = Pool(total, growing=growing)
         scheduler = Scheduler(pool, max(1, int(total.get("CPU", 0)) // 10_000), self)
         self.memory_guard = memory_guard  # the threshold, and the seconds between two looks
@@ -118,11 +119,11 @@ class LocalEngine(Objects, Asking):
         self._kept_by_functions: dict[int, tuple[Sequence[int], str]] = {}
         self._unexported: deque[int] = deque()  # keys of functions that are gone
         self.closed = False
-        self.reactor.start_courier()
-        _engines.add(self)
-        atexit.register(self.shutdown)
         if self.runtime_env:
             self.planner.prepare_environment()
+        self.reactor.start_courier()
+        _engines.add(self)  # last, as is the next: what failed to start is nobody's to end
+        atexit.register(self.shutdown)
 
     def _resources(
         self,

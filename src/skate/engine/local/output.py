@@ -81,8 +81,10 @@ class Output:
         self.close_descriptors()
 
     def close_descriptors(self) -> None:
-        for descriptor in (*self._readers, *self.descriptors):
-            os.close(descriptor)
+        """Close what is open, once: the numbers belong to others afterwards."""
+        for owned in (self._readers, self.descriptors):
+            while owned:
+                os.close(owned.pop())
 
 
 def prefixed(prefix: str, text: str, begins: bool, returned: bool = False) -> str:

@@ -174,6 +174,7 @@ class _Build:
         self.wanted = wanted
         self.waiting: list[WhenDone] = []
         self._received = b""
+        directory = wanted.directory or os.getcwd()
         program = (
             "import sys\n"
             f"sys.path[:] = {[os.fspath(path) for path in sys.path]!r}\n"
@@ -189,7 +190,6 @@ class _Build:
         self._request = self._process.stdin
         self.answer = self._process.stdout
         os.set_blocking(self.answer.fileno(), False)
-        directory = wanted.directory or os.getcwd()
         asked = list(wanted.requirements)
         request = BuildRequest(wanted.name, asked, directory, dict(wanted.variables))
         with suppress(OSError):  # it has died, and its answer is none

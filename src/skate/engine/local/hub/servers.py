@@ -127,6 +127,7 @@ class ForkServer:
         self.preload = preload = [*_in_use(_ALIAS), *preload]
         self.busy = 1  # imports under way, the first ones included
         self.dead = False
+        self._collected = False  # its exit status: its pid may be another's from then on
         self.workers: dict[int, Worker] = {}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setblocking(False)
@@ -197,6 +198,7 @@ class ForkServer:
             os.waitpid(self.pid, 0)
         except ChildProcessError:  # the program waits for all its children by itself
             pass
+        self._collected = True
 
     def close(self) -> None:
         self.dead = True
@@ -204,6 +206,8 @@ class ForkServer:
 
     def end_at_once(self) -> None:
         """End it without its farewell, which would take the files of the session along."""
+        if self._collected:
+            return
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -223,9 +227,10 @@ class ForkServer:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             try:
-                if os.waitpid(self.pid, os.WNOHANG)[0]:
-                    return True
+                self._collected = bool(os.waitpid(self.pid, os.WNOHANG)[0])
             except ChildProcessError:
+                self._collected = True
+            if self._collected:
                 return True
             time.sleep(0.001)
         return False
