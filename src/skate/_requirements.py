@@ -135,16 +135,22 @@ def _is_here_already(wanted: Requirements) -> bool:
 
 def all_installed(packages: Iterable[str]) -> bool:
     """Return whether this process has all `packages`, given as lines of a requirements file."""
-    return all(_is_installed(line) for line in _expanded(packages))
+    try:
+        return all(_is_installed(line) for line in _expanded(packages, set()))
+    except (OSError, UnicodeError):  # a file that cannot be read: the tool will say so
+        return False
 
 
-def _expanded(lines: Iterable[str]) -> Iterable[str]:
-    """The lines without comments, with those of files that are included by their full path."""
+def _expanded(lines: Iterable[str], seen: set[str]) -> Iterable[str]:
+    """The lines without comments, with those of files that are included by their full path and
+    are not among `seen`."""
     for line in lines:
         text = line.partition("#")[0].strip()
         included = text.removeprefix("-r ").strip()
         if included != text and os.path.isabs(included):
-            yield from _expanded(Path(included).read_text().splitlines())
+            if os.path.realpath(included) not in seen:
+                seen.add(os.path.realpath(included))
+                yield from _expanded(Path(included).read_text().splitlines(), seen)
         elif text:
             yield text
 

@@ -10,12 +10,18 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import skate
-from skate.engine.local.environment_folders import EnvironmentFolder, sweep_environments
+from skate._requirements import Requirements, all_installed
+from skate.engine.local.environment_folders import (
+    EnvironmentFolder,
+    fingerprint,
+    sweep_environments,
+)
+from skate.engine.local.hub import environments
 from skate.exceptions import RuntimeEnvSetupError
 from tests.local.wheels import make_wheel
 from tests.support import PATIENCE, Program, eventually, run_program
@@ -224,6 +230,61 @@ def test_conda_where_there_is_none(session: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("CONDA_EXE", raising=False)
     with pytest.raises(RuntimeEnvSetupError, match=r"install it, or .* runtime_env\['pip'\]"):
         skate.get(demo.options(runtime_env={"conda": "none"}).remote(), timeout=PATIENCE)
+
+
+def test_what_a_builder_did_not_expect_is_told(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conda = tmp_path / "conda"
+    conda.write_text("#!/bin/sh\necho this is no JSON\n")
+    conda.chmod(0o755)
+    monkeypatch.setenv("CONDA_EXE", str(conda))
+    with pytest.raises(RuntimeEnvSetupError, match=r"(?s)JSONDecodeError: .*_conda_folder"):
+        skate.get(demo.options(runtime_env={"conda": "other"}).remote(), timeout=PATIENCE)
+
+
+def test_requirements_that_include_themselves(session: Path, tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text(f"skate_demo==1.0\n-r {file}\n")
+    assert not all_installed([f"-r {file}"])
+    with pytest.raises(RuntimeEnvSetupError, match="recursi"):
+        skate.get(demo.options(runtime_env={"pip": str(file)}).remote(), timeout=PATIENCE)
+
+
+def test_requirements_that_include_what_is_not_there(session: Path, tmp_path: Path) -> None:
+    env = {"pip": [f"-r {tmp_path / 'none.txt'}"]}
+    with pytest.raises(RuntimeEnvSetupError, match=r"none\.txt"):
+        skate.get(demo.options(runtime_env=env).remote(), timeout=PATIENCE)
+
+
+def test_any_change_in_a_folder_is_another_environment(tmp_path: Path) -> None:
+    def name() -> str:
+        return fingerprint(Requirements("pip", (f"{tmp_path}/package",)), (), str(tmp_path))
+
+    package = tmp_path / "package"
+    package.mkdir()
+    for file in ("a.py", "b.py"):
+        (package / file).write_text("1")
+    (package / "leads nowhere").symlink_to("nowhere")
+    os.utime(package / "a.py", (2e9, 2e9))  # newer than all the others, whatever happens to them
+    names = [name()]
+    (package / "b.py").write_text("other")
+    names.append(name())
+    (package / "b.py").rename(package / "c.py")
+    names.append(name())
+    (package / "c.py").unlink()
+    names.append(name())
+    assert len(set(names)) == 4
+    assert name() == names[-1]
+
+
+def test_failures_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "_FAILURE_SECONDS", 0.0)
+    known = environments.Environments(cast(Any, None), cast(Any, None))
+    for number in range(5):
+        wanted = environments.WantedEnvironment(str(number), Requirements("pip", ("none",)))
+        assert "because" in str(known._fail(wanted, "because"))
+    assert len(known._failed) == 1
 
 
 def test_what_takes_too_long_is_ended(session: Path, silent_port: int) -> None:

@@ -53,9 +53,18 @@ def main() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     try:
         answer = {"python": _build(BuildRequest(*json.loads(line)))}
-    except (BuildError, OSError) as error:
+    except BuildError as error:
         answer = {"error": str(error)}
+    except Exception as error:  # whatever it is, nobody else would see it
+        answer = {"error": _described(error)}
     print(json.dumps(answer), file=answers, flush=True)
+
+
+def _described(error: Exception) -> str:
+    import traceback
+
+    where = "".join(traceback.format_tb(error.__traceback__)).rstrip().splitlines()
+    return "\n".join([f"{type(error).__name__}: {error}", *where[-_LAST_LINES:]])
 
 
 def _end_with_the_driver() -> None:

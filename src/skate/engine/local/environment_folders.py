@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from skate._requirements import Requirements
 
@@ -157,31 +158,42 @@ def fingerprint(wanted: Requirements, variables: Sequence[tuple[str, str]], dire
     """
     parts = [sys.version, sys.executable, site_folders(), wanted, sorted(variables)]
     digest = hashlib.sha256(json.dumps(parts).encode())
-    for path in _files_among(wanted.packages, directory, directory):
-        digest.update(_content(path))
+    for path in _files_among(wanted.packages, directory, directory, set()):
+        for part in _content(path):
+            digest.update(part)
     return digest.hexdigest()[:32]
 
 
-def _files_among(packages: Iterable[str], directory: str, working_dir: str) -> Iterator[str]:
-    """Files and folders that the lines name: what is in them is part of what is wanted."""
+def _files_among(
+    packages: Iterable[str], directory: str, working_dir: str, seen: set[str]
+) -> Iterator[str]:
+    """Files and folders that the lines name: what is in them is part of what is wanted. `seen`
+    are those found so far: files of requirements may include each other."""
     for line in packages:
         for word in line.replace(f"${{{WORKING_DIR}}}", working_dir).split():
             path = os.path.join(directory, word.partition("file://")[2] or word)
-            if (os.sep in word or word.endswith((".whl", ".txt"))) and os.path.exists(path):
-                yield path
-                if word.endswith(".txt"):
-                    with open(path) as file:
-                        lines = file.read().splitlines()
-                    yield from _files_among(lines, os.path.dirname(path), working_dir)
+            if not (os.sep in word or word.endswith((".whl", ".txt"))):
+                continue
+            if os.path.realpath(path) in seen or not os.path.exists(path):
+                continue
+            seen.add(os.path.realpath(path))
+            yield path
+            if path.endswith(".txt") and os.path.isfile(path):
+                lines = Path(path).read_text(errors="surrogateescape").splitlines()
+                yield from _files_among(lines, os.path.dirname(path), working_dir, seen)
 
 
-def _content(path: str) -> bytes:
+def _content(path: str) -> Iterator[bytes]:
+    """What tells this state of a file or folder from any other. Of a folder, the names, sizes and
+    times of what is in it: reading all could take long."""
     if os.path.isfile(path):
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).digest()
-    newest = max(
-        (os.stat(os.path.join(folder, name)).st_mtime_ns
-         for folder, _, names in os.walk(path) for name in names),
-        default=0,
-    )  # fmt: skip
-    return f"{path} {newest}".encode()
+        yield hashlib.sha256(Path(path).read_bytes()).digest()
+        return
+    yield os.fsencode(path)
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            file = os.path.join(folder, name)
+            with suppress(FileNotFoundError):  # it was removed meanwhile
+                found = os.lstat(file)  # of links too: they may lead nowhere
+                yield f"{file!r} {found.st_size} {found.st_mtime_ns}".encode(errors="replace")

@@ -160,10 +160,11 @@ class Execution:
     def end_wait_of(self, id: int) -> None:
         """A call of an actor that runs several is cancelled: it need not wait any longer."""
         running = self._calls_waiting.get(id)
-        if running is not None and running.waiter is not None:
+        waiter = running.waiter if running is not None else None  # its thread may end the wait now
+        if running is not None and waiter is not None:
             running.pending = True
             self.engine.reactor.interrupt()
-            running.waiter.wake()
+            waiter.wake()
 
     def _is_cancelled(self) -> bool:
         return self._current is not None and self._current.id in self.cancelled

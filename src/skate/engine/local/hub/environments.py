@@ -99,7 +99,9 @@ class Environments:
             f"The environment of runtime_env[{tool!r}] = {list(wanted.requirements.packages)} "
             f"could not be set up: {reason}"
         )
-        self._failed[wanted] = (time.monotonic() + _FAILURE_SECONDS, error)
+        now = time.monotonic()
+        self._failed = {key: known for key, known in self._failed.items() if now < known[0]}
+        self._failed[wanted] = (now + _FAILURE_SECONDS, error)
         return error
 
     # -- building ------------------------------------------------------------------------------

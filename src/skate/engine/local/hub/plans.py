@@ -19,6 +19,7 @@ from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.work import Plan
 from skate.engine.local.hub.workers import Environment
+from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 if TYPE_CHECKING:
@@ -231,7 +232,12 @@ def wanted_environment(runtime_env: Mapping[str, Any]) -> WantedEnvironment | No
     obeyed = [name for name in variables if name.startswith(("PIP_", "UV_", "CONDA_"))]
     timeout = (runtime_env.get("config") or {}).get("setup_timeout_seconds", _SETUP_SECONDS)
     given = tuple((str.__str__(name), str.__str__(variables[name])) for name in sorted(obeyed))
-    name = fingerprint(requirements, given, directory)
+    try:
+        name = fingerprint(requirements, given, directory)
+    except OSError as error:
+        raise RuntimeEnvSetupError(
+            f"runtime_env[{requirements.tool!r}] names what cannot be read: {error}"
+        ) from error
     return WantedEnvironment(name, requirements, given, directory, max(0.0, float(timeout)))
 
 
