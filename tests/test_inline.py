@@ -15,6 +15,10 @@ from unittest import mock
 import pytest
 
 import skate
+from skate._serialization import dumps
+from skate.engine import installed_engine
+from skate.engine.inline import objects
+from skate.engine.inline.objects import Entry
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
@@ -265,3 +269,43 @@ def test_nothing_waits_for_resources_that_others_hold() -> None:
     holders = [holder.remote(), holder.remote()]
     assert skate.get([handle.__ray_ready__.remote() for handle in holders]) == [True, True]
     assert "CPU" not in skate.available_resources()
+
+
+def test_waiting_for_many_looks_at_each_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each object that is done wakes up who waits: to look at all of them then would take a
+    time that grows with the square of their number."""
+    looks = 0
+
+    class Counted(Entry):
+        @property
+        def done(self) -> bool:  # type: ignore[override]
+            nonlocal looks
+            looks += 1
+            return self.is_done
+
+        @done.setter
+        def done(self, value: bool) -> None:
+            self.is_done = value
+
+    engine: Any = installed_engine()
+    monkeypatch.setattr(objects, "Entry", Counted)
+    refs = [engine._objects.new() for _ in range(1000)]
+
+    def complete_one_after_the_other(holds: Any, timeout: float | None) -> bool:
+        for ref in refs:
+            assert not holds()
+            engine._objects.store(ref, dumps(1))
+        return bool(holds())
+
+    monkeypatch.setattr(engine._objects, "wait_for", complete_one_after_the_other)
+    assert sum(skate.get(refs)) == 1000
+    assert looks < 10 * 1000
+
+
+def test_an_error_ends_waiting_for_many_at_once() -> None:
+    engine: Any = installed_engine()
+    refs = [engine._objects.new() for _ in range(10)]
+    error = skate.exceptions.TaskCancelledError()
+    threading.Timer(0.01, lambda: engine._objects.fail(refs[5], error)).start()
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        skate.get(refs, timeout=60)

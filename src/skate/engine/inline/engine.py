@@ -108,7 +108,7 @@ class InlineEngine(Engine):
     ) -> list[Any]:
         pending = [ref for ref in refs if not self._objects.ready(ref)]
         if pending:
-            self._objects.wait_for(lambda: _all_done_or_one_failed(refs), timeout)
+            self._objects.wait_for(self._all_done_or_one_failed(pending, refs), timeout)
         for ref in refs:
             if ref._entry.error is not None:
                 raise _raised(ref._entry.error)
@@ -119,6 +119,26 @@ class InlineEngine(Engine):
             late = f"{len(missing)} of {len(refs)} values not there after {timeout} s"
             raise GetTimeoutError(late)
         return [self._objects.value(ref, copy) for ref in refs]
+
+    def _all_done_or_one_failed(
+        self, pending: Sequence[ObjectRef[Any]], refs: Sequence[ObjectRef[Any]]
+    ) -> Callable[[], bool]:
+        """A condition that is cheap to ask each time that any object is done: it looks again at
+        none of `pending` that was, and for errors among `refs` only where there are new ones."""
+        left = list(reversed(pending))
+        failures = -1
+
+        def holds() -> bool:
+            nonlocal failures
+            if failures != self._objects.failures:
+                failures = self._objects.failures
+                if any(ref._entry.error is not None for ref in refs):
+                    return True
+            while left and left[-1]._entry.done:
+                left.pop()
+            return not left
+
+        return holds
 
     def wait(
         self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
@@ -505,13 +525,6 @@ class InlineEngine(Engine):
 def _full_name(function: Any) -> str:
     inner = getattr(function, "func", function)  # of a functools.partial
     return f"{inner.__module__}.{inner.__name__}"
-
-
-def _all_done_or_one_failed(refs: Sequence[ObjectRef[Any]]) -> bool:
-    entries = [ref._entry for ref in refs]
-    return all(entry.done for entry in entries) or any(
-        entry.error is not None for entry in entries
-    )
 
 
 def _method_name(cls: ClassSpec, method: str) -> str:

@@ -60,6 +60,7 @@ class Objects:
         self._refs: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
         self._pinned: set[ObjectRef[Any]] = set()
         self.closed = False
+        self.failures = 0  # objects that have an error, so far
 
     # -- references ----------------------------------------------------------------------------
 
@@ -108,6 +109,7 @@ class Objects:
     def _finish(self, entry: Entry) -> None:
         with self.changed:
             entry.done, entry.cancel = True, None
+            self.failures += entry.error is not None
             callbacks, entry.callbacks = entry.callbacks, []
             self.changed.notify_all()
         for callback in callbacks:
