@@ -33,13 +33,25 @@ class Requirements(NamedTuple):
 
 def requirements_of(runtime_env: Mapping[str, Any]) -> Requirements | None:
     """Return what `runtime_env` asks for beyond the environment of this process, or None."""
+    asked = asked_requirements(runtime_env)
+    return None if asked is None or is_here_already(asked) else asked
+
+
+def asked_requirements(runtime_env: Mapping[str, Any]) -> Requirements | None:
+    """Return what `runtime_env` asks for, whether it is here or not; None: nothing."""
     asked = [name for name in TOOLS if runtime_env.get(name)]
     if not asked:
         return None
     wanted = parse_requirements(asked[0], runtime_env[asked[0]])
-    if not wanted.packages or _is_here_already(wanted):
-        return None
-    return wanted
+    return wanted if wanted.packages else None
+
+
+def has_only_names(wanted: Requirements) -> bool:
+    """Return whether `wanted` is packages by their names, and so means the same at any time."""
+    return wanted.tool in ("pip", "uv") and not any(
+        line.startswith("-") or os.sep in line or line.endswith((".txt", ".whl"))
+        for line in wanted.packages
+    )
 
 
 def parse_requirements(name: str, value: Any) -> Requirements:
@@ -124,7 +136,8 @@ def _conda(value: Any) -> str:
 # -- what is there already ------------------------------------------------------------------------
 
 
-def _is_here_already(wanted: Requirements) -> bool:
+def is_here_already(wanted: Requirements) -> bool:
+    """Return whether this process has what is `wanted`. Takes long: it asks for each package."""
     if wanted.tool == "py_executable":
         import shutil
 

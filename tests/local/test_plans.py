@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -187,3 +190,23 @@ def test_groups_are_checked_when_the_plan_is_made(bench: Bench) -> None:
         bench.task(placement_group=group, bundle_index=0, num_cpus=2)
     with pytest.raises(ValueError, match="does not exist any more"):
         bench.task(placement_group=_Handle(5))
+
+
+def test_whether_packages_are_here_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(pip=["pytest", "cloudpickle"])
+    asked = Mock(wraps=importlib.metadata.version)
+    monkeypatch.setattr(importlib.metadata, "version", asked)
+    for number in range(5):
+        bench.task(name=f"task {number}")
+    assert [call.args for call in asked.call_args_list] == [("pytest",), ("cloudpickle",)]
+    bench.task(runtime_env={"pip": ["pytest"]})
+    assert asked.call_count == 3
+
+
+def test_what_is_in_files_is_looked_at_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    bench = Bench(pip=[f"-r {file}"])
+    file.write_text("pytest\n")
+    assert "wants" not in dict(bench.task().shape.environment)
+    file.write_text("pytest<1\n")
+    assert dict(bench.task().shape.environment)["wants"].requirements.tool == "pip"

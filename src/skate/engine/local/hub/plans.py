@@ -12,7 +12,12 @@ import cloudpickle
 from skate import _serialization
 from skate._accelerators import NUMBERED
 from skate._labels import lacking
-from skate._requirements import requirements_of
+from skate._requirements import (
+    Requirements,
+    asked_requirements,
+    has_only_names,
+    is_here_already,
+)
 from skate.engine.affinity import elsewhere
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.hub.groups import Group
@@ -38,11 +43,12 @@ class Planner:
         self._engine = engine
         # The options are kept with their plan, so that their id cannot be given to others.
         self._plans: dict[Any, tuple[Any, Plan]] = {}
+        self._wanted: dict[Any, WantedEnvironment | None] = {}  # by what was asked for
 
     def prepare_environment(self) -> None:
         """Begin to build the environment of the whole session, unless it says to wait."""
         env = self._engine.runtime_env
-        wanted = wanted_environment(env)
+        wanted = self._wanted_environment(env)
         if wanted is not None and (env.get("config") or {}).get("eager_install", True):
             with self._engine.lock:
                 self._engine.processes.find_environment(wanted, lambda outcome: None)
@@ -210,7 +216,7 @@ class Planner:
         accelerators = tuple(name for name in NUMBERED if demand.get(name))
         if accelerators:  # read once per process: not shared with work that has none
             items["accelerators"] = accelerators
-        wanted = wanted_environment(env)
+        wanted = self._wanted_environment(env)
         if wanted is not None:
             items["wants"] = wanted
         threads = int(demand.get("CPU", 0))
@@ -218,27 +224,43 @@ class Planner:
             items["threads"] = threads
         return tuple(sorted(items.items()))
 
+    def _wanted_environment(self, runtime_env: Mapping[str, Any]) -> WantedEnvironment | None:
+        """The environment of packages that workers need; None: the driver's own will do."""
+        asked = asked_requirements(runtime_env)
+        if asked is None:
+            return None
+        directory = os.path.abspath(runtime_env.get("working_dir") or os.getcwd())
+        variables = runtime_env.get("env_vars") or {}
+        obeyed = [name for name in variables if name.startswith(("PIP_", "UV_", "CONDA_"))]
+        given = tuple((str.__str__(name), str.__str__(variables[name])) for name in sorted(obeyed))
+        config = runtime_env.get("config") or {}
+        timeout = max(0.0, float(config.get("setup_timeout_seconds", _SETUP_SECONDS)))
+        if not has_only_names(asked):  # what is in files may be another thing each time
+            return find_wanted(asked, given, directory, timeout)
+        key = (asked, given, directory, timeout)
+        if key not in self._wanted:
+            if len(self._wanted) >= _MOST_PLANS:
+                self._wanted.clear()
+            self._wanted[key] = find_wanted(*key)
+        return self._wanted[key]
 
-def wanted_environment(runtime_env: Mapping[str, Any]) -> WantedEnvironment | None:
-    """Return the environment of packages that workers need; None: the driver's own will do."""
-    requirements = requirements_of(runtime_env)
-    if requirements is None:
+
+def find_wanted(
+    asked: Requirements, variables: tuple[tuple[str, str], ...], directory: str, timeout: float
+) -> WantedEnvironment | None:
+    """Return the environment that has what was `asked` for; None if this process has it."""
+    if is_here_already(asked):
         return None
     from skate.engine.local.environment_folders import fingerprint
     from skate.engine.local.hub.environments import WantedEnvironment
 
-    directory = os.path.abspath(runtime_env.get("working_dir") or os.getcwd())
-    variables = runtime_env.get("env_vars", {})
-    obeyed = [name for name in variables if name.startswith(("PIP_", "UV_", "CONDA_"))]
-    timeout = (runtime_env.get("config") or {}).get("setup_timeout_seconds", _SETUP_SECONDS)
-    given = tuple((str.__str__(name), str.__str__(variables[name])) for name in sorted(obeyed))
     try:
-        name = fingerprint(requirements, given, directory)
+        name = fingerprint(asked, variables, directory)
     except OSError as error:
         raise RuntimeEnvSetupError(
-            f"runtime_env[{requirements.tool!r}] names what cannot be read: {error}"
+            f"runtime_env[{asked.tool!r}] names what cannot be read: {error}"
         ) from error
-    return WantedEnvironment(name, requirements, given, directory, max(0.0, float(timeout)))
+    return WantedEnvironment(name, asked, variables, directory, timeout)
 
 
 def plain_text(text: str | None) -> str | None:
