@@ -538,7 +538,7 @@ class LocalEngine(Objects, Asking):
     def forsake(self) -> None:
         """This is a forked child of the driver: the engine is the parent's, its sockets too."""
         self.closed = True
-        self.interrupts.close()
+        self.interrupts.forsake()
         atexit.unregister(self.shutdown)
         if installed_engine() is self:
             install_engine(None)

@@ -130,14 +130,21 @@ class Interrupts:
         if _getsignal(_ALARM) is not self._alarm:
             self._guard()
 
+    def forsake(self) -> None:
+        """In a forked child: what was put off is the parent's to handle."""
+        self._noted.clear()
+        self.close()
+
     def close(self) -> None:
-        """Give the handlers back to the user."""
+        """Give the handlers back to the user, and what was put off to them."""
         self._closed = True
         if threading.get_ident() == _MAIN:
             for number in _HANDLED:
                 handler = _signal.getsignal(number)
                 if type(handler) is Guarded and handler.interrupts is self:
                     _signal.signal(number, handler.handler)
+        if not self._held:
+            self._hand_over()
 
     # -- a signal --------------------------------------------------------------------------------
 
@@ -158,14 +165,24 @@ class Interrupts:
             self.pending = True
             if self._waiter is not None:
                 self._end_wait(self._waiter)
-            elif not self._held:  # no safe point need follow, after a destructor above all
-                self._reactor.call_later(_SOON_SECONDS, self._remind)
+            elif self._held:
+                pass  # who holds it sees to it
+            elif self._closed:  # a moment ago, by another thread
+                self._hand_over()
+            else:  # no safe point need follow, after a destructor above all
+                self._reactor.call_later(_SOON_SECONDS, self._hand_over)
 
-    def _remind(self) -> None:
-        """Let the main thread handle what no safe point has delivered."""
-        if self._noted:
-            _, number = self._noted.pop(0)
-            _thread.interrupt_main(number)  # type: ignore[arg-type]  # any number will do
+    def _hand_over(self) -> None:
+        """Let the main thread handle what no safe point has delivered. From any thread."""
+        while (noted := self._take()) is not None:
+            _thread.interrupt_main(noted[1])  # type: ignore[arg-type]  # any number will do
+
+    def _take(self) -> tuple[Handler, int] | None:
+        """What was put off first, once: another thread may be about to take it too."""
+        try:
+            return self._noted.pop(0)
+        except IndexError:
+            return None
 
     def _may_raise(self, frame: FrameType | None) -> bool:
         return not (
@@ -199,13 +216,12 @@ class Interrupts:
             self.pending = True
         try:
             while True:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                done = self._reactor.run_until(waiter, left, self)
+                done = self._reactor.run_until(waiter, _seconds_until(deadline), self)
                 if not self.pending:
                     return done
                 self.deliver()
                 if self.pending:  # not here: the next safe point will do
-                    return self._reactor.run_until(waiter, left)
+                    return self._reactor.run_until(waiter, _seconds_until(deadline))
         finally:
             self._waiter = None
             if self._noted:
@@ -218,8 +234,9 @@ class Interrupts:
         self.pending = False
         if self._wanted is not None and self._wanted():
             raise KeyboardInterrupt
-        if self._noted:
-            handler, number = self._noted.pop(0)
+        noted = self._take()
+        if noted is not None:
+            handler, number = noted
             try:
                 handler(number, sys._getframe())
             finally:
@@ -233,7 +250,14 @@ class Interrupts:
             yield
         finally:
             self._held -= 1
-            self.deliver()
+            if threading.get_ident() == _MAIN:
+                self.deliver()
+            else:
+                self._hand_over()
+
+
+def _seconds_until(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _report_errors(handler: Handler, number: int, frame: FrameType | None) -> None:
@@ -245,5 +269,7 @@ def _report_errors(handler: Handler, number: int, frame: FrameType | None) -> No
 
 
 def _is_asyncio(handler: Handler) -> bool:
-    """Whether it is a placeholder: the event loop learns of the signal by itself."""
-    return getattr(handler, "__module__", "") == "asyncio.unix_events"
+    """Whether asyncio has installed it: a placeholder, where the event loop learns of the signal
+    by itself, or what `asyncio.run` takes back only if it finds the very same again."""
+    function = getattr(handler, "func", handler)  # the latter is a partial of a method
+    return getattr(function, "__module__", "") in ("asyncio.unix_events", "asyncio.runners")

@@ -478,7 +478,7 @@ class WorkerEngine(Objects, Asking):
             return  # a child of that child, whose descriptors are its own
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         install_engine(None)
-        self.execution.interrupts.close()
+        self.execution.interrupts.forsake()
         self.hub.forsake()
         self.peers.forsake()
         self.reactor.forsake()
