@@ -23,7 +23,11 @@ State = dict[str, Any]
 
 _manager: BarManager | None = None
 _making = threading.Lock()
-_print = builtins.print
+_print: Any = builtins.print  # what `safe_print` stands in for: the user's own, maybe
+_stands_in = False
+# What the user has put in the place of `safe_print`: it may call that, and so must not be called
+# by it.
+_left_alone: Any = None
 
 
 def instance() -> BarManager:
@@ -168,7 +172,7 @@ class BarManager:
                 bar.move(offset)
             offset += group.slots_required()
         if os.environ.get(_PATCH, "1") != "0":
-            builtins.print = safe_print if self.bar_groups else _print
+            _replace_print(bool(self.bar_groups))
 
     def hide_bars(self) -> None:
         """Take all bars off the screen for a moment."""
@@ -200,6 +204,20 @@ class BarManager:
 
     def _bars(self) -> list[Bar]:
         return [bar for group in self.bar_groups.values() for bar in group.bars_by_uuid.values()]
+
+
+def _replace_print(with_bars: bool) -> None:
+    """Have `safe_print` stand in for whatever `print` is, for as long as there are bars."""
+    global _print, _stands_in, _left_alone
+    now = builtins.print
+    if with_bars and not _stands_in and now is not _left_alone:
+        _print, builtins.print, _stands_in = now, safe_print, True
+    elif not with_bars and _stands_in:
+        _stands_in = False
+        if now is safe_print:
+            builtins.print = _print
+        else:
+            _left_alone = now
 
 
 def close_bars() -> None:

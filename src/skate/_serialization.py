@@ -10,6 +10,7 @@ tuple `(pickle, buffer, buffer, …)`.
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 import sys
@@ -96,19 +97,26 @@ _ALIGNMENT_BYTES = 64  # of segments too; a cache line, and what AVX-512 loads a
 class _Block(bytearray):
     """Memory of one value that was read, and of nothing else."""
 
+    __slots__ = ()
     skate_snapshot = True
 
 
 def _aligned(data: Any) -> memoryview:
     """A writable copy that begins at a multiple of 64 bytes."""
-    import ctypes
-
+    address_of, first_of = _ctypes()
     size = len(data) if type(data) is bytes else memoryview(data).nbytes
     block = _Block(size + _ALIGNMENT_BYTES)
-    start = -ctypes.addressof(ctypes.c_char.from_buffer(block)) % _ALIGNMENT_BYTES
+    start = -address_of(first_of(block)) % _ALIGNMENT_BYTES
     view = memoryview(block)[start : start + size]
     view[:] = data
     return view
+
+
+@functools.cache  # an import statement and two names cost as much as the copy of a small array
+def _ctypes() -> tuple[Callable[[Any], int], Callable[[Any], Any]]:
+    import ctypes
+
+    return ctypes.addressof, ctypes.c_char.from_buffer
 
 
 #: Set on memory that an engine has mapped: nobody writes to what the values in its store are.

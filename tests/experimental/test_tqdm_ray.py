@@ -100,8 +100,8 @@ def test_bars_of_the_driver(manager: Any, capsys: pytest.CaptureFixture[str]) ->
         print("to a file", file=file)
         print("here", file=sys.stdout)
         assert file.getvalue() == "to a file\n"
-    with pytest.raises(ValueError, match=r"update\(\)"):
-        next(iter(tqdm_ray.tqdm()))
+    with tqdm_ray.tqdm() as bar, pytest.raises(ValueError, match=r"update\(\)"):
+        next(iter(bar))
 
 
 def test_without_tqdm(manager: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
@@ -111,3 +111,43 @@ def test_without_tqdm(manager: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
     assert [record.message for record in caplog.records] == [
         "bars of progress are shown by tqdm: install it"
     ]
+
+
+def state(closed: bool) -> dict[str, Any]:
+    bar = tqdm_ray.tqdm(desc="own", total=10)
+    known = {**bar._get_state(), "uuid": "one", "closed": closed}
+    bar.close()
+    return known
+
+
+def test_the_users_own_print_is_there_again(
+    manager: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(builtins, "print", lambda *words: said.extend(words))
+    mine = builtins.print
+    for _ in range(2):
+        manager.process_state_update(state(closed=False))
+        assert builtins.print is tqdm_ray.safe_print
+        print("above")
+        manager.process_state_update(state(closed=True))
+        assert builtins.print is mine
+    assert said == ["above", "above"]
+
+
+def test_a_print_that_the_user_installs_meanwhile_stays(
+    manager: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(builtins, "print", builtins.print)
+    manager.process_state_update(state(closed=False))
+
+    def mine(word: str, below: Any = builtins.print) -> None:
+        below(f"<{word}>")
+
+    builtins.print = mine  # type: ignore[assignment]
+    manager.process_state_update(state(closed=True))
+    manager.process_state_update(state(closed=False))
+    print("once")
+    manager.process_state_update(state(closed=True))
+    assert builtins.print is mine
+    assert capfd.readouterr().out.count("<once>") == 1

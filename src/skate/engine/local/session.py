@@ -142,9 +142,8 @@ def _make_lock(home: str, places: Sequence[str]) -> int:
     fd = os.open(path + ".new", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with contextlib.suppress(
-            OSError
-        ):  # shared memory is full: they are where they usually are
+        # Where shared memory is full, the places are the usual ones.
+        with contextlib.suppress(OSError):
             os.write(fd, b"\0".join(map(os.fsencode, places)))
         os.rename(path + ".new", path)
     except BaseException:
