@@ -24,10 +24,6 @@ State = dict[str, Any]
 _manager: BarManager | None = None
 _making = threading.Lock()
 _print: Any = builtins.print  # what `safe_print` stands in for: the user's own, maybe
-_stands_in = False
-# What the user has put in the place of `safe_print`: it may call that, and so must not be called
-# by it.
-_left_alone: Any = None
 
 
 def instance() -> BarManager:
@@ -132,6 +128,9 @@ class BarManager:
         self.num_hides = 0
         self.lock = threading.RLock()
         self._can_draw = True
+        self._stands_in = False  # `safe_print` for `print`
+        # What the user has put in its place: it may call it, and so must not be called by it.
+        self._left_alone: Any = None
 
     def process_state_update(self, state: State) -> None:
         """Draw a bar as `state` has it: a new one, a changed one, or one for the last time."""
@@ -172,7 +171,22 @@ class BarManager:
                 bar.move(offset)
             offset += group.slots_required()
         if os.environ.get(_PATCH, "1") != "0":
-            _replace_print(bool(self.bar_groups))
+            self._replace_print(bool(self.bar_groups))
+
+    def _replace_print(self, with_bars: bool) -> None:
+        """Have `safe_print` stand in for whatever `print` is, for as long as there are bars."""
+        global _print
+        now = builtins.print
+        if with_bars and not self._stands_in and now is not self._left_alone:
+            self._stands_in = True
+            if now is not safe_print:
+                _print, builtins.print = now, safe_print
+        elif not with_bars and self._stands_in:
+            self._stands_in = False
+            if now is safe_print:
+                builtins.print = _print
+            else:
+                self._left_alone = now
 
     def hide_bars(self) -> None:
         """Take all bars off the screen for a moment."""
@@ -204,20 +218,6 @@ class BarManager:
 
     def _bars(self) -> list[Bar]:
         return [bar for group in self.bar_groups.values() for bar in group.bars_by_uuid.values()]
-
-
-def _replace_print(with_bars: bool) -> None:
-    """Have `safe_print` stand in for whatever `print` is, for as long as there are bars."""
-    global _print, _stands_in, _left_alone
-    now = builtins.print
-    if with_bars and not _stands_in and now is not _left_alone:
-        _print, builtins.print, _stands_in = now, safe_print, True
-    elif not with_bars and _stands_in:
-        _stands_in = False
-        if now is safe_print:
-            builtins.print = _print
-        else:
-            _left_alone = now
 
 
 def close_bars() -> None:

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.engines("local")
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(_progress_bars, "_manager", None)
+    monkeypatch.setattr(_progress_bars, "_print", print)  # each manager begins with the true one
+    monkeypatch.setattr(builtins, "print", print)
     yield tqdm_ray.instance()
     tqdm_ray.instance().close()
 
