@@ -22,6 +22,19 @@ from PIL import Image
 from skate._records import record_of
 
 
+# What is nested so deep that a parser without a limit overflows its stack, hidden from a counter
+# of brackets that takes those in strings, or in lines that are damaged, for nesting that has ended.
+DEEP_JSON = {
+    "lists": b'{"a":' + b"[" * 300_000,
+    "objects": b'{"a":' * 300_000,
+    "behind-a-text": b'{"a":"' + b"]" * 300_000 + b'","b":' + b"[" * 300_000,
+    "between-texts": b'{"a":' + b'["]",' * 300_000,
+    "behind-a-quote": b'{"a":"\\"]","b":' + b'["\\\\","]",' * 300_000,
+    "behind-a-cut-line": b'{"a":1}\n' * 200_000 + b'{"a":"\n' + b'{"a":' + b"[" * 300_000,
+    "behind-closed-lists": b'{"a":1}\n' * 200_000 + b"]" * 300_000 + b"\n" + b'{"a":' * 300_000,
+}
+
+
 class Payload:
     """Makes the folder `marker` wherever it is unpickled."""
 
@@ -249,7 +262,7 @@ def _of_texts(payload: bytes) -> dict[str, bytes]:
     return {
         "deep.json": b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}",
         "deep-list.json": b"[" * 200_000,
-        "deep-objects.json": b'{"a":' * 200_000,
+        **{f"deep-{name}.json": data for name, data in DEEP_JSON.items()},
         "tags.json": b'{"py/object": "os.system", "py/reduce": [{"py/type": "os.mkdir"}, "x"]}',
         "large-number.json": b'{"a": ' + b"9" * 10_000 + b"}",
         "surrogates.json": b'{"a": "\\ud800"}',

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from copy import copy
@@ -21,7 +20,7 @@ from skate.data._paths import File
 from skate.data.sources.files import FileSource
 
 STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece
-DEEPEST = 500  # lists and objects of JSON in each other
+MAX_NESTED_LEVELS = 500  # lists and objects of JSON in each other
 LARGEST_PIECE = (1 << 31) - 1  # bytes that Arrow parses at once
 WITNESSES = 8  # files that are asked for the type of a column which is empty in another
 
@@ -155,22 +154,40 @@ class JSONSource(FileSource):
             raise
 
 
-_OTHERS = bytes(set(range(256)) - set(b"[]{}"))
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BLOCK_BYTES = 1 << 16
+_OTHERS = bytes(set(range(256)) - set(b'[]{}"\r\n'))
 
 
 def check_depth(data: bytes) -> None:
     """Raise for values nested so deep that parsing them would overflow the stack, which ends the
     process without an error."""
-    if _depth(data) > DEEPEST and _depth(_STRING.sub(b"", data)) > DEEPEST:
-        raise ValueError(f"lists and objects are nested more than {DEEPEST} deep")
+    if _depth(data) > MAX_NESTED_LEVELS:
+        raise ValueError(f"lists and objects are nested more than {MAX_NESTED_LEVELS} deep")
 
 
 def _depth(data: bytes) -> int:
-    """Return how deep brackets are nested, at the most: those inside of strings count, too."""
-    brackets = np.frombuffer(data.translate(None, _OTHERS), np.uint8)
-    opening = (brackets == ord("[")) | (brackets == ord("{"))
-    return int(np.cumsum(np.where(opening, 1, -1)).max(initial=0))
+    """Return how deep brackets outside of strings are nested, wherever a parser may begin.
+
+    A string ends with its line at the latest, since no parser reads on behind one that does not:
+    so what is wrong in one line hides nothing in those that a reader takes up by themselves.
+    """
+    if b"\\" in data:
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    signs = np.frombuffer(data.translate(None, _OTHERS), np.uint8)
+    deepest = level = lowest = unpaired = 0
+    for start in range(0, len(signs), _BLOCK_BYTES):
+        block = signs[start : start + _BLOCK_BYTES]
+        quotes = unpaired + np.cumsum(block == ord('"'))
+        ends = (block == ord("\n")) | (block == ord("\r"))
+        of_line = quotes - np.maximum.accumulate(np.where(ends, quotes, 0))
+        opening = (block == ord("[")) | (block == ord("{"))
+        closing = (block == ord("]")) | (block == ord("}"))
+        steps = np.where(of_line % 2, 0, opening.astype(int) - closing)
+        levels = level + np.cumsum(steps)
+        lows = np.minimum.accumulate(np.minimum(levels, lowest))
+        deepest = max(deepest, int((levels - lows).max()))
+        level, lowest, unpaired = int(levels[-1]), int(lows[-1]), int(of_line[-1] % 2)
+    return deepest
 
 
 def _row(value: Any) -> Any:
