@@ -21,9 +21,8 @@ from PIL import Image
 
 from skate._records import record_of
 
-
-# What is nested so deep that a parser without a limit overflows its stack, hidden from a counter
-# of brackets that takes those in strings, or in lines that are damaged, for nesting that has ended.
+# Nested so deep that a parser without a limit overflows its stack, and hidden from a counter that
+# takes brackets in strings, or in lines that are damaged, for the end of the nesting.
 DEEP_JSON = {
     "lists": b'{"a":' + b"[" * 300_000,
     "objects": b'{"a":' * 300_000,

@@ -8,12 +8,16 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import pickle
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 import torch
 
@@ -429,12 +433,98 @@ def test_what_a_program_pickled_and_reported_it_may_read(write, tmp_path, marker
     write(made)
     with pytest.raises(UntrustedPickleError):
         read(Checkpoint(made))
-    kept = Storage(tmp_path, "run").persist(Checkpoint(made), "checkpoint_000000")
+    began = made.stat().st_mtime
+    kept = Storage(tmp_path, "run").persist(
+        Checkpoint(made), "checkpoint_000000", written_since=began
+    )
     assert read(kept) is not None
     (file,) = Path(kept.path).glob("model.*")
     file.write_bytes(plain(marker, monkeypatch))
     with pytest.raises(UntrustedPickleError):
         read(kept)
+    assert not marker.exists()
+
+
+def report_it(config: Any) -> None:
+    """Report the checkpoint that came in, then what has become of that, then copies of both."""
+    import shutil
+
+    came = tune.get_checkpoint()
+    given = Path(config["given"])
+    tune.report({"n": 0}, checkpoint=came)
+    tune.report({"n": 1}, checkpoint=tune.get_checkpoint())
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(Path(came.path) / "model.pkl", folder)
+        tune.report({"n": 2}, checkpoint=Checkpoint(folder))
+    tune.report({"n": 3}, checkpoint=Checkpoint(given))
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(given, folder, dirs_exist_ok=True)
+        tune.report({"n": 4}, checkpoint=Checkpoint(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        estimator(Path(folder))
+        tune.report({"n": 5}, checkpoint=Checkpoint(folder))
+    tune.report({"n": 6}, checkpoint=tune.get_checkpoint())
+
+
+def foreign_model(folder: Path, data: bytes) -> Path:
+    """A folder with a model of somebody else, which has been here for an hour."""
+    folder.mkdir()
+    (folder / "model.pkl").write_bytes(data)
+    (folder / ".model.pkl.signature").write_bytes(b"0" * 64)
+    an_hour_ago = time.time() - 3600
+    os.utime(folder / "model.pkl", (an_hour_ago, an_hour_ago))
+    return folder
+
+
+@pytest.mark.parametrize("library", ["train", "tune"])
+def test_what_came_from_elsewhere_is_not_signed_by_reporting_it(
+    library, tmp_path, marker, monkeypatch
+):
+    came = foreign_model(tmp_path / "came", plain(marker, monkeypatch))
+    given = foreign_model(tmp_path / "given", pickle.dumps([Payload(marker)]))
+    loop, config = report_it, {"given": str(given)}
+    skate.init(engine="inline", num_cpus=1)
+    try:
+        if library == "train":
+            DataParallelTrainer(
+                loop, train_loop_config=config, resume_from_checkpoint=Checkpoint(came),
+                scaling_config=skate.train.ScalingConfig(num_workers=1),
+                run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "runs")),
+            ).fit()  # fmt: skip
+        else:
+            tune.run(
+                loop, name="run", storage_path=tmp_path / "runs", verbose=0, config=config,
+                restore=str(came),
+            )  # fmt: skip
+    finally:
+        skate.shutdown()
+    folders = sorted(path.parent for path in (tmp_path / "runs").rglob("model.pkl"))
+    assert len(folders) == 7
+    for folder in folders[:5]:
+        with pytest.raises(UntrustedPickleError):
+            SklearnPredictor.from_checkpoint(Checkpoint(folder))
+    assert not marker.exists()
+    for folder in folders[5:]:
+        assert SklearnPredictor.from_checkpoint(Checkpoint(folder)).estimator
+    assert not marker.exists()
+
+
+def test_what_was_downloaded_is_not_signed_by_reporting_it(tmp_path, marker, monkeypatch):
+    from skate._run.storage import Storage
+
+    filesystem = fsspec.filesystem("memory")
+    filesystem.pipe("/downloads/one/model.pkl", plain(marker, monkeypatch))
+    try:
+        checkpoint = Checkpoint("downloads/one", filesystem)
+        storage = Storage(tmp_path, "run")
+        kept = [storage.persist(checkpoint, "checkpoint_000000", written_since=0)]
+        copy = Checkpoint(checkpoint.to_directory(tmp_path / "copy"))
+        kept.append(storage.persist(copy, "checkpoint_000001", written_since=0))
+    finally:
+        filesystem.rm("/downloads", recursive=True)
+    for place in kept:
+        with pytest.raises(UntrustedPickleError):
+            SklearnPredictor.from_checkpoint(place)
     assert not marker.exists()
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from skate._run.folders import Folder, LocalFolder, TemporaryFolder, copy_whole, folder_at
+from skate._run.own_files import note_foreign_models
 from skate._run.pickles import PICKLE_START, is_allowed, signed_pickle, unpickle
 
 DICT_FILE = "dict_checkpoint.pkl"
@@ -132,7 +133,15 @@ class Checkpoint:
             copy_whole(self._folder.path, os.path.join(target, name))
         else:
             self._folder.download(target)
+        if self._folder is not None and not isinstance(self._folder, LocalFolder):
+            note_foreign_models(target)
         return target
+
+    def _note_foreign_models(self) -> None:
+        """Give no signatures to models that come with it and have none. Those that are elsewhere
+        come with a download."""
+        if self._local_path is not None:
+            note_foreign_models(self._local_path)
 
     def _check_there(self) -> None:
         folder = self._folder

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -38,6 +39,7 @@ class Session(ABC):
         self.context = TrainContext(whereabouts)
         self.latest_checkpoint = checkpoint
         self.datasets = dict(datasets or {})
+        self.began = time.time()
 
     @abstractmethod
     def report(self, report: Report) -> None:
@@ -52,7 +54,10 @@ class Session(ABC):
 
     def get_checkpoint(self) -> Checkpoint | None:
         """The last one that was reported, or the one to begin with."""
-        return self.latest_checkpoint
+        latest = self.latest_checkpoint
+        if latest is not None:
+            latest._note_foreign_models()
+        return latest
 
     def get_dataset_shard(self, name: str | None = None) -> Any:
         if not self.datasets:

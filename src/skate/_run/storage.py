@@ -12,6 +12,7 @@ on this machine, loggers write to a local copy that is uploaded as they go.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -277,10 +278,18 @@ class Storage:
         self.folder.delete(name)
         self.folder.rename(name + REPLACED, name)
 
-    def persist(self, checkpoint: Checkpoint, name: str) -> Checkpoint:
-        """Copy a checkpoint into the run's folder, all or nothing."""
+    def persist(
+        self, checkpoint: Checkpoint, name: str, *, written_since: float = math.inf
+    ) -> Checkpoint:
+        """Copy a checkpoint into the run's folder, all or nothing.
+
+        Args:
+            checkpoint: What to copy.
+            name: What it is called there.
+            written_since: Models written since then are this program's own, and are signed.
+        """
         _check_outside(checkpoint, self.draft(name))
-        write_into(self.new_draft(name), checkpoint)
+        write_into(self.new_draft(name), checkpoint, written_since=written_since)
         return self.finish(name)
 
     def checkpoint(self, name: str) -> Checkpoint:
@@ -321,20 +330,25 @@ def _check_outside(checkpoint: Checkpoint, folder: Folder) -> None:
         check_outside(checkpoint.path, folder.path)
 
 
-def write_into(folder: Folder, checkpoint: Checkpoint) -> None:
-    """Copy the content of a checkpoint into a folder, beside what is there."""
+def write_into(folder: Folder, checkpoint: Checkpoint, *, written_since: float = math.inf) -> None:
+    """Copy the content of a checkpoint into a folder, beside what is there.
+
+    Args:
+        folder: Where to.
+        checkpoint: What to copy.
+        written_since: Models written since then are this program's own, and are signed.
+    """
     _check_outside(checkpoint, folder)
-    if isinstance(folder, LocalFolder):
-        content = checkpoint.to_directory(folder.path)
-        _write_signatures(folder, content)
+    if isinstance(folder, LocalFolder) and checkpoint._local_path is None:
+        checkpoint.to_directory(folder.path)  # a dict, which is signed, or from elsewhere
         return
     with checkpoint.as_directory() as content:
-        folder.upload(content)
-        _write_signatures(folder, content)
-
-
-def _write_signatures(folder: Folder, content: str) -> None:
-    for name, signature in signatures_of_models(content).items():
+        signatures = signatures_of_models(content, written_since)
+        if isinstance(folder, LocalFolder):
+            checkpoint.to_directory(folder.path)
+        else:
+            folder.upload(content)
+    for name, signature in signatures.items():
         folder.write(name, signature)
 
 

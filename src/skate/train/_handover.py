@@ -13,10 +13,10 @@ from skate._run.storage import Storage, write_into
 from skate.train._events import REPORTED, Event
 
 
-def hand_over(report: Report, number: int, storage: Storage, rank: int) -> Event:
+def hand_over(report: Report, number: int, storage: Storage, rank: int, began: float) -> Event:
     """Write this rank's part of what is reported. Folders of all ranks are put together; a dict is
     the same on all ranks, so that those of others than rank 0 are held back until it is clear
-    that nobody else has one."""
+    that nobody else has one. Models that were written since the session `began` are signed."""
     event = Event(REPORTED, report.metrics)
     if report.checkpoint is None:
         return event
@@ -31,7 +31,7 @@ def hand_over(report: Report, number: int, storage: Storage, rank: int) -> Event
         event.checkpoint_class = type(report.checkpoint)
         event.held = rank > 0 and report.checkpoint._folder is None
         if not event.held:
-            write_into(storage.draft(name), report.checkpoint)
+            write_into(storage.draft(name), report.checkpoint, written_since=began)
     return event
 
 

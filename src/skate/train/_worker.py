@@ -69,7 +69,9 @@ class WorkerSession(Session):
 
     def report(self, report: Report) -> None:
         check_metrics(report.metrics)
-        event = hand_over(report, self._next, self._storage, self.whereabouts.world_rank)
+        event = hand_over(
+            report, self._next, self._storage, self.whereabouts.world_rank, self.began
+        )
         event.positions = positions_of(self.datasets)
         self._held = (event.checkpoint_name, report.checkpoint) if event.held else None
         self._mailbox.events.put(event)
@@ -85,7 +87,7 @@ class WorkerSession(Session):
         """Nobody else has a checkpoint: write the one that was held back."""
         assert self._held is not None
         name, checkpoint = self._held
-        write_into(self._storage.draft(name), checkpoint)
+        write_into(self._storage.draft(name), checkpoint, written_since=self.began)
 
     def meet(self, value: Any = None) -> Any:
         """Wait for all ranks; what rank 0 brought."""

@@ -63,6 +63,7 @@ class ClassProgram:
 
     def run(self) -> None:
         if self._task.checkpoint is not None:
+            self._task.checkpoint._note_foreign_models()
             self._restore(self._task.restore_retries)
         done = False
         while not done:
@@ -101,7 +102,8 @@ class ClassProgram:
             storage.finish(name)
         else:
             with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
-                storage.persist(Checkpoint(self.instance.save(folder)), name)
+                saved = Checkpoint(self.instance.save(folder))
+                storage.persist(saved, name, written_since=self._outbox.began)
         return name
 
     def _obey(self, verdict: str, saved: str | None) -> None:

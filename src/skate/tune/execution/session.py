@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,7 @@ class Outbox:
         self.task = task
         self._channel = channel
         self._next = task.next_checkpoint
+        self.began = time.time()
 
     def result(self, metrics: dict[str, Any], checkpoint: str | None) -> str:
         wait = (
@@ -76,7 +78,7 @@ class Outbox:
     def persist(self, checkpoint: Checkpoint) -> str:
         """Copy a checkpoint into the trial's folder; its place in there."""
         name = self.new_name()
-        self.task.storage.persist(checkpoint, name)
+        self.task.storage.persist(checkpoint, name, written_since=self.began)
         path = checkpoint.value
         is_file = isinstance(path, str) and os.path.isfile(path)
         return f"{name}/{os.path.basename(path)}" if is_file else name
@@ -169,7 +171,7 @@ class TrialSession(Session):
         if storage.is_local:
             storage.finish(name)
         else:
-            storage.persist(Checkpoint(folder), name)
+            storage.persist(Checkpoint(folder), name, written_since=self.began)
             shutil.rmtree(folder, ignore_errors=True)
         inner = os.path.relpath(saved, folder)
         return name if inner == "." else f"{name}/{inner}"
