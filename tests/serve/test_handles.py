@@ -419,6 +419,47 @@ def test_a_replica_may_be_chosen_before_the_request(run_locally: Run) -> None:
     asyncio.run(choose())
 
 
+def test_a_dispatched_request_keeps_its_place_from_those_that_wait(run_locally: Run) -> None:
+    @serve.deployment(max_ongoing_requests=1)
+    class Backend:
+        def __init__(self) -> None:
+            self.ongoing, self.most = 0, 0
+
+        async def work(self, word: str) -> str:
+            self.ongoing += 1
+            self.most = max(self.most, self.ongoing)
+            await asyncio.sleep(0.05)
+            self.ongoing -= 1
+            return word
+
+        def peak(self) -> int:
+            return self.most
+
+    @serve.deployment
+    def broken() -> None:
+        raise ValueError("no argument")
+
+    handle = run_locally(Backend.bind())
+    other = serve.run(broken.bind(), name="other", route_prefix=None)
+
+    async def choose() -> None:
+        async with handle.work.choose_replica() as selection:
+            waiting = [
+                asyncio.ensure_future(handle.work.remote(str(n))._fetch()) for n in range(3)
+            ]
+            while handle._find_router().waiting() < 3:
+                await asyncio.sleep(0.01)
+            assert await handle.work.dispatch(selection, "chosen") == "chosen"
+            assert await asyncio.gather(*waiting) == ["0", "1", "2"]
+        assert await handle.peak.remote() == 1
+        async with handle.work.choose_replica() as selection:
+            with pytest.raises(ValueError, match="no argument"):
+                await handle.work.dispatch(selection, other.remote())
+        assert await asyncio.wait_for(handle.work.remote("next")._fetch(), PATIENCE) == "next"
+
+    asyncio.run(choose())
+
+
 def test_a_chosen_replica_that_is_gone(run_locally: Run) -> None:
     @serve.deployment
     class Backend:

@@ -38,13 +38,14 @@ class ReplicaSelection:
 
     def use(self, request: Request) -> None:
         """Let a request have the place; ValueError if it is gone."""
-        if self._place is None:
+        place, self._place = self._place, None
+        if place is None:
             raise ValueError(
                 "this selection was dispatched already, or its block has ended: choose another "
                 "replica for another request"
             )
-        self.give_back()
         request.fixed, request.seat = True, self._seat
+        place.router.pass_on(place, request, self._seat)
 
     def give_back(self) -> None:
         """Let others have the place, if no request has it."""
