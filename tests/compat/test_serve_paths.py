@@ -110,3 +110,8 @@ def test_the_modules_of_starlette_are_there_as_soon_as_serve_is(tmp_path: Path) 
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
     done = run_program(command, timeout=PATIENCE)
     assert done.stdout == "Request False\n", done.stderr
+
+
+def test_other_libraries_are_as_they_were_where_ray_is_not_imported() -> None:
+    program = "import skate.serve, starlette; print(hasattr(starlette, '__getattr__'))"
+    assert run_program([sys.executable, "-c", program], check=True).stdout == "False\n"

@@ -7,6 +7,7 @@ _COMMON = ("skate.compat.parts.serving.common",)
 _INSIDE = "skate.compat.parts.inside"
 
 HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
+    "ray.serve": ("skate.serve", "skate.compat.parts.serving.starlette_modules"),
     "ray.serve._private": ("skate.compat.parts.serving", _INSIDE),
     "ray.serve._private.api": ("skate.serve", _INSIDE),
     "ray.serve._private.client": (_CLIENT,),

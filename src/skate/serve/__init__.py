@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.serve._starlette import load_on_demand
-
 if TYPE_CHECKING:
     from skate.serve._api import (
         RunTarget,
@@ -85,9 +83,6 @@ _MODULES = frozenset(
     multiplex schema
     """.split()
 )
-
-
-load_on_demand()
 
 
 def __getattr__(name: str) -> Any:

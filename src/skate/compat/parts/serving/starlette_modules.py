@@ -1,7 +1,7 @@
 """`import starlette` and then `starlette.requests.Request`, as programs for Ray write it.
 
 Ray imports these modules with its own; here they are imported when they are first looked for, as
-they take longer than all else.
+they take longer than all else. Importing this module, as `import ray.serve` does, sees to that.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 
-def load_on_demand() -> None:
+def _load_on_demand() -> None:
     """Let the modules of starlette be found below it, if it is installed."""
     try:
         starlette: Any = import_module("starlette")
@@ -31,3 +31,6 @@ def _find(name: str) -> Any:
         if error.name != module:
             raise  # it needs one that is not installed
         raise AttributeError(problem) from None
+
+
+_load_on_demand()
