@@ -55,6 +55,11 @@ class TestRetries:
         context.retried_map_errors, context.max_map_retries = words, limit
         assert skate.data.range(2).map_batches(FailsTwice, concurrency=1).count() == 2
 
+    def test_words_that_are_no_regular_expression(self, context):
+        context.retried_map_errors, context.max_map_retries = ["yet)", "(", "*not"], 2
+        with pytest.raises(ValueError, match="not yet"):
+            skate.data.range(2).map_batches(FailsTwice, concurrency=1).materialize()
+
     def test_not_more_often_than_allowed(self, context):
         context.retried_map_errors, context.max_map_retries = True, 1
         with pytest.raises(ValueError, match="not yet"):

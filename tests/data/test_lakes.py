@@ -186,6 +186,11 @@ class TestTablesOfStrangers:
             assert read.count() == 0
         catalog.engine.dispose()
 
+    def test_of_a_catalog_that_cannot_be_watched(self, monkeypatch):
+        monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda name, **given: object())
+        with pytest.raises(RuntimeError, match=r"pyiceberg \d.*from_arrow"):
+            skate.data.read_iceberg(table_identifier="shop.t")
+
     @pytest.mark.parametrize("kind", ["relative", "absolute"])
     def test_of_delta_do_not_point_outside(self, tmp_path, kind):
         write_deltalake(tmp_path / "t", pa.table({"n": [1]}))

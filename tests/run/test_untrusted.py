@@ -26,7 +26,7 @@ import skate.predict
 from skate import tune
 from skate._run import pickles, signing_key
 from skate._run.checkpoint import Checkpoint
-from skate._run.errors import RecordedError
+from skate._run.errors import RecordedError, read_error, write_error
 from skate._run.pickles import signed_pickle
 from skate._run.result import Result
 from skate.exceptions import UnreadablePickleError, UntrustedPickleError
@@ -399,6 +399,22 @@ def test_another_process_of_this_user_reads_what_we_wrote(tmp_path):
 def test_signed_files_are_plain_pickles_too(tmp_path):
     Checkpoint.from_dict({"n": 1}).to_directory(tmp_path)
     assert pickle.loads((tmp_path / "dict_checkpoint.pkl").read_bytes()) == {"n": 1}
+
+
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_without_a_text_is_written(tmp_path):
+    from skate._run.storage import Storage
+
+    storage = Storage(tmp_path, "run")
+    write_error(storage.folder, UnspeakableError("x"), RuntimeError)
+    assert isinstance(read_error(storage), UnspeakableError)
+    about = json.loads((tmp_path / "run" / "error.json").read_text())
+    assert about["type"].endswith("UnspeakableError")
+    assert "RuntimeError" in about["message"]
 
 
 def test_a_damaged_file_of_ours_is_named(tmp_path, monkeypatch):

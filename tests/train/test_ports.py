@@ -57,6 +57,21 @@ def test_torch_listens_on_loopback_only(run_config, init_method):
     assert found["elsewhere"] == []
 
 
+def test_a_store_that_listens_on_all_interfaces_is_told_of(caplog, monkeypatch):
+    from skate.train.torch import _config
+
+    monkeypatch.setattr(_config, "_listeners", [])
+    _config._listen("127.0.0.1")
+    assert caplog.messages == []
+    port = _config._listen("192.0.2.1")  # an address that no machine has
+    for listener in _config._listeners:
+        listener.close()
+    assert port
+    (warning,) = caplog.messages
+    assert "all interfaces" in warning
+    assert "192.0.2.1" in warning
+
+
 def test_a_loop_may_begin_anew_by_the_environment(run_config):
     def loop():
         import torch

@@ -63,11 +63,19 @@ def write_error(folder: Folder, error: BaseException, instead: type[Exception]) 
     raised = error.cause if isinstance(error, TaskError) else error
     described = {
         "type": f"{type(raised).__module__}.{type(raised).__qualname__}",
-        "message": str(raised),
+        "message": _message(raised),
         "traceback": error_text(error),
     }
     folder.write(DESCRIPTION_FILE, json.dumps(described).encode())
     folder.write(ERROR_FILE, _pickled(error, instead))
+
+
+def _message(error: BaseException) -> str:
+    """Return the error's text; that is made by code of the user's, which may raise."""
+    try:
+        return str(error)
+    except Exception as problem:
+        return f"<no text: str() of it raised {type(problem).__name__}>"
 
 
 def _pickled(error: BaseException, instead: type[Exception]) -> bytes:

@@ -122,5 +122,5 @@ def _is_private(name: str) -> bool:
 
 
 def _public_names(module: types.ModuleType) -> list[str]:
-    names = getattr(module, "__all__", None) or vars(module)
+    names = getattr(module, "__all__", vars(module))
     return [name for name in names if not name.startswith("_")]

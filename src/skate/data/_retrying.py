@@ -49,7 +49,14 @@ class Retries:
 def matches(patterns: Iterable[str], message: str) -> bool:
     """Return whether one of the patterns is part of the message, or fits it as a regular
     expression."""
-    return any(part in message or re.search(part, message) for part in patterns)
+    return any(part in message or _fits(part, message) for part in patterns)
+
+
+def _fits(pattern: str, message: str) -> bool:
+    try:
+        return re.search(pattern, message) is not None
+    except re.error:
+        return False  # it was meant as it stands
 
 
 def _types(errors: Any) -> tuple[type[BaseException], ...]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NodeIdStr = str  # the type of the hints in `streaming_split(locality_hints=...)`
 
 AHEAD = 2
-REMEMBERED = 3  # iterations of a part before the last one
+REMEMBERED_ITERATIONS = 3  # of a part, before the last one
 PATIENCE = 10.0  # seconds, after which it is asked why a part is not read that others wait for
 
 
@@ -253,7 +253,7 @@ class Coordinator:
                 raise self._two_readers(number)
             epoch = last.epoch
         mine = Iteration(turn, epoch, reader)
-        self._iterations[number] = [*known[-REMEMBERED:], mine]
+        self._iterations[number] = [*known[-REMEMBERED_ITERATIONS:], mine]
         self._readers[number] = reader
         return mine
 

@@ -92,6 +92,7 @@ def build(
     route_prefix: str | None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     runtime_env: Mapping[str, Any] | None = None,
+    *,
     keep_unchanged: bool = False,
 ) -> ApplicationSpec:
     """All deployments that an application consists of.

@@ -37,7 +37,8 @@ class Broadcast:
                 raised.
         """
         refuse_event_loop("`await response.results_async()`")
-        deadline = _deadline(timeout_s)
+        _check_timeout(timeout_s)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         found: list[Any] = []
         for ref in self._refs:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -55,7 +56,7 @@ class Broadcast:
         self, *, timeout_s: float | None = None, return_exceptions: bool = False
     ) -> list[Any]:
         """As `results`, for async code."""
-        _deadline(timeout_s)
+        _check_timeout(timeout_s)
         answers = asyncio.gather(
             *(ref.as_future() for ref in self._refs), return_exceptions=return_exceptions
         )
@@ -72,9 +73,8 @@ class Broadcast:
         return self.results_async().__await__()
 
 
-def _deadline(timeout_s: float | None) -> float | None:
-    checked = optional(non_negative)("timeout_s", timeout_s)
-    return None if checked is None else time.monotonic() + checked
+def _check_timeout(timeout_s: float | None) -> None:
+    optional(non_negative)("timeout_s", timeout_s)
 
 
 def _returned(error: Exception, return_exceptions: bool) -> Exception:

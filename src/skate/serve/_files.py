@@ -43,7 +43,14 @@ def specs_of(config: ServeDeploySchema) -> list[ApplicationSpec]:
 def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
     app = application(schema.import_path, schema.args)
     overrides = {each.name: each.options() for each in schema.deployments}
-    return build(app, schema.name, schema.route_prefix, overrides, schema.runtime_env, True)
+    return build(
+        app,
+        schema.name,
+        schema.route_prefix,
+        overrides,
+        schema.runtime_env,
+        keep_unchanged=True,
+    )
 
 
 def application(import_path: str, arguments: Mapping[str, Any]) -> Application:

@@ -170,6 +170,7 @@ class DataParallelTrainer(BaseTrainer):
         train_loop_per_worker: Callable[..., Any] | None = None,
         train_loop_config: dict[str, Any] | None = None,
         storage_filesystem: Any = None,
+        *,
         allow_pickle: bool = False,
         **changes: Any,
     ) -> AnyTrainer:

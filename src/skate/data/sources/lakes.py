@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from itertools import pairwise
 from typing import Any
 
@@ -139,7 +140,14 @@ def iceberg_table(table_identifier: str, catalog_kwargs: dict[str, Any] | None) 
     catalogs = try_import("pyiceberg.catalog", EXTRA)
     given = dict(catalog_kwargs or {})
     catalog = catalogs.load_catalog(given.pop("name", "default"), **given)
-    load_file_io = catalog._load_file_io
+    load_file_io = getattr(catalog, "_load_file_io", None)
+    if load_file_io is None:
+        raise RuntimeError(
+            f"{type(catalog).__name__} of pyiceberg {version('pyiceberg')} loads files in a way "
+            "that cannot be kept from running code that a table names: read the table with "
+            "pyiceberg, and use skate.data.from_arrow, or install a version that "
+            "skate[data-sources] names"
+        )
 
     def checked(properties: Any = None, location: str | None = None) -> Any:
         _check_names_no_code(properties or {}, catalog.properties, location)

@@ -94,7 +94,7 @@ def connection_class(base: Any, server: Server) -> Any:
                 self.held = data
 
         def stay(self) -> None:
-            """Nobody else took it: go on here."""
+            """Go on here, as nobody else took it."""
             self.is_moving = False
             self.transport.resume_reading()
             data, self.held = self.held, b""
@@ -104,7 +104,7 @@ def connection_class(base: Any, server: Server) -> Any:
                 self.begin(data)
 
         def release(self) -> None:
-            """There is room here for what was held."""
+            """Answer what was held, now that there is room here."""
             data, self.held, self._waiting = self.held, b"", None
             self.feed(data)
 
@@ -242,11 +242,12 @@ def connection_class(base: Any, server: Server) -> Any:
             server.closed()
             if self.cycle is not None and not self.cycle.response_complete:
                 self._give_up()
-            # The transport refers to itself by this, and would wait for the garbage collector.
-            self.transport.__dict__.pop("_read_ready_cb", None)
+            # asyncio's transport refers to itself by this, and would wait for the garbage
+            # collector; those of other loops may have no such dict.
+            getattr(self.transport, "__dict__", {}).pop("_read_ready_cb", None)
 
         def _give_up(self) -> None:
-            """Nobody waits for the answer any more."""
+            """Cancel the answer, for which nobody waits any more."""
             self.cycle.disconnected = True
             task = self.cycle.scope.get(TASK)
             if task is not None:

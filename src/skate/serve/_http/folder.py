@@ -1,6 +1,8 @@
 """Where the sockets of an instance are: in a folder that only its user may enter.
 
-It is inside the session's own folder, which goes with the session however that ends. Other
+It is inside the session's own folder, which goes with the session however that ends. Where that
+path is too long for a socket (a long TMPDIR), it is a folder of its own, in TMPDIR or /tmp, which
+stays if all processes of the instance are killed at once. Other
 processes of the user find the socket for questions (`admin`) by the kernel's list of sockets.
 """
 
@@ -15,14 +17,18 @@ from collections.abc import Iterator
 import skate
 
 _LONGEST_ADDRESS_BYTES = 107  # of a Unix socket
-_SHORT = 60  # characters of a folder that leave room for the names in it
+_MAX_BASE_CHARACTERS = 60  # of a folder, which leave room for the names in it
 _SOCKETS = "/proc/net/unix"
 
 
 def make_folder() -> str:
     """Make a folder of mode 0700 under a name that nobody can know before."""
     scratch = skate.get_runtime_context()._scratch_dir if skate.is_initialized() else None
-    bases = [base for base in (scratch, tempfile.gettempdir()) if base and len(base) < _SHORT]
+    bases = [
+        base
+        for base in (scratch, tempfile.gettempdir())
+        if base and len(base) < _MAX_BASE_CHARACTERS
+    ]
     return tempfile.mkdtemp(prefix="skate-serve-", dir=bases[0] if bases else "/tmp")
 
 
@@ -34,7 +40,7 @@ def remove_socket(path: str) -> None:
 
 
 def address_of(path: str) -> str:
-    """The address of a socket, checked: the kernel's own message does not name the path."""
+    """Check the address of a socket, as the kernel's own message does not name the path."""
     if len(os.fsencode(path)) > _LONGEST_ADDRESS_BYTES:
         raise OSError(
             f"a Unix socket's path has {_LONGEST_ADDRESS_BYTES} bytes at most, and {path} has "
@@ -44,7 +50,7 @@ def address_of(path: str) -> str:
 
 
 def find_sockets(name: str) -> Iterator[str]:
-    """The sockets of this name in private folders of this user that someone listens on."""
+    """Find sockets of this name in private folders of this user that someone listens on."""
     with contextlib.suppress(OSError), open(_SOCKETS) as listed:
         for line in listed:
             path = line.rstrip("\n").partition("/")[2]

@@ -7,6 +7,7 @@ the address. So rank 0 opens the socket itself, and gives it to the store.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from skate.train._group import WorkerGroup
 from skate.train._places import Place
 from skate.train._worker import TrainWorker
 from skate.train.backend import Backend, BackendConfig
+
+logger = logging.getLogger(__name__)
 
 INIT_METHODS = ("env", "tcp")
 
@@ -92,7 +95,13 @@ def _listen(host: str) -> int:
     """In rank 0: open the store's socket; its port."""
     try:
         listener = socket.create_server((host, 0))
-    except OSError:  # an address at which others see this machine, and it not itself
+    except OSError as error:  # an address at which others see this machine, and it not itself
+        logger.warning(
+            "the store of the process group listens on all interfaces of this machine, as it "
+            "cannot on %s alone (%s): whoever reaches a port of it can talk to the store",
+            host,
+            error,
+        )
         listener = socket.create_server(("", 0))
     _listeners.append(listener)
     port: int = listener.getsockname()[1]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+__all__: list[str] = []
+
 
 def _load_on_demand() -> None:
     """Let the modules of starlette be found below it, if it is installed."""
