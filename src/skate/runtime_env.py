@@ -217,7 +217,13 @@ class RuntimeEnv(dict[str, Any]):
 
 
 class RuntimeEnvConfig(dict[str, Any]):
-    """How environments are set up, for `RuntimeEnv(config=...)`. Here that takes no time."""
+    """Say how environments are set up, for `RuntimeEnv(config=...)`.
+
+    Args:
+        setup_timeout_seconds: How long packages may take to be installed; -1 for no limit.
+        eager_install: Whether that begins with the session, not with the first task.
+        log_files: Kept for programs that read it.
+    """
 
     def __init__(
         self,

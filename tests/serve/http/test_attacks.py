@@ -41,6 +41,13 @@ async def said(here: Street, data: bytes) -> bytes:
     return heard
 
 
+def let_seconds_pass(here: Street) -> None:
+    """Have all who listen look at their connections as they would in two seconds."""
+    later = asyncio.get_running_loop().time() + 2
+    for station in (here.door, *here.stations):
+        station.server.end_slow_connections(later)
+
+
 # -- slow ---------------------------------------------------------------------------------------
 
 
@@ -84,10 +91,11 @@ async def test_slow_answers_and_pauses_between_requests_are_fine() -> None:
         client = await connect(here)
         host.may_answer.clear()
         client[1].write(REQUEST)
-        await asyncio.sleep(1.5)
+        await host.began.wait()
+        let_seconds_pass(here)
         host.may_answer.set()
         assert await answer(client) == "A"
-        await asyncio.sleep(1.5)
+        let_seconds_pass(here)
         assert await ask(client) == "A"
         client[1].close()
 
@@ -96,6 +104,7 @@ class Late(Host):
     """Asks for the body only when it may."""
 
     async def answer(self, context: Any, scope: Any, receive: Any, send: Any) -> None:
+        self.began.set()
         await self.may_answer.wait()
         await send_value(send, (await receive())["body"])
 
@@ -109,7 +118,8 @@ async def test_a_client_may_wait_to_be_asked_for_the_body() -> None:
         client = await connect(here)
         head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n"
         client[1].write(head)
-        await asyncio.sleep(2.2)
+        await host.began.wait()
+        let_seconds_pass(here)
         host.may_answer.set()
         assert b"100 Continue" in await client[0].readuntil(b"\r\n\r\n")
         client[1].write(b"ab")

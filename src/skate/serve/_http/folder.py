@@ -2,8 +2,8 @@
 
 It is inside the session's own folder, which goes with the session however that ends. Where that
 path is too long for a socket (a long TMPDIR), it is a folder of its own, in TMPDIR or /tmp, which
-stays if all processes of the instance are killed at once. Other
-processes of the user find the socket for questions (`admin`) by the kernel's list of sockets.
+stays if all processes of the instance are killed at once. Other processes of the user find the
+socket for questions (`admin`) by the kernel's list of sockets.
 """
 
 from __future__ import annotations

@@ -191,16 +191,18 @@ class Server:
         self.now = self._loop.time()
         date = (b"date", formatdate(time.time(), usegmt=True).encode())
         self._state.default_headers[:] = [date, *self._config.encoded_headers]
-        options = self._options
-        for connection in list(self._state.connections):
-            if hasattr(connection, "look_at"):
-                connection.look_at(
-                    self.now, options.receive_timeout_s, options.keep_alive_timeout_s
-                )
+        self.end_slow_connections(self.now)
         if self._state.connections or self._connecting:
             self._loop.call_later(1, self._tick)
         else:
             self._is_ticking = False
+
+    def end_slow_connections(self, now: float) -> None:
+        """End connections whose clients have not gone on for too long, at this time."""
+        options = self._options
+        for connection in list(self._state.connections):
+            if hasattr(connection, "look_at"):
+                connection.look_at(now, options.receive_timeout_s, options.keep_alive_timeout_s)
 
     def closed(self) -> None:
         if not self._state.connections:
