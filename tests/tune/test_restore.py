@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -499,6 +500,32 @@ def test_a_trainable_that_cannot_travel_is_refused_at_once():
         return lock
 
     with pytest.raises(
-        TypeError, match=r"non-serializable: could not serialize .*lock: _thread\.lock"
+        TypeError, match=r"non-serializable: [Cc]ould not serialize .*lock: _thread\.lock"
     ):
         tune.Tuner(locked)
+
+
+class Counted:
+    """Counts how often it is pickled."""
+
+    times = 0
+
+    def __reduce__(self) -> Any:
+        Counted.times += 1
+        return Counted, ()
+
+
+def test_a_trainable_is_pickled_only_where_that_is_needed(tmp_path, monkeypatch):
+    monkeypatch.setattr(Counted, "times", 0)
+    held = Counted()
+
+    def trainable(config: Any) -> None:
+        assert held
+
+    settings = tune.RunConfig(name="search", storage_path=str(tmp_path))
+    tune.Tuner(trainable, run_config=settings)
+    assert Counted.times == 1  # which shows that it can be, and is written
+    tune.Tuner.restore(str(tmp_path / "search"))
+    assert Counted.times == 1
+    tune.Tuner.restore(str(tmp_path / "search"), trainable=trainable)
+    assert Counted.times == 2

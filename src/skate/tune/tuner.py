@@ -51,7 +51,17 @@ class Tuner:
     ) -> None:
         if trainable is None:
             raise TuneError("Tuner needs a trainable: a function, a Trainable, or a trainer")
-        _check_travels(trainable)
+        pickled = _pickle_of(trainable)
+        self._configure(trainable, param_space, tune_config, run_config)
+        self._announce(pickled)
+
+    def _configure(
+        self,
+        trainable: Any,
+        param_space: dict[str, Any] | None,
+        tune_config: TuneConfig | None,
+        run_config: RunConfig | None,
+    ) -> None:
         self._trainable = trainable
         self._param_space = _as_space(param_space)
         self._tune_config = as_config(TuneConfig, tune_config)
@@ -61,7 +71,6 @@ class Tuner:
         self._storage: Storage | None = None
         self._results: ResultGrid | None = None
         self._allow_pickle = False
-        self._announce()
 
     def __getattribute__(self, name: str) -> Any:
         if name == "restore":
@@ -88,7 +97,7 @@ class Tuner:
         settings = make_settings(self._tune_config, self._run_config, self._resume)
         with allowing(self._allow_pickle), claimed(experiment.storage):
             if self._resume is None or self._former_space is not None:
-                self._save(experiment.storage)
+                self._save(experiment.storage, _pickle_of(self._trainable))
             self._results = ResultGrid(execute(experiment, settings))
         return self._results
 
@@ -110,29 +119,33 @@ class Tuner:
 
     # -- taking up ---------------------------------------------------------------------------
 
-    def _announce(self) -> None:
-        """A search that has a name can be restored before it has begun."""
+    def _announce(self, pickled: bytes | None) -> None:
+        """Save a search that has a name, so that it can be restored before it has begun."""
         config = self._run_config
         if config.name is None:
             return
         place = config.storage_path or default_storage_path()
         storage = Storage(place, config.name, config.storage_filesystem, config.durability)
         if storage.is_local and not storage.exists(TUNER_FILE) and not storage.exists(STATE_FILE):
-            self._save(storage)
+            self._save(storage, pickled)
 
-    def _save(self, storage: Storage) -> None:
-        """What `restore` needs."""
+    def _save(self, storage: Storage, pickled: bytes | None) -> None:
+        """Write what `restore` needs, with the trainable as `_pickle_of` made it."""
         content = {
             "param_space": self._param_space,
             "tune_config": self._tune_config,
             "run_config": self._run_config,
             "trainable_name": Experiment.get_trainable_name(self._trainable),
         }
-        for name, value in ((TUNER_FILE, content), (TRAINABLE_FILE, self._trainable)):
+        try:
+            storage.write(TUNER_FILE, signed_pickle(content))
+        except Exception as error:
+            logger.info("%s is not written, so not restored: %r", TUNER_FILE, error)
+        if pickled is not None:
             try:
-                storage.write(name, signed_pickle(value))
+                storage.write(TRAINABLE_FILE, pickled)
             except Exception as error:
-                logger.info("%s is not written, so not restored: %r", name, error)
+                logger.info("%s is not written, so not restored: %r", TRAINABLE_FILE, error)
 
     @classmethod
     def restore(
@@ -192,12 +205,13 @@ class Tuner:
         parent, _, config.name = storage.path.rstrip("/").rpartition("/")
         config.storage_path = parent or "/"
         config.storage_filesystem = None if storage.is_local else storage.filesystem
-        tuner = cls(
-            trainable if trainable is not None else _saved_trainable(storage, allow_pickle),
-            param_space=param_space if param_space is not None else content["param_space"],
-            tune_config=content["tune_config"],
-            run_config=config,
-        )
+        if trainable is not None:
+            _pickle_of(trainable)
+        else:
+            trainable = _saved_trainable(storage, allow_pickle)
+        space = param_space if param_space is not None else content["param_space"]
+        tuner = cls.__new__(cls)
+        tuner._configure(trainable, space, content["tune_config"], config)
         if param_space is not None:
             tuner._former_space = _as_space(content["param_space"])
             check_same_keys(tuner._former_space, tuner._param_space)
@@ -213,11 +227,21 @@ class Tuner:
         return Storage.at(path, storage_filesystem).exists(TUNER_FILE)
 
 
-def _check_travels(trainable: Any) -> None:
+def _pickle_of(trainable: Any) -> bytes | None:
+    """Return the trainable as it is written; None if it can go to workers, but not into a file.
+
+    Raises:
+        TypeError: If it cannot be pickled at all, with the part of it that cannot.
+    """
     try:
-        dumps(trainable, "trainable")
-    except TypeError as error:
-        raise TypeError(f"the trainable was found to be non-serializable: {error}") from error
+        return signed_pickle(trainable)
+    except Exception as problem:
+        try:
+            dumps(trainable, "trainable")
+        except TypeError as error:
+            raise TypeError(f"the trainable was found to be non-serializable: {error}") from error
+        logger.info("%s is not written, so not restored: %r", TRAINABLE_FILE, problem)
+        return None
 
 
 def _saved_trainable(storage: Storage, allow_pickle: bool) -> Any:
