@@ -231,7 +231,7 @@ def test_an_input_is_not_there_when_an_actor_starts() -> None:
 
 @pytest.mark.parametrize("key", [1.5, (1, 2)])
 def test_parts_of_the_input_have_a_position_or_a_name(key: Any) -> None:
-    with InputNode() as number, pytest.raises(ValueError, match="position or a name"):
+    with InputNode() as number, pytest.raises(ValueError, match="position or name"):
         number[key]
 
 
