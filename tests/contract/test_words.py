@@ -116,7 +116,7 @@ WORDS = [
     (lambda: InputNode(1), ValueError, "args or kwargs"),
     (lambda: plain.bind(InputNode()).execute(1), AssertionError, "only used in context manager"),
     (lambda: two_inputs().execute(1), AssertionError, "one unique InputNode"),
-    (lambda: InputNode()[1, 2], AssertionError, "int index.* first-level key"),
+    (lambda: InputNode()[cast(Any, (1, 2))], AssertionError, "int index.* first-level key"),
 ]
 
 

@@ -50,7 +50,7 @@ class InputNode(DAGNode):
     def _run(self, given: Any) -> Any:
         if not self._entered:
             raise GraphError(
-                "an InputNode is used in a context manager only: it stands for the input of the "
+                "an InputNode is only used in context managers: it stands for the input of the "
                 "graph that is built in the block of `with InputNode() as x: ...`"
             )
         return given
