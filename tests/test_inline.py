@@ -278,7 +278,7 @@ def test_waiting_for_many_looks_at_each_a_few_times(monkeypatch: pytest.MonkeyPa
 
     class Counted(Entry):
         @property
-        def done(self) -> bool:  # type: ignore[override]
+        def done(self) -> bool:
             nonlocal looks
             looks += 1
             return self.is_done

@@ -13,7 +13,7 @@ import pytest
 import skate
 from skate import _machine
 from skate._machine import MemoryGauge, MemoryUse
-from skate.engine.local.hub.memory_guard import Candidate, Verdict, choose
+from skate.engine.local.hub.memory_guard import Candidate, MemoryGuard, Verdict, choose
 from skate.exceptions import ActorDiedError, OutOfMemoryError
 from tests.support import PATIENCE, Flag, Tally, eventually
 
@@ -206,9 +206,29 @@ def test_actors_are_restarted_if_they_may(container: Groups, tally: Tally, flag:
                     skate.get(actor.pid.remote(), timeout=PATIENCE)
 
 
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Has an item for each look that a guard has finished."""
+    made: list[int] = []
+    look = MemoryGuard._look
+
+    def counted(guard: MemoryGuard) -> None:
+        look(guard)
+        made.append(1)
+
+    monkeypatch.setattr(MemoryGuard, "_look", counted)
+    return made
+
+
 def test_it_can_be_switched_off(
-    container: Groups, tally: Tally, flag: Any, monkeypatch: pytest.MonkeyPatch
+    container: Groups,
+    tally: Tally,
+    flag: Any,
+    looks: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    planned: list[float] = []
+    monkeypatch.setattr(MemoryGuard, "_look_again", lambda guard, delay: planned.append(delay))
     monkeypatch.delenv("SKATE_MEMORY_MONITOR_REFRESH_MS")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
     go = flag("go")
@@ -216,9 +236,9 @@ def test_it_can_be_switched_off(
         container.set(2 * GIB, used=2 * GIB - 1)
         ref = skate.remote(hold).remote(tally, go, "lives")
         eventually(lambda: len(tally) == 1)
-        time.sleep(0.5)  # twice as long as it would have taken
         go.set()
         assert skate.get(ref, timeout=PATIENCE) == "lives"
+    assert planned == looks == []
 
 
 def test_settings_of_a_program_for_ray(container: Groups, tally: Tally, flag: Any) -> None:
@@ -287,10 +307,17 @@ def test_a_task_beyond_its_limit(tally: Tally, flag: Any) -> None:
         assert skate.get(skate.remote(fill).remote(300)) == 300  # without a limit
 
 
-def test_limits_that_no_interpreter_could_keep_are_not_taken_at_their_word(flag: Any) -> None:
+def test_limits_that_no_interpreter_could_keep_are_not_taken_at_their_word(
+    tally: Tally, flag: Any, looks: list[int]
+) -> None:
+    go = flag("go")
     with skate.init(num_cpus=1):
-        ref = skate.remote(memory=1)(time.sleep).remote(0.4)
-        assert skate.get(ref, timeout=PATIENCE) is None
+        ref = skate.remote(memory=1)(hold).remote(tally, go, "lives")
+        eventually(lambda: len(tally) == 1)
+        before = len(looks)
+        eventually(lambda: len(looks) >= before + 2)  # of which the last one began while it ran
+        go.set()
+        assert skate.get(ref, timeout=PATIENCE) == "lives"
 
 
 def test_what_a_machine_has_is_found_once() -> None:
