@@ -500,14 +500,16 @@ def test_an_impossible_request_names_the_way_out():
 
 
 @parallel
-def test_a_task_that_gets_what_is_there_keeps_its_cpu(tally):
+def test_a_task_that_gets_what_is_there_keeps_its_cpu(tally, flag):
+    go = flag("go")
+
     @skate.remote
     def use(refs):
         tally.add("+")
         for ref in refs:
             skate.get(ref)
             skate.wait([ref])
-        time.sleep(0.3)  # so that who is started meanwhile is seen
+        go.wait()
         tally.add("-")
 
     @skate.remote
@@ -524,7 +526,12 @@ def test_a_task_that_gets_what_is_there_keeps_its_cpu(tally):
         return total
 
     refs = [skate.put(number) for number in range(10)]
-    skate.get([use.remote(refs) for _ in range(10)], timeout=60)
+    users = [use.remote(refs) for _ in range(10)]
+    eventually(lambda: len(tally) >= 2)
+    # Who had been let in by them would be up before this one, which needs a new worker too.
+    assert skate.get(identity.options(num_cpus=0).remote(1), timeout=60) == 1
+    go.set()
+    skate.get(users, timeout=60)
     running = most = 0
     for word in tally.words():
         running += 1 if word == "+" else -1
