@@ -466,6 +466,7 @@ def report_it(config: Any) -> None:
     import shutil
 
     came = tune.get_checkpoint()
+    assert came is not None
     given = Path(config["given"])
     tune.report({"n": 0}, checkpoint=came)
     tune.report({"n": 1}, checkpoint=tune.get_checkpoint())
@@ -492,7 +493,7 @@ def foreign_model(folder: Path, data: bytes) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("library", ["train", "tune"])
+@pytest.mark.parametrize("library", ["train", "train in this process", "tune"])
 def test_what_came_from_elsewhere_is_not_signed_by_reporting_it(
     library, tmp_path, marker, monkeypatch
 ):
@@ -501,10 +502,11 @@ def test_what_came_from_elsewhere_is_not_signed_by_reporting_it(
     loop, config = report_it, {"given": str(given)}
     skate.init(engine="inline", num_cpus=1)
     try:
-        if library == "train":
+        if library != "tune":
+            workers = int(library == "train")
             DataParallelTrainer(
                 loop, train_loop_config=config, resume_from_checkpoint=Checkpoint(came),
-                scaling_config=skate.train.ScalingConfig(num_workers=1),
+                scaling_config=skate.train.ScalingConfig(num_workers=workers),
                 run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "runs")),
             ).fit()  # fmt: skip
         else:

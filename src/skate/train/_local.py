@@ -37,7 +37,8 @@ class LocalSession(Session):
 
     def report(self, report: Report) -> None:
         check_metrics(report.metrics)
-        event = hand_over(report, self._recorder.next_checkpoint, self._recorder.storage, 0)
+        recorder = self._recorder
+        event = hand_over(report, recorder.next_checkpoint, recorder.storage, 0, self.began)
         event.positions = positions_of(self.datasets)
         self._recorder.record([event])
         discard_original(report, event.checkpoint)
