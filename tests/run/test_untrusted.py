@@ -527,6 +527,45 @@ def test_what_came_from_elsewhere_is_not_signed_by_reporting_it(
     assert not marker.exists()
 
 
+def report_a_copy(config: Any) -> None:
+    import shutil
+
+    came = skate.train.get_checkpoint()
+    assert came is not None
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(Path(came.path) / "model.pkl", folder)
+        skate.train.report({"n": 0}, checkpoint=Checkpoint(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "model.pkl").write_bytes(pickle.dumps({"an": "estimator"}))
+        skate.train.report({"n": 1}, checkpoint=Checkpoint(folder))
+
+
+def test_a_trial_signs_no_more_than_the_workers_of_its_trainer(tmp_path, marker, monkeypatch):
+    came = foreign_model(tmp_path / "came", plain(marker, monkeypatch))
+    trainer = DataParallelTrainer(
+        report_a_copy, train_loop_config={}, resume_from_checkpoint=Checkpoint(came),
+        scaling_config=skate.train.ScalingConfig(num_workers=1),
+    )  # fmt: skip
+    skate.init(engine="local", num_cpus=2)
+    try:
+        (result,) = tune.Tuner(
+            trainer, run_config=tune.RunConfig(name="run", storage_path=str(tmp_path / "runs"))
+        ).fit()
+    finally:
+        skate.shutdown()
+    assert result.error is None
+    folders = sorted(path.parent for path in (tmp_path / "runs").rglob("model.pkl"))
+    copies = [
+        folder for folder in folders if b"estimator" not in (folder / "model.pkl").read_bytes()
+    ]
+    assert copies
+    for folder in copies:
+        with pytest.raises(UntrustedPickleError):
+            SklearnPredictor.from_checkpoint(Checkpoint(folder))
+    assert SklearnPredictor.from_checkpoint(result.checkpoint).estimator
+    assert not marker.exists()
+
+
 def test_what_was_downloaded_is_not_signed_by_reporting_it(tmp_path, marker, monkeypatch):
     from skate._run.storage import Storage
 

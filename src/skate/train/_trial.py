@@ -129,4 +129,6 @@ class ForwardingRecorder(Recorder):
 
     def _hand_over(self, metrics: dict[str, Any] | None) -> None:
         checkpoint, self._unreported = self._unreported, None
+        if checkpoint is not None:  # its worker has signed what is its own
+            checkpoint._note_foreign_models()
         self._trial.report(Report(metrics, checkpoint))
