@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import skate
+from skate import _imports, exceptions
 from tests.support import run_program
 
 SOURCE = str(Path(__file__).parents[1] / "src")
@@ -118,3 +119,11 @@ def test_walking_over_a_package_imports_no_framework(package: str) -> None:
     tops = {name.partition(".")[0] for name in modules_after(walk)}
     inside = {name for name in tops if name.startswith("_")}  # of compiled modules
     assert tops - inside - sys.stdlib_module_names <= NEEDED
+
+
+def test_what_ray_means_is_known_before_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one rule, for the names in errors as for everything else."""
+    monkeypatch.delenv(_imports.AS_RAY, raising=False)
+    assert (_imports.ray_is_skate(), exceptions.library_name()) == (False, "skate")
+    monkeypatch.setenv(_imports.AS_RAY, "1")
+    assert (_imports.ray_is_skate(), exceptions.library_name()) == (True, "ray")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import sys
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -35,10 +35,12 @@ def is_installed(name: str) -> bool:
         return False
 
 
+AS_RAY = "SKATE_AS_RAY"  # set by `compat.ray.install`, and so in all processes that follow
+
+
 def ray_is_skate() -> bool:
-    """Return whether `import ray` means skate in this program: an alias is in no file."""
-    ray = sys.modules.get("ray")
-    return ray is not None and ray.__spec__ is not None and ray.__spec__.origin is None
+    """Return whether `import ray` means skate in this program."""
+    return AS_RAY in os.environ
 
 
 @contextmanager

@@ -43,6 +43,8 @@ import os
 import pickle
 from typing import Any
 
+from skate._imports import ray_is_skate
+
 __all__ = [
     "ActorAlreadyExistsError",
     "ActorDiedError",
@@ -195,7 +197,7 @@ def _title(function_name: str) -> str:
 
 def library_name() -> str:
     """Return the name that the program imports this library by: "ray" if that means skate."""
-    return "ray" if "SKATE_AS_RAY" in os.environ else "skate"
+    return "ray" if ray_is_skate() else "skate"
 
 
 def _restore_task_error(cls: type[TaskError], state: dict[str, Any]) -> TaskError:

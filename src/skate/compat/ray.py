@@ -14,6 +14,7 @@ import os
 import sys
 from pathlib import Path
 
+from skate._imports import AS_RAY
 from skate.compat._alias import Alias
 from skate.compat._finder import RAY_VERSION, Finder
 from skate.compat.parts.inside import Absent
@@ -21,7 +22,6 @@ from skate.compat.parts.inside import Absent
 __all__ = ["RAY_VERSION", "install", "is_installed", "uninstall"]
 
 _FOLDER = str(Path(__file__).parent / "_path")
-_AS_RAY = "SKATE_AS_RAY"  # for libraries, where eras differ: skate.data gives rows as Ray does
 
 
 def install() -> None:
@@ -37,7 +37,7 @@ def install() -> None:
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     rest = [folder for folder in inherited if folder and folder != _FOLDER]
     os.environ["PYTHONPATH"] = os.pathsep.join([_FOLDER, *rest])
-    os.environ[_AS_RAY] = "1"
+    os.environ[AS_RAY] = "1"
 
 
 def uninstall() -> None:
@@ -47,7 +47,7 @@ def uninstall() -> None:
     for name, module in [*sys.modules.items()]:
         if isinstance(module, (Alias, Absent)):
             del sys.modules[name]
-    os.environ.pop(_AS_RAY, None)
+    os.environ.pop(AS_RAY, None)
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     rest = [folder for folder in inherited if folder != _FOLDER]
     os.environ["PYTHONPATH"] = os.pathsep.join(rest)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
+from skate._imports import ray_is_skate
 from skate._machine import memory
 from skate.data._execution_options import ExecutionOptions, ExecutionResources
 from skate.data._ray_settings import RaySettings, Refused
@@ -29,7 +30,6 @@ PASSING_IO_ERRORS = (
     "AWS Error SERVICE_UNAVAILABLE",
 )
 MOST_BLOCKS = 1_000_000  # of a dataset, or parts of a split: each is noted in a list
-AS_RAY = "SKATE_AS_RAY"  # set where `import ray` means skate
 _obeyed: ContextVar[DataContext | None] = ContextVar("skate.data.context", default=None)
 
 
@@ -83,7 +83,7 @@ class DataContext(RaySettings, Refused):
 
     def has_plain_rows(self) -> bool:
         """What `plain_rows` means here and now."""
-        return AS_RAY not in os.environ if self.plain_rows is None else self.plain_rows
+        return not ray_is_skate() if self.plain_rows is None else self.plain_rows
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "target_max_block_size" and value is None:
