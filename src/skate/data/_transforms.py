@@ -345,12 +345,20 @@ def copied(batch: Batch) -> Batch:
 # -- columns ------------------------------------------------------------------------------------
 
 
+def _is_nothing(block: Block) -> bool:
+    """Return whether a block stands for no items at all, of which nobody knows the columns."""
+    return not block.num_rows and not block.num_columns
+
+
 @dataclass(frozen=True)
 class SelectColumns:
     columns: tuple[str, ...]
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
+            if _is_nothing(block):
+                yield block
+                continue
             check_columns(self.columns, block.column_names)
             yield block.select(list(self.columns))
 
@@ -361,6 +369,9 @@ class DropColumns:
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
+            if _is_nothing(block):
+                yield block
+                continue
             check_columns(self.columns, block.column_names)
             yield block.drop_columns(list(self.columns))
 

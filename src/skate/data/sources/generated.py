@@ -60,8 +60,8 @@ class Range(Source):
         ]
 
     def _blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Yield the rows from `start` to `stop`, at most `step` at a time."""
-        for first in range(start, stop, step):
+        """Yield the rows from `start` to `stop`, at most `step` at a time; one block if none."""
+        for first in range(start, stop, step) or (start,):
             yield self._block(np.arange(first, min(first + step, stop)))
 
     def _block(self, numbers: np.ndarray[Any, Any]) -> Block:
