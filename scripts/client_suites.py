@@ -82,7 +82,17 @@ SUITES = (
         ),
         10,
     ),
-    Suite("mlforecast", "1.1.0", ("tests/distributed_ray",), 2),
+    Suite("mlforecast", "1.1.0", ("tests/distributed_ray",), 5),
+    Suite(
+        "lightgbm_ray",
+        "0.1.9",
+        (
+            "lightgbm_ray/tests/test_lightgbm_api.py",
+            "lightgbm_ray/tests/test_end_to_end.py",
+            "-k=not Client",  # Ray Client
+        ),
+        10,
+    ),
     Suite(
         "adam_core",
         "0.5.5",
