@@ -174,8 +174,10 @@ class Interrupts:
 
     def _hand_over(self) -> None:
         """Let the main thread handle what no safe point has delivered. From any thread."""
-        while (noted := self._take()) is not None:
-            _thread.interrupt_main(noted[1])  # type: ignore[arg-type]  # any number will do
+        for _ in range(len(self._noted)):  # in the main thread, each is put off again at once
+            noted = self._take()
+            if noted is not None:
+                _thread.interrupt_main(noted[1])  # type: ignore[arg-type]  # any number will do
 
     def _take(self) -> tuple[Handler, int] | None:
         """What was put off first, once: another thread may be about to take it too."""
