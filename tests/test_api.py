@@ -98,7 +98,7 @@ class TestInit:
             ({"num_cpus": -1}, ValueError, "num_cpus"),
             ({"num_cpu": 1}, TypeError, "num_cpus"),
             ({"resources": {"CPU": 1}}, ValueError, "num_cpus"),
-            ({"runtime_env": {"pip": ["x"]}}, ValueError, "pip"),
+            ({"runtime_env": {"image_uri": "x"}}, ValueError, "image_uri"),
             ({"job_config": object()}, TypeError, "job_config"),
         ],
     )
