@@ -75,7 +75,8 @@ def _quantity(name: str, value: Any) -> float | None:
         raise _wrong_value(name, value, allowed) from None
     if number < 0:
         raise ValueError(
-            f"the quantity of resource {name} cannot be negative: it takes {allowed}; got {value!r}"
+            f"the quantity of resource {name} cannot be negative: it takes {allowed}; "
+            f"got {value!r}"
         )
     if not number <= _LARGEST or 0 < number < _SMALLEST:
         raise _wrong_value(name, value, allowed)
