@@ -74,6 +74,13 @@ KINDS = {
 WAYS = ["exit_actor", "exit_actor, caught", "sys.exit(0)", "sys.exit(3)", "__ray_terminate__"]
 
 
+def has_ended(process):
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def actor_of(kind, *args, **options):
     cls, own = KINDS[kind]
     return skate.remote(cls).options(**{"max_restarts": 0, **own, **options}).remote(*args)
@@ -107,7 +114,7 @@ def test_the_process_ends_in_order(kind, tmp_path):
         process = psutil.Process(skate.get(actor.pid.remote(), timeout=PATIENCE))
         with pytest.raises(ActorDied):
             skate.get(leave_by(actor, way), timeout=PATIENCE)
-        eventually(lambda ps=process: not ps.is_running() or ps.status() == psutil.STATUS_ZOMBIE)
+        eventually(lambda ps=process: has_ended(ps))
         called = [] if way == "__ray_terminate__" else ["called"]
         assert tally.words() == [*called, "atexit"]
 

