@@ -124,6 +124,35 @@ def test_a_stop_ends_the_wait(bench: Bench) -> None:
     assert not bench.reactor.run_until(Waiter(), PATIENCE, Stop())
 
 
+class StopAtOnce:
+    """Told just after the first look, by someone whose alarm another leader has read."""
+
+    def __init__(self) -> None:
+        self._looks = iter([False])
+
+    @property
+    def pending(self) -> bool:
+        return next(self._looks, True)
+
+    @pending.setter
+    def pending(self, value: bool) -> None:
+        raise AssertionError("a wait does not tell its own end")
+
+
+def test_a_stop_before_the_lead_is_taken_ends_the_wait(bench: Bench) -> None:
+    stopped = bench.spawn(lambda: bench.reactor.run_until(Waiter(), None, StopAtOnce()))
+    eventually(lambda: stopped == [False])
+
+
+def test_a_stop_before_a_follower_sleeps_ends_its_wait(bench: Bench) -> None:
+    leader = bench.wait_in_thread(bench.waiter(1))
+    bench.until_led()
+    stopped = bench.spawn(lambda: bench.reactor.run_until(Waiter(), None, StopAtOnce()))
+    eventually(lambda: stopped == [False])
+    bench.send(1)
+    eventually(lambda: leader == [True])
+
+
 def test_a_short_look_before_sleeping_changes_nothing(bench: Bench) -> None:
     for number in range(1, 40):
         waiter = bench.waiter(number)

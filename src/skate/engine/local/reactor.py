@@ -235,7 +235,7 @@ class Reactor:
         if self.leads():  # from a callback that this thread's own turn has called
             self._turn_until(waiter, deadline, stop)
             return waiter.done
-        while not (waiter.done or self.closed or (stop is not None and stop.pending)):
+        while not (waiter.done or self.closed or _stopped(stop)):
             self.activity += 1
             if self._take_lead():
                 try:
@@ -243,18 +243,17 @@ class Reactor:
                 finally:
                     self._leave()
             else:
-                self._follow(waiter, _left(deadline))
+                self._follow(waiter, _left(deadline), stop)
             if deadline is not None and time.monotonic() >= deadline:
                 break
         return waiter.done
 
     def _turn_until(self, waiter: Waiter, deadline: float | None, stop: Stop | None) -> None:
-        """At least one turn, so that a wait of no time sees what has come already."""
-        while not waiter.done and not self.closed:
+        """At least one turn, so that a wait of no time sees what has come already. Told to stop
+        before the lead was taken, there is none: the leader before may have read that alarm."""
+        while not (waiter.done or self.closed or _stopped(stop)):
             self.turn(_left(deadline), waiter.look)
             if deadline is not None and time.monotonic() >= deadline:
-                return
-            if stop is not None and stop.pending:
                 return
 
     def leads(self) -> bool:
@@ -278,12 +277,13 @@ class Reactor:
         if self._deep:
             self._rouse_courier()
 
-    def _follow(self, waiter: Waiter, left: float | None) -> None:
+    def _follow(self, waiter: Waiter, left: float | None, stop: Stop | None) -> None:
         self.flush()  # the leader may be asleep, and what we wait for depend on it
         sleep = waiter.prepare_sleep()
         self._followers.append(waiter)
-        # The lead may have been given up just before we queued: then nobody would promote us.
-        if not self._lead.locked() or waiter.done:
+        # The lead may have been given up, or the end of the wait been told, just before we
+        # queued: then nobody would wake us.
+        if not self._lead.locked() or waiter.done or _stopped(stop):
             waiter.wake()
         elif self._courier_leads:
             self.interrupt()
@@ -291,7 +291,7 @@ class Reactor:
         try:
             self._followers.remove(waiter)
         except ValueError:  # promoted: who has no need to lead any more passes it on
-            if waiter.done or not woken:
+            if waiter.done or not woken or _stopped(stop):
                 self._promote()
 
     def _promote(self) -> None:
@@ -406,6 +406,10 @@ class Reactor:
         self._lead.acquire(timeout=_PARTING)
         self._poller.close()
         os.close(self._alarm)
+
+
+def _stopped(stop: Stop | None) -> bool:
+    return stop is not None and stop.pending
 
 
 def _left(deadline: float | None) -> float | None:
