@@ -41,11 +41,13 @@ class Serialized:
         self, payload: bytes, buffers: Sequence[pickle.PickleBuffer], refs: list[ObjectRef[Any]]
     ) -> None:
         self.payload = payload
-        self.buffers = [buffer.raw() for buffer in buffers]
+        self.buffers = [buffer.raw() for buffer in buffers] if buffers else ()
         self.refs = refs
 
     @property
     def size(self) -> int:
+        if not self.buffers:
+            return len(self.payload)
         return len(self.payload) + sum(buffer.nbytes for buffer in self.buffers)
 
     def packed(self) -> Packed:
@@ -83,12 +85,15 @@ def loads(packed: Packed, copy: bool = False) -> Any:
     """
     if isinstance(packed, bytes):
         return pickle.loads(packed)
-    buffers: Any = packed[1:]
-    if copy:
-        buffers = map(_aligned, buffers)
-    elif buffers and type(buffers[0]) is bytes:
-        buffers = [_aligned(buffer).toreadonly() for buffer in buffers]
+    buffers: Any = map(_aligned, packed[1:]) if copy else aligned(packed)[1:]
     return pickle.loads(packed[0], buffers=buffers)
+
+
+def aligned(packed: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same value with buffers that vector instructions can read, if it has none such yet."""
+    if type(packed[-1]) is not bytes:
+        return packed
+    return (packed[0], *(_aligned(buffer).toreadonly() for buffer in packed[1:]))
 
 
 _ALIGNMENT_BYTES = 64  # of segments too; a cache line, and what AVX-512 loads at once

@@ -30,6 +30,7 @@ from skate.engine.local.asking import Asking
 from skate.engine.local.hub.actors import Actor
 from skate.engine.local.hub.desk import Desk
 from skate.engine.local.hub.hub import Hub
+from skate.engine.local.hub.memory_guard import MemoryGuard
 from skate.engine.local.hub.plans import Planner
 from skate.engine.local.hub.processes import Processes
 from skate.engine.local.hub.requests import Requests
@@ -87,7 +88,6 @@ class LocalEngine(Objects, Asking):
         self.labels = {"ray.io/node-id": self.node_id, **(labels or {})}
         self.runtime_env = dict(runtime_env or {})
         self.session = session
-        self.session_name = session.name
         self.reactor = Reactor()
         undo.callback(self.reactor.close)
         self.reactor.on_turn = self._tidy
@@ -109,8 +109,7 @@ class LocalEngine(Objects, Asking):
         undo.callback(self.processes.shutdown)
         pool = Pool(total, growing=growing)
         scheduler = Scheduler(pool, max(1, int(total.get("CPU", 0)) // 10_000), self)
-        self.memory_guard = memory_guard  # the threshold, and the seconds between two looks
-        self.hub = Hub(self, scheduler, self.processes)
+        self.hub = Hub(self, scheduler, self.processes, MemoryGuard(self, *memory_guard))
         self.requests = Requests(self)
         Desk(self, self.requests)
         self.planner = Planner(self)
@@ -156,6 +155,10 @@ class LocalEngine(Objects, Asking):
             "node_id": self.node_id,
             "has_gpus": "GPU" in total,
         }
+
+    @property
+    def session_name(self) -> str:  # type: ignore[override]  # see tests/local/test_engine.py
+        return self.session.name
 
     # -- what the scheduler asks for -----------------------------------------------------------
 

@@ -25,7 +25,7 @@ from skate.engine.local import messages as m
 from skate.engine.local import surroundings
 from skate.engine.local.answers import Answers
 from skate.engine.local.arguments import unpack
-from skate.engine.local.interrupts import Interrupts
+from skate.engine.local.interrupts import MAIN, Interrupts
 from skate.engine.local.objects import INLINE, Entry
 from skate.engine.local.reactor import Waiter
 from skate.engine.local.store import parts_of
@@ -97,7 +97,6 @@ class Execution:
         self._methods: dict[str, Callable[..., Any]] = {}  # of the actor, as they are called
         self._captured: dict[Any, tuple[Any, Any]] = {}
         self._durations: dict[Any, float] = {}
-        self._main = threading.get_ident()
         self._pid = os.getpid()
         self._current: Running | None = None  # on the main thread
         self._title = Title(engine.settings["titles"])
@@ -153,7 +152,7 @@ class Execution:
         current = self._current
         if current is not None and current.id == id:
             if self.actor is None:
-                self.interrupts.trigger(self._main)
+                self.interrupts.trigger(MAIN)
             else:
                 self.interrupts.end_wait()
 
@@ -427,7 +426,7 @@ class Execution:
 
     def wait(self, needs: Waiter, timeout: float | None) -> bool:
         """Wait inside get, wait or next; ended early by cancellation."""
-        if self._current is None or threading.get_ident() != self._main:
+        if self._current is None or threading.get_ident() != MAIN:
             running = _running.get() if self.actor_id else None
             if running is None:
                 return self.engine.reactor.run_until(needs, timeout)

@@ -27,7 +27,7 @@ import cloudpickle
 from skate import _refs, _serialization
 from skate.engine.local.reactor import Reactor, Waiter
 
-_MAIN = threading.main_thread().ident or 0
+MAIN = threading.main_thread().ident or 0
 
 # Code in which nothing may be raised: the engine's, and destructors, where it would be ignored.
 _PROTECTED = (
@@ -112,7 +112,7 @@ class Interrupts:
                 return
 
     def _guard(self) -> None:
-        if threading.get_ident() != _MAIN or self._closed:
+        if threading.get_ident() != MAIN or self._closed:
             return
         for number in _HANDLED:
             handler = _getsignal(number)
@@ -138,7 +138,7 @@ class Interrupts:
     def close(self) -> None:
         """Give the handlers back to the user, and what was put off to them."""
         self._closed = True
-        if threading.get_ident() == _MAIN:
+        if threading.get_ident() == MAIN:
             for number in _HANDLED:
                 handler = _signal.getsignal(number)
                 if type(handler) is Guarded and handler.interrupts is self:
@@ -209,7 +209,7 @@ class Interrupts:
 
     def wait(self, waiter: Waiter, timeout: float | None) -> bool:
         """As `reactor.run_until`; ended early by a handler that raises."""
-        if threading.get_ident() != _MAIN or self._reactor.leads():
+        if threading.get_ident() != MAIN or self._reactor.leads():
             return self._reactor.run_until(waiter, timeout)
         self.look()
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -231,7 +231,7 @@ class Interrupts:
 
     def deliver(self) -> None:
         """Handle what was put off, if this is a safe point; raises what the handlers raise."""
-        if threading.get_ident() != _MAIN or not self._may_raise(None):
+        if threading.get_ident() != MAIN or not self._may_raise(None):
             return
         self.pending = False
         if self._wanted is not None and self._wanted():
@@ -252,7 +252,7 @@ class Interrupts:
             yield
         finally:
             self._held -= 1
-            if threading.get_ident() == _MAIN:
+            if threading.get_ident() == MAIN:
                 self.deliver()
             else:
                 self._hand_over()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import pickle
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -334,7 +335,12 @@ class Objects(ABC):
         while True:
             kind, data = entry.kind, entry.data
             if kind == INLINE:
-                return _serialization.loads(data, copy)
+                if type(data) is bytes:
+                    return pickle.loads(data)
+                if copy:
+                    return _serialization.loads(data, copy)
+                entry.data = data = _serialization.aligned(data)  # once for all who read it
+                return pickle.loads(data[0], buffers=data[1:])
             if kind == FAILED:
                 raise self.error_of(entry)
             try:

@@ -18,6 +18,7 @@ from skate import exceptions
 from skate.engine.local import messages as m
 from skate.engine.local.hub import errors
 from skate.engine.local.hub.lives import Lives
+from skate.engine.local.hub.memory_guard import MemoryGuard
 from skate.engine.local.hub.processes import Processes
 from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.values import NONE
@@ -32,8 +33,14 @@ if TYPE_CHECKING:
 class Hub(Lives):
     """All of it: what workers send, what their ends mean, placement groups."""
 
-    def __init__(self, engine: LocalEngine, scheduler: Scheduler, processes: Processes) -> None:
-        super().__init__(engine, scheduler, processes)
+    def __init__(
+        self,
+        engine: LocalEngine,
+        scheduler: Scheduler,
+        processes: Processes,
+        guard: MemoryGuard,
+    ) -> None:
+        super().__init__(engine, scheduler, processes, guard)
         self.removed_groups: deque[Group] = deque(maxlen=1000)  # for those who ask later
         self.handlers: dict[int, Any] = {
             m.RESULT: self.on_result,

@@ -10,6 +10,7 @@ from skate import _serialization, exceptions
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor
 from skate.engine.local.hub.inventory import actor_row
+from skate.engine.local.hub.memory_guard import MemoryGuard
 from skate.engine.local.hub.processes import Processes
 from skate.engine.local.hub.reachability import unreachable_actors
 from skate.engine.local.hub.scheduler import Scheduler
@@ -29,8 +30,14 @@ _SEARCH_SHARE = 0.02  # of the time may go into looking for them
 class Lives(Tasks):
     """What happens to actors; `actors.Actor` keeps the state of each."""
 
-    def __init__(self, engine: LocalEngine, scheduler: Scheduler, processes: Processes) -> None:
-        super().__init__(engine, scheduler, processes)
+    def __init__(
+        self,
+        engine: LocalEngine,
+        scheduler: Scheduler,
+        processes: Processes,
+        guard: MemoryGuard,
+    ) -> None:
+        super().__init__(engine, scheduler, processes, guard)
         self.actors: dict[int, Actor] = {}
         self.names: dict[tuple[str, str], Actor] = {}
         self.ended: deque[tuple[dict[str, Any], Any]] = deque(maxlen=_ENDED)  # row, error

@@ -77,10 +77,11 @@ class Eviction(NamedTuple):
 class MemoryGuard:
     """Watches the workers of one session. Methods are called with the engine's lock held."""
 
-    def __init__(self, engine: LocalEngine) -> None:
+    def __init__(self, engine: LocalEngine, threshold: float, refresh_seconds: float) -> None:
         self._engine = engine
         self._gauge = memory_gauge()
-        self._threshold, self._refresh = engine.memory_guard
+        self._threshold = threshold
+        self._refresh = refresh_seconds
         self.asleep = self._refresh > 0  # and to be woken when work begins
 
     def wake(self) -> None:

@@ -31,10 +31,16 @@ _EVICTED_SECONDS = 1.0  # before a task is tried again that was ended for lack o
 class Tasks(Streaming):
     """The way of a task from submission to its answer."""
 
-    def __init__(self, engine: LocalEngine, scheduler: Scheduler, processes: Processes) -> None:
+    def __init__(
+        self,
+        engine: LocalEngine,
+        scheduler: Scheduler,
+        processes: Processes,
+        guard: MemoryGuard,
+    ) -> None:
         super().__init__(engine, processes)
         self.scheduler = scheduler
-        self.guard = MemoryGuard(engine)
+        self.guard = guard
         self.functions: dict[int, Function] = {}  # that workers may send tasks for
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_TIMELINE)  # as of `run_of`
         self._answered: list[Worker] = []

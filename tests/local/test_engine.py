@@ -1,0 +1,29 @@
+"""The engine of the driver and that of workers, as objects."""
+
+from __future__ import annotations
+
+import skate
+from skate.engine import installed_engine
+
+# CPython keeps the attributes of an object in a fast form up to this number; with one more, every
+# look at any of them is slower, and a call of `get` by a tenth.
+MOST_ATTRIBUTES = 30
+
+
+def attributes_of_worker() -> dict[str, int]:
+    engine = installed_engine()
+    parts = (engine, engine.execution, engine.reactor)  # type: ignore[union-attr]
+    return {type(part).__name__: len(vars(part)) for part in parts}
+
+
+def test_what_every_call_looks_at_has_few_attributes() -> None:
+    skate.init(num_cpus=1)
+    try:
+        engine = installed_engine()
+        parts = (engine, engine.hub, engine.reactor, engine.hub.scheduler)  # type: ignore[union-attr]
+        counts = {type(part).__name__: len(vars(part)) for part in parts}
+        counts |= skate.get(skate.remote(attributes_of_worker).remote())
+    finally:
+        skate.shutdown()
+    assert {"LocalEngine", "Hub", "Reactor", "WorkerEngine", "Execution"} < set(counts)
+    assert not {name: count for name, count in counts.items() if count > MOST_ATTRIBUTES}
