@@ -10,7 +10,7 @@ import pytest
 
 import skate
 from skate import util
-from skate._options import ACTOR, CALL, OPTIONS, TASK
+from skate._core.options import ACTOR, CALL, OPTIONS, TASK
 from skate.util import metrics, multiprocessing, queue, state
 from skate.util import scheduling_strategies as strategies
 from skate.util.actor_group import ActorGroup

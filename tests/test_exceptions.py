@@ -14,7 +14,7 @@ import cloudpickle
 import pytest
 
 from skate import exceptions
-from skate._errors import format_remote_traceback, task_error
+from skate._core.errors import format_remote_traceback, task_error
 from skate.exceptions import SkateError, TaskError, UnserializableException
 
 

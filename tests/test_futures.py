@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import skate
-from skate._futures import asyncio_future, concurrent_future, stream_item_ready
-from skate._refs import ObjectRef
+from skate._core.futures import asyncio_future, concurrent_future, stream_item_ready
+from skate._core.refs import ObjectRef
 
 
 class Later:

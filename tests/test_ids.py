@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import skate
-from skate._ids import ActorID, BaseID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
+from skate._core.ids import ActorID, BaseID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
 
 KINDS = [JobID, NodeID, WorkerID, ActorID, TaskID, PlacementGroupID]
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import skate
-from skate import _imports, exceptions
+from skate import exceptions
+from skate._core import optional_imports
 from tests.support import run_program
 
 SOURCE = str(Path(__file__).parents[1] / "src")
@@ -123,7 +124,7 @@ def test_walking_over_a_package_imports_no_framework(package: str) -> None:
 
 def test_what_ray_means_is_known_before_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """By one rule, for the names in errors as for everything else."""
-    monkeypatch.delenv(_imports.AS_RAY, raising=False)
-    assert (_imports.ray_is_skate(), exceptions.library_name()) == (False, "skate")
-    monkeypatch.setenv(_imports.AS_RAY, "1")
-    assert (_imports.ray_is_skate(), exceptions.library_name()) == (True, "ray")
+    monkeypatch.delenv(optional_imports.AS_RAY, raising=False)
+    assert (optional_imports.ray_is_skate(), exceptions.library_name()) == (False, "skate")
+    monkeypatch.setenv(optional_imports.AS_RAY, "1")
+    assert (optional_imports.ray_is_skate(), exceptions.library_name()) == (True, "ray")

@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 
 import skate
-from skate._serialization import dumps
+from skate._core.serialization import dumps
 from skate.engine import installed_engine
 from skate.engine.inline import objects
 from skate.engine.inline.objects import Entry

@@ -7,32 +7,32 @@ from typing import Any
 
 import pytest
 
-from skate import _options
-from skate._options import ACTOR, CALL, TASK, check_options
+from skate._core import options as option_table
+from skate._core.options import ACTOR, CALL, TASK, check_options
 
 
 def task(**given: Any) -> Any:
-    return _options.task_options(check_options(TASK, given), generator=False)
+    return option_table.task_options(check_options(TASK, given), generator=False)
 
 
 def actor(**given: Any) -> Any:
-    return _options.actor_options(check_options(ACTOR, given))
+    return option_table.actor_options(check_options(ACTOR, given))
 
 
 def call(**given: Any) -> Any:
-    return _options.call_options(check_options(CALL, given), generator=False)
+    return option_table.call_options(check_options(CALL, given), generator=False)
 
 
 def test_defaults() -> None:
-    assert task() == _options.TaskOptions()
-    assert actor() == _options.ActorOptions()
-    assert call() == _options.CallOptions()
+    assert task() == option_table.TaskOptions()
+    assert actor() == option_table.ActorOptions()
+    assert call() == option_table.CallOptions()
 
 
 def test_none_means_the_default() -> None:
-    everything = dict.fromkeys(_options.OPTIONS)
+    everything = dict.fromkeys(option_table.OPTIONS)
     for kind, make in ((TASK, task), (ACTOR, actor), (CALL, call)):
-        given = {name: None for name in everything if kind in _options.OPTIONS[name].kinds}
+        given = {name: None for name in everything if kind in option_table.OPTIONS[name].kinds}
         assert make(**given) == make()
 
 
@@ -73,10 +73,10 @@ def test_two_spellings_of_one_option_are_refused() -> None:
 
 
 def test_generators_stream_by_default() -> None:
-    assert _options.task_options({}, generator=True).num_returns == "streaming"
-    assert _options.call_options({}, generator=True).num_returns == "streaming"
+    assert option_table.task_options({}, generator=True).num_returns == "streaming"
+    assert option_table.call_options({}, generator=True).num_returns == "streaming"
     given = check_options(TASK, {"num_returns": 3})
-    assert _options.task_options(given, generator=True).num_returns == 3
+    assert option_table.task_options(given, generator=True).num_returns == 3
 
 
 @pytest.mark.parametrize("num_returns", ["streaming", "dynamic"])
@@ -173,7 +173,7 @@ def test_an_unknown_option_names_the_nearest(make: Any, name: str, hint: str) ->
 
 def test_options_of_a_call_can_be_changed_one_by_one() -> None:
     first = call(num_returns=2, concurrency_group="io", retry_exceptions=True)
-    assert _options.call_options(_options.given_from(first), generator=False) == first
+    assert option_table.call_options(option_table.given_from(first), generator=False) == first
 
 
 def test_the_number_of_a_bundle_needs_its_group() -> None:

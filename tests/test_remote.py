@@ -12,8 +12,8 @@ import cloudpickle
 import pytest
 
 import skate
-from skate._remote import RemoteFunction
-from skate._signature import Arity, arity_of
+from skate._core.signature import Arity, arity_of
+from skate._facade.remote import RemoteFunction
 
 inline = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 

@@ -12,9 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from skate import _serialization
-from skate._refs import ObjectRef
-from skate._serialization import deregister_serializer, dumps, is_plain, loads, register_serializer
+from skate._core import serialization
+from skate._core.refs import ObjectRef
+from skate._core.serialization import (
+    deregister_serializer,
+    dumps,
+    is_plain,
+    loads,
+    register_serializer,
+)
 from skate.engine.local.store import Store, parts_of
 
 
@@ -240,9 +246,9 @@ def test_mapped_tensors_are_not_copied(tmp_path: Path) -> None:
     location = store.write(dumps(torch.arange(10_000)), lambda size: False)
     parts: Any = parts_of(store.open(location))
     start = np.frombuffer(parts[1], np.uint8).ctypes.data
-    before = _serialization.tensors_rebuilt()
+    before = serialization.tensors_rebuilt()
     assert loads(parts).data_ptr() == start
-    assert _serialization.tensors_rebuilt() == before + 1
+    assert serialization.tensors_rebuilt() == before + 1
     assert loads(parts, copy=True).data_ptr() != start
 
 

@@ -16,7 +16,7 @@ import pytest
 import skate
 import skate.data
 from skate import train, tune
-from skate._streams import is_terminal, say
+from skate._core.standard_streams import is_terminal, say
 from skate.train.data_parallel_trainer import DataParallelTrainer
 from tests.support import run_program
 

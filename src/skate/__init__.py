@@ -13,8 +13,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._actor import ActorClass, ActorHandle, method
-from skate._api import (
+from skate._core.ids import (
+    ActorClassID,
+    ActorID,
+    FunctionID,
+    JobID,
+    NodeID,
+    PlacementGroupID,
+    TaskID,
+    UniqueID,
+    WorkerID,
+)
+from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
+from skate._facade.actor import ActorClass, ActorHandle, method
+from skate._facade.api import (
     ClientContext,
     available_resources,
     cancel,
@@ -31,19 +43,7 @@ from skate._api import (
     timeline,
     wait,
 )
-from skate._ids import (
-    ActorClassID,
-    ActorID,
-    FunctionID,
-    JobID,
-    NodeID,
-    PlacementGroupID,
-    TaskID,
-    UniqueID,
-    WorkerID,
-)
-from skate._refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
-from skate._remote import remote
+from skate._facade.remote import remote
 from skate.runtime_context import get_runtime_context
 
 __version__ = "0.1.0"

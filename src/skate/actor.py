@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar, Union
 
-from skate._actor import (
+from skate._facade.actor import (
     ActorClass,
     ActorClassInheritanceError,
     ActorHandle,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._init import ClientContext, init
+from skate._facade.init import ClientContext, init
 
 __all__ = ["ClientBuilder", "ClientContext", "client"]
 

@@ -43,7 +43,7 @@ import os
 import pickle
 from typing import Any
 
-from skate._imports import ray_is_skate
+from skate._core.optional_imports import ray_is_skate
 
 __all__ = [
     "ActorAlreadyExistsError",
@@ -95,14 +95,14 @@ class SkateError(Exception):
 
     def to_bytes(self) -> bytes:
         """The error as bytes, for `from_bytes`."""
-        from skate._serialization import dumps
+        from skate._core.serialization import dumps
 
         return pickle.dumps(dumps(self, "error").packed())
 
     @staticmethod
     def from_bytes(b: bytes) -> SkateError:
         """The error that `to_bytes` wrote."""
-        from skate._serialization import loads
+        from skate._core.serialization import loads
 
         error: SkateError = loads(pickle.loads(b))
         return error
@@ -159,20 +159,20 @@ class TaskError(UserCodeException):
         self._actor_id = actor_id
 
     def __reduce__(self) -> Any:
-        from skate._errors import portable
+        from skate._core.errors import portable
 
         state = {**self.__dict__, "cause": portable(self.cause)}
         return _restore_task_error, (type(self), state)
 
     def as_instanceof_cause(self) -> TaskError:
         """This error as an instance of the cause's type too, or itself if that is impossible."""
-        from skate._errors import as_cause
+        from skate._core.errors import as_cause
 
         return as_cause(self)
 
     def make_dual_exception_instance(self) -> TaskError:
         """As `as_instanceof_cause`, but raises TypeError where that cannot be done."""
-        from skate._errors import make_dual
+        from skate._core.errors import make_dual
 
         return make_dual(self)
 
@@ -201,7 +201,7 @@ def library_name() -> str:
 
 
 def _restore_task_error(cls: type[TaskError], state: dict[str, Any]) -> TaskError:
-    from skate._errors import unpack
+    from skate._core.errors import unpack
 
     error = cls.__new__(cls)
     error.__dict__.update(state, cause=unpack(state["cause"]))

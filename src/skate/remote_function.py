@@ -1,5 +1,5 @@
 """Ray's path to remote functions."""
 
-from skate._remote import RemoteFunction
+from skate._facade.remote import RemoteFunction
 
 __all__ = ["RemoteFunction"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from skate._accelerators import NUMBERED
-from skate._ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, actor_id_of
+from skate._core.accelerators import NUMBERED
+from skate._core.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, actor_id_of
 from skate.engine import current_engine
 
 if TYPE_CHECKING:
-    from skate._actor import ActorHandle
+    from skate._facade.actor import ActorHandle
     from skate.engine.base import Context, Engine
     from skate.runtime_env import RuntimeEnv
 
@@ -120,7 +120,7 @@ class RuntimeContext:
     @property
     def current_actor(self) -> ActorHandle:
         """A handle to the actor that runs this code."""
-        from skate._actor import ActorHandle
+        from skate._facade.actor import ActorHandle
 
         actor = self._context.actor
         if actor is None:

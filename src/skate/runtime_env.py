@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from skate._requirements import TOOLS, parse_requirements, requirements_of
+from skate._core.requirements import TOOLS, parse_requirements, requirements_of
 
 T = TypeVar("T")
 

@@ -119,7 +119,7 @@ def test_processes_draw_different_numbers_from_torch(tmp_path):
 def test_control_c_while_the_hub_answers_a_worker():
     code = """
         import os, signal, sys, threading, skate
-        from skate import _serialization
+        from skate._core import serialization
         skate.init(num_cpus=2)
 
         @skate.remote
@@ -130,13 +130,13 @@ def test_control_c_while_the_hub_answers_a_worker():
             caller = sys._getframe(1).f_globals["__name__"]
             here = threading.current_thread() is threading.main_thread()
             if waits and here and caller.startswith("skate.engine.local.hub"):
-                _serialization.loads = loads
+                serialization.loads = loads
                 os.kill(os.getpid(), signal.SIGINT)
             return loads(*args, **kwargs)
 
         waits = False
-        loads, _serialization.loads = _serialization.loads, interrupted
-        while _serialization.loads is interrupted:  # the courier may answer instead
+        loads, serialization.loads = serialization.loads, interrupted
+        while serialization.loads is interrupted:  # the courier may answer instead
             ref = ask.remote()
             try:
                 waits = True

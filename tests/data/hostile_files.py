@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from skate._records import record_of
+from skate._core.record_files import record_of
 
 # Nested so deep that a parser without a limit overflows its stack, and hidden from a counter that
 # takes brackets in strings, or in lines that are damaged, for the end of the nesting.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from skate.data._blocks import (
+from skate.data._arrow.blocks import (
     batch_of,
     block_of_batch,
     block_of_rows,
@@ -19,7 +19,7 @@ from skate.data._blocks import (
     pandas_of,
     rows_of,
 )
-from skate.data._tensors import is_fixed_tensor, is_object, is_ragged_tensor
+from skate.data._arrow.tensors import is_fixed_tensor, is_object, is_ragged_tensor
 
 
 def column_type(block, name="x"):

@@ -16,7 +16,8 @@ import pytest
 
 import skate
 import skate.data
-from skate.data import DataContext, ExecutionOptions, ExecutionResources, _io_retries
+from skate.data import DataContext, ExecutionOptions, ExecutionResources
+from skate.data._io import retries
 from skate.data.datasource import (
     BlockBasedFileDatasink,
     Datasink,
@@ -202,7 +203,7 @@ class Busy(pafs.FileSystemHandler):  # type: ignore[misc]
 class TestStoresThatAreBusy:
     @pytest.fixture(autouse=True)
     def short_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_io_retries, "FIRST_PAUSE_SECONDS", 0.001)
+        monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.001)
 
     def busy(self, failures: int, message: str = "AWS Error SLOW_DOWN") -> Any:
         return pafs.PyFileSystem(Busy(failures, message))

@@ -11,7 +11,7 @@ import pytest
 
 import skate
 import skate.data
-from skate.data._transforms import bytes_of, portions
+from skate.data._execution.transforms import bytes_of, portions
 from tests.support import local_only
 
 pytestmark = pytest.mark.usefixtures("engine")

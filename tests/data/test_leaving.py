@@ -7,7 +7,7 @@ import pytest
 
 import skate
 import skate.data
-from skate.data._leaving import Departure
+from skate.data._execution.early_exit import Departure
 
 LONG = 60.0  # seconds that a block would take; far more than any machine needs to leave
 

@@ -7,7 +7,7 @@ import pytest
 
 import skate.data
 from skate.data import aggregate as agg
-from skate.data._hashing import hashed
+from skate.data._arrow.hashing import hashed
 
 pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.engines("local")]
 
@@ -172,8 +172,8 @@ class TestNumbersOfBlocks:
 
 
 def test_dealing_forgets_the_rows_that_it_has_dealt():
-    from skate.data._bundles import Hoard, bundle_of
-    from skate.data._exchange import dealt
+    from skate.data._execution.bundles import Hoard, bundle_of
+    from skate.data._execution.exchange import dealt
 
     hoard = Hoard(1 << 20)
     for _ in range(4):

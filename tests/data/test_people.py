@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 import skate.data
-from skate.data._progress import FIRST, Progress
-from skate.data._stats import ExecutionStats
+from skate.data._execution.progress import FIRST, Progress
+from skate.data._execution.stats import ExecutionStats
 from tests.support import Program
 
 SLOW = """

@@ -13,7 +13,8 @@ import pytest
 
 import skate
 import skate.data
-from skate.data import DataContext, _paths
+from skate.data import DataContext
+from skate.data._io import paths
 from skate.data.datasource import Partitioning, PathPartitionFilter
 from skate.data.expressions import col
 from skate.data.sources.parquet import ParquetSource
@@ -43,7 +44,7 @@ def opened(monkeypatch):
     import fsspec
 
     files = pa.fs.PyFileSystem(Watched(fsspec.filesystem("file")))
-    monkeypatch.setattr(_paths, "resolve", lambda path, filesystem=None: (files, str(path)))
+    monkeypatch.setattr(paths, "resolve", lambda path, filesystem=None: (files, str(path)))
     return paths
 
 
@@ -159,11 +160,11 @@ class TestOpenedFiles:
         import fsspec
 
         files = pa.fs.PyFileSystem(Files(fsspec.filesystem("file")))
-        found = _paths.find(f"{tmp_path}/*/x.csv", files).files
+        found = paths.find(f"{tmp_path}/*/x.csv", files).files
         assert [file.path for file in found] == [f"{tmp_path}/a/x.csv", f"{tmp_path}/b/x.csv"]
         assert {place for place, _ in looked} == {str(tmp_path), f"{tmp_path}/a", f"{tmp_path}/b"}
         assert not any(recursive for _, recursive in looked)
-        assert len(_paths.find(f"{tmp_path}/**/x.csv", files).files) == 3
+        assert len(paths.find(f"{tmp_path}/**/x.csv", files).files) == 3
 
 
 class TestLargeFiles:
@@ -195,7 +196,7 @@ class TestLargeFiles:
             skate.data.read_parquet(tmp_path),
             skate.data.read_parquet(tmp_path).filter(expr=col("a") >= 0),
         ):
-            (task,) = skate.data._optimizer.optimise(dataset._plan).source.read_tasks(None)
+            (task,) = skate.data._plan.optimizer.optimise(dataset._plan).source.read_tasks(None)
             sizes = [block.num_rows for block in task.read()]
             assert len(sizes) > 1
             assert sum(sizes) == rows

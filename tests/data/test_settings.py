@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import skate.data
-from skate import _machine
+from skate._core import machine
 from skate.data import ActorPoolStrategy, DataContext, ExecutionOptions, ExecutionResources
-from skate.data._expressions import Expr
+from skate.data._expressions.expression import Expr
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def context():
 
 
 def test_memory_is_that_of_the_container(monkeypatch):
-    monkeypatch.setattr(_machine.MemoryGauge, "total", 1_000_000)
-    assert _machine.memory() == 1_000_000
+    monkeypatch.setattr(machine.MemoryGauge, "total", 1_000_000)
+    assert machine.memory() == 1_000_000
     assert DataContext().sort_memory_bytes == 100_000
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import skate
 import skate.data
-from skate.data._readers import Reader
+from skate.data._execution.split_readers import Reader
 from skate.data.iterator import Turn, split_iterators
 from tests.support import PATIENCE, local_only
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import skate
-from skate import _progress_bars
+from skate._core import progress_bars
 from skate.experimental import tqdm_ray
 from tests.support import eventually
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.engines("local")
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(_progress_bars, "_manager", None)
-    monkeypatch.setattr(_progress_bars, "_print", print)  # each manager begins with the true one
+    monkeypatch.setattr(progress_bars, "_manager", None)
+    monkeypatch.setattr(progress_bars, "_print", print)  # each manager begins with the true one
     monkeypatch.setattr(builtins, "print", print)
     yield tqdm_ray.instance()
     tqdm_ray.instance().close()

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skate import _serialization
-from skate._refs import ObjectRef
-from skate._serialization import NO_ARGUMENTS, Serialized
+from skate._core import serialization
+from skate._core.refs import ObjectRef
+from skate._core.serialization import NO_ARGUMENTS, Serialized
 from skate.engine.local.arguments import Arguments, dump_function, pack, unpack
 from skate.engine.local.objects import INLINE, INLINE_LIMIT, STORED, Entry
 
@@ -36,7 +36,7 @@ def packed(*args: Any, **kwargs: Any) -> Arguments:
 
 def round_trip(arguments: Arguments) -> Any:
     return unpack(
-        _serialization.loads(arguments.data),
+        serialization.loads(arguments.data),
         [(slot, f"value {found._id}") for slot, found in arguments.dependencies],
     )
 

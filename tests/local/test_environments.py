@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 import skate
-from skate._requirements import Requirements, all_installed
+from skate._core.requirements import Requirements, all_installed
 from skate.engine.local.environment_folders import (
     EnvironmentFolder,
     fingerprint,

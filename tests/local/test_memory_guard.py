@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import skate
-from skate import _machine
-from skate._machine import MemoryGauge, MemoryUse
+from skate._core import machine
+from skate._core.machine import MemoryGauge, MemoryUse
 from skate.engine.local.hub.memory_guard import Candidate, MemoryGuard, Verdict, choose
 from skate.exceptions import ActorDiedError, OutOfMemoryError
 from tests.support import PATIENCE, Flag, Tally, eventually
@@ -321,5 +321,5 @@ def test_limits_that_no_interpreter_could_keep_are_not_taken_at_their_word(
 
 
 def test_what_a_machine_has_is_found_once() -> None:
-    assert _machine.memory_gauge() is _machine.memory_gauge()
-    assert _machine.memory() == _machine.memory_gauge().total > 0
+    assert machine.memory_gauge() is machine.memory_gauge()
+    assert machine.memory() == machine.memory_gauge().total > 0

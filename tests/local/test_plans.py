@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from skate import _serialization
+from skate._core import serialization
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.plans import Planner, concurrency
@@ -125,7 +125,7 @@ def test_workers_with_gpus_are_for_one_call_unless_told(bench: Bench) -> None:
 
 def test_allowed_exceptions_travel_packed(bench: Bench) -> None:
     def allowed(plan: Any) -> Any:
-        return _serialization.loads(plan.extra["retry_exceptions"])
+        return serialization.loads(plan.extra["retry_exceptions"])
 
     assert allowed(bench.task(retry_exceptions=True)) == (Exception,)
     assert allowed(bench.task(retry_exceptions=(ValueError,))) == (ValueError,)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from skate import _serialization, exceptions
+from skate import exceptions
+from skate._core import serialization
 from skate.engine.local.hub.spilling import Spilling
 from skate.engine.local.objects import STORED, Entry
 from skate.engine.local.store import Store, parts_of
@@ -33,7 +34,7 @@ class Bench:
     def put(self) -> Entry:
         self.count += 1
         entry = Entry(self.count)
-        value = _serialization.dumps(bytes([self.count]) * SIZE)
+        value = serialization.dumps(bytes([self.count]) * SIZE)
         location = self.store.write(value, lambda size: False)
         self.spilling.added(entry, location)
         entry.kind, entry.data = STORED, location
@@ -41,7 +42,7 @@ class Bench:
         return entry
 
     def read(self, entry: Entry) -> Any:
-        return _serialization.loads(parts_of(self.store.open(entry.data)))
+        return serialization.loads(parts_of(self.store.open(entry.data)))
 
     def spilled(self, *entries: Entry) -> list[bool]:
         return [entry.data[0][0] == "d" for entry in entries]

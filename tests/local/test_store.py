@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skate import _serialization, exceptions
-from skate._serialization import Serialized
+from skate import exceptions
+from skate._core import serialization
+from skate._core.serialization import Serialized
 from skate.engine.local import store as store_module
 from skate.engine.local.store import (
     Location,
@@ -38,10 +39,10 @@ class Bench:
         )
 
     def write(self, value: Any) -> Location:
-        return self.store.write(_serialization.dumps(value), lambda size: False)
+        return self.store.write(serialization.dumps(value), lambda size: False)
 
     def read(self, location: Location) -> Any:
-        return _serialization.loads(parts_of(self.store.open(location)))
+        return serialization.loads(parts_of(self.store.open(location)))
 
     def files(self) -> list[str]:
         return sorted(os.listdir(self.shm)) + sorted(os.listdir(self.disk))
@@ -84,11 +85,11 @@ def test_what_is_read_is_known_never_to_change(bench: Bench) -> None:
     owner = bench.read(bench.write(array(1000)))
     while isinstance(owner, np.ndarray):
         owner = owner.base
-    assert _serialization.is_snapshot(owner)
+    assert serialization.is_snapshot(owner)
 
 
 def test_a_segment_has_the_size_that_is_told(bench: Bench) -> None:
-    serialized = _serialization.dumps([array(n) for n in (1, 64, 65, 4097)])
+    serialized = serialization.dumps([array(n) for n in (1, 64, 65, 4097)])
     name, size = bench.store.write(serialized, lambda size: False)
     assert size == segment_size(serialized) == os.stat(bench.store.path(name)).st_size
 
@@ -156,7 +157,7 @@ def test_the_best_fitting_segment_is_used_again(bench: Bench) -> None:
         bench.store.recycle(name)
     name, size = bench.write(array(1_000_000, 9))
     assert name == locations[1][0]
-    assert size == segment_size(_serialization.dumps(array(1_000_000)))
+    assert size == segment_size(serialization.dumps(array(1_000_000)))
     np.testing.assert_array_equal(bench.read((name, size)), array(1_000_000, 9))
 
 
@@ -273,7 +274,7 @@ def test_full_shared_memory_falls_to_disk(
         asked.append(size)
         return True
 
-    name, size = bench.store.write(_serialization.dumps(array(1000)), make_room)
+    name, size = bench.store.write(serialization.dumps(array(1000)), make_room)
     assert asked == [size, size]
     assert bench.files() == [name]
     assert name[0] == "d"
@@ -371,6 +372,6 @@ def test_only_what_belongs_to_the_value_is_spilled(bench: Bench) -> None:
 
 
 def test_sizes_of_serialized_values_are_in_bytes() -> None:
-    serialized: Serialized = _serialization.dumps(np.arange(10, dtype=np.int64))
+    serialized: Serialized = serialization.dumps(np.arange(10, dtype=np.int64))
     assert [buffer.nbytes for buffer in serialized.buffers] == [80]
     assert serialized.size == len(serialized.payload) + 80

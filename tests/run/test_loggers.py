@@ -15,7 +15,7 @@ import pytest
 from tensorboardX import SummaryWriter
 from tensorboardX.proto import event_pb2
 
-from skate._records import records_in
+from skate._core.record_files import records_in
 from skate._run.checkpoint import Checkpoint
 from skate._run.loggers import default_loggers
 from skate._run.loggers.mlflow import MLflowLoggerCallback

@@ -198,7 +198,7 @@ class Witness:
     def runs_tensorflow(self, with_an_operation: bool) -> bool:
         import tensorflow as tf
 
-        from skate._tensorflow_mode import tensorflow_runs
+        from skate._core.tensorflow_processes import tensorflow_runs
 
         if with_an_operation:
             tf.constant(1) + 1

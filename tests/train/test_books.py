@@ -535,7 +535,7 @@ def test_sums_go_on_from_the_last_checkpoint(run_config):
 def _rows_in_tensorboard(folder):
     from tensorboardX.proto import event_pb2
 
-    from skate._records import records_in
+    from skate._core.record_files import records_in
 
     found = []
     for place in sorted(Path(folder).glob("events.out.tfevents.*")):

@@ -126,7 +126,7 @@ def test_data_is_computed_with_the_options_of_its_config(spelling):
 def limit_of_cpus():
     """A column of what the settings say while it is computed, in this process."""
     from skate.data import DataContext
-    from skate.data._expressions import Expr
+    from skate.data._expressions.expression import Expr
 
     def ask(block):
         limits = DataContext.get_current().execution_options.resource_limits

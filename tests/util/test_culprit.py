@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skate._culprit import find_culprits
+from skate._core.unpicklable import find_culprits
 from skate.util import inspect_serializability
 
 LOCK = threading.Lock()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skate._imports import is_installed, try_import
+from skate._core.optional_imports import is_installed, try_import
 
 
 def test_an_installed_module_is_returned() -> None:

@@ -371,7 +371,7 @@ def folder_at(path: Any, filesystem: Any = None) -> Folder:
         return LocalFolder(text.removeprefix("file://"))
     if _is_local(filesystem):
         return LocalFolder(text)
-    from skate.data._paths import resolve
+    from skate.data._io.paths import resolve
 
     arrow, place = resolve(text, filesystem)
     return RemoteFolder(place, arrow)

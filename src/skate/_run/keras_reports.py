@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from skate._core.tensorflow_processes import keras_in_use
 from skate._run.checkpoint import Checkpoint
 from skate._run.keras_models import model_checkpoint
 from skate._run.session import report
 from skate._run.values import plain
-from skate._tensorflow_mode import keras_in_use
 
 EVENTS = tuple(
     f"{what}_{when}"

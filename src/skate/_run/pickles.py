@@ -26,8 +26,8 @@ from typing import Any
 
 import cloudpickle
 
-from skate._consent import program_allows_pickle
-from skate._refs import ObjectRef
+from skate._core.consent import program_allows_pickle
+from skate._core.refs import ObjectRef
 from skate._run.signing_key import signing_key
 from skate._run.stored_references import LostReference, lost_here, reduced
 from skate.exceptions import UnreadablePickleError, UntrustedPickleError

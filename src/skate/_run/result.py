@@ -97,7 +97,7 @@ class Result:
     def metrics_dataframe(self) -> Any:
         """All reported results as a pandas DataFrame, nested names joined by slashes."""
         if self._dataframe is None:
-            from skate._imports import try_import
+            from skate._core.optional_imports import try_import
 
             pandas = try_import("pandas", "data")
             self._dataframe = pandas.DataFrame([dict(flatten(row)) for row in self._history()])

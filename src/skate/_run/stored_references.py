@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import skate
-from skate._refs import ObjectRef
+from skate._core.refs import ObjectRef
 
 #: Where the references are noted that are lost while something is read.
 lost_here: ContextVar[list[LostReference] | None] = ContextVar("lost_references", default=None)

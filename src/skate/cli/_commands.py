@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.cli._program import Program
 from skate.cli._serve import serve_group
 

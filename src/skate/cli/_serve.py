@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 
 _RUN = """Run applications in this process until Ctrl-C.
 

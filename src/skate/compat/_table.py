@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from functools import cache
 
-from skate._former import hint
+from skate._facade.former_names import hint
 from skate.compat import _beside, _older
 from skate.compat._table_of_serving import (
     HOMES_OF_SERVING,
@@ -47,7 +47,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray._private.arrow_utils": _DATA_INSIDE,
     "ray._private.worker": ("skate.compat.parts.worker", "skate", *UNKNOWN),
     "ray.data._internal.arrow_ops.transform_pyarrow": _DATA_INSIDE,
-    "ray.data._internal.compute": ("skate.data._compute",),
+    "ray.data._internal.compute": ("skate.data._execution.compute",),
     "ray.data._internal.logical.operators": _DATA_INSIDE,
     "ray.data._internal.logical.operators.join_operator": _DATA_INSIDE,
     "ray.data._internal.util": _DATA_INSIDE,
@@ -56,10 +56,13 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data._internal.delegating_block_builder": _DATA_INSIDE,
     "ray.data._internal.execution.interfaces": (
         "skate.data.context",
-        "skate.data._exposing",
+        "skate.data._api.exporting",
         *_DATA_INSIDE,
     ),
-    "ray.data._internal.execution.interfaces.ref_bundle": ("skate.data._exposing", *_DATA_INSIDE),
+    "ray.data._internal.execution.interfaces.ref_bundle": (
+        "skate.data._api.exporting",
+        *_DATA_INSIDE,
+    ),
     "ray.data._internal.execution.interfaces.execution_options": ("skate.data.context",),
     "ray.data._internal.object_extensions": _TENSORS,
     "ray.data._internal.object_extensions.arrow": _TENSORS,

@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from skate._imports import AS_RAY
+from skate._core.optional_imports import AS_RAY
 from skate.compat._alias import Alias
 from skate.compat._finder import RAY_VERSION, Finder
 from skate.compat.parts.inside import Absent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._actor import ActorClass, ActorMethod
+from skate._facade.actor import ActorClass, ActorMethod
 from skate.dag.constants import PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
 from skate.dag.dag_node import DAGNode
 from skate.dag.input_node import InputNode

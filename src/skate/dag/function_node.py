@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._remote import RemoteFunction
+from skate._facade.remote import RemoteFunction
 from skate.dag.dag_node import DAGNode
 
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skate.data import aggregate, expressions, preprocessors
-    from skate.data._compute import ActorPoolStrategy, TaskPoolStrategy
-    from skate.data._context import DataContext, ExecutionOptions, ExecutionResources
-    from skate.data._from import (
+    from skate.data._arrow.schema import Schema
+    from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
+    from skate.data._execution.mixing import MixStoppingCondition
+    from skate.data._io.from_memory import (
         from_arrow,
         from_arrow_refs,
         from_blocks,
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
         range_table,
         range_tensor,
     )
-    from skate.data._mixing import MixStoppingCondition
-    from skate.data._read import (
+    from skate.data._io.read import (
         read_avro,
         read_binary_files,
         read_csv,
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
         read_tfrecords,
         read_webdataset,
     )
-    from skate.data._schema import Schema
-    from skate.data._seeds import RandomSeedConfig
+    from skate.data._plan.seeds import RandomSeedConfig
+    from skate.data._settings.context import DataContext, ExecutionOptions, ExecutionResources
     from skate.data.collate_fn import (
         ArrowBatchCollateFn,
         CollateFn,
@@ -86,21 +86,21 @@ if TYPE_CHECKING:
 # Where each name lives. Workers run functions of this package and need few of its modules, so
 # each is loaded when it is first used.
 _HOMES = {
-    "_compute": "ActorPoolStrategy TaskPoolStrategy",
-    "_context": "DataContext ExecutionOptions ExecutionResources",
-    "_from": (
+    "_execution.compute": "ActorPoolStrategy TaskPoolStrategy",
+    "_settings.context": "DataContext ExecutionOptions ExecutionResources",
+    "_io.from_memory": (
         "from_arrow from_arrow_refs from_blocks from_dask from_huggingface from_items from_numpy "
         "from_numpy_refs from_pandas from_pandas_refs from_tf from_torch range "
         "range_table range_tensor"
     ),
-    "_mixing": "MixStoppingCondition",
-    "_read": (
+    "_execution.mixing": "MixStoppingCondition",
+    "_io.read": (
         "read_avro read_binary_files read_csv read_datasource read_delta read_iceberg read_images "
         "read_json read_numpy read_orc read_parquet read_sql read_text read_tfrecords "
         "read_webdataset"
     ),
-    "_schema": "Schema",
-    "_seeds": "RandomSeedConfig",
+    "_arrow.schema": "Schema",
+    "_plan.seeds": "RandomSeedConfig",
     "collate_fn": "ArrowBatchCollateFn CollateFn NumpyBatchCollateFn PandasBatchCollateFn",
     "dataset": "Dataset MaterializedDataset",
     "dataset_pipeline": "DatasetPipeline",
@@ -144,7 +144,7 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         found = import_module(f"skate.data.{name}")
     else:
-        from skate._former import no_such_name
+        from skate._facade.former_names import no_such_name
 
         raise AttributeError(no_such_name("data", name, _HOME))
     globals()[name] = found

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skate.data._aggregate_base import NULL, AggregateFn, AggregateFnV2, Builtin, Null, is_nan
-from skate.data._aggregate_values import (
+from skate.data._aggregates.base import NULL, AggregateFn, AggregateFnV2, Builtin, Null, is_nan
+from skate.data._aggregates.values import (
     ApproximateQuantile,
     ApproximateTopK,
     AsList,
@@ -22,8 +22,8 @@ from skate.data._aggregate_values import (
     ValueCounter,
     ZeroPercentage,
 )
-from skate.data._blocks import Block
-from skate.data._tensors import column_to_numpy
+from skate.data._arrow.blocks import Block
+from skate.data._arrow.tensors import column_to_numpy
 
 __all__ = [
     "AbsMax", "AggregateFn", "AggregateFnV2", "ApproximateQuantile", "ApproximateTopK", "AsList",

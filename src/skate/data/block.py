@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skate.data._blocks import (
+from skate.data._arrow.blocks import (
     Block,
     Row,
     batch_of,

@@ -56,7 +56,7 @@ class DefaultCollateFn(NumpyBatchCollateFn):
         self.num_workers = num_workers
 
     def __call__(self, batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
-        from skate.data._batching import check_given, of_column, tensor_of
+        from skate.data._execution.batching import check_given, of_column, tensor_of
 
         check_given(self.dtypes, list(batch))
         return {

@@ -2,8 +2,8 @@
 
 from enum import Enum
 
-from skate.data._context import DataContext
-from skate.data._execution_options import ExecutionOptions, ExecutionResources
+from skate.data._execution.options import ExecutionOptions, ExecutionResources
+from skate.data._settings.context import DataContext
 
 DatasetContext = DataContext  # its name in older versions of Ray
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.data._aggregating import Aggregating
-from skate.data._combining import Combining
-from skate.data._exposing import Exposing
-from skate.data._schema import Schema
-from skate.data._splitting import Splitting
-from skate.data._transforming import Transforming
-from skate.data._writing import Writing
-from skate.data._writing_lakes import WritingLakes
+from skate.data._api.aggregating import Aggregating
+from skate.data._api.combining import Combining
+from skate.data._api.exporting import Exposing
+from skate.data._api.splitting import Splitting
+from skate.data._api.transforming import Transforming
+from skate.data._api.writing import Writing
+from skate.data._api.writing_lakes import WritingLakes
+from skate.data._arrow.schema import Schema
 
 if TYPE_CHECKING:
     from skate.data.dataset_pipeline import DatasetPipeline
@@ -61,7 +61,7 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
         return clone
 
     def __getattr__(self, name: str) -> Any:
-        from skate._former import no_such_name
+        from skate._facade.former_names import no_such_name
 
         raise AttributeError(no_such_name("data.Dataset", name, dir(type(self))))
 

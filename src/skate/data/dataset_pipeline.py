@@ -15,11 +15,11 @@ from functools import cached_property, partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from skate.data import _plan as plan
-from skate.data._blocks import Block, Row
-from skate.data._bundles import Bundle
-from skate.data._iterating import Epochs, Iterating
-from skate.data._schema import Schema
+from skate.data._api.iterating import Epochs, Iterating
+from skate.data._arrow.blocks import Block, Row
+from skate.data._arrow.schema import Schema
+from skate.data._execution.bundles import Bundle
+from skate.data._plan import nodes as plan
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset

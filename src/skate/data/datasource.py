@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skate.data._blocks import Block, block_of_batch
-from skate.data._partitioning import (
+from skate.data._arrow.blocks import Block, block_of_batch
+from skate.data._io.partitioning import (
     Partitioning,
     PartitionStyle,
     PathPartitionFilter,
     PathPartitionParser,
 )
-from skate.data._sinks import (
+from skate.data._io.sinks import (
     BlockBasedFileDatasink,
     Datasink,
     DummyOutputDatasink,
@@ -27,8 +27,8 @@ from skate.data._sinks import (
 )
 
 if TYPE_CHECKING:
-    from skate.data._context import DataContext
-    from skate.data._expressions import Expr
+    from skate.data._expressions.expression import Expr
+    from skate.data._settings.context import DataContext
 
 __all__ = [
     "BlockBasedFileDatasink", "Datasink", "Datasource", "DummyOutputDatasink",
@@ -179,7 +179,7 @@ class FileBasedDatasource(Datasource):
     def __init__(
         self, paths: Any, *, open_stream_args: dict[str, Any] | None = None, **options: Any
     ) -> None:
-        from skate.data._read import file_options
+        from skate.data._io.read import file_options
         from skate.data.sources.streams import StreamSource
 
         options["arrow_open_stream_args"] = open_stream_args

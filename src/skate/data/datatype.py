@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data._tensors import RaggedTensorType
-from skate.data._type_kinds import is_kind, is_number
+from skate.data._arrow.tensors import RaggedTensorType
+from skate.data._arrow.type_kinds import is_kind, is_number
 
 __all__ = ["DataType", "TypeCategory"]
 

@@ -3,7 +3,7 @@
 A function of yours that fails raises its own error, so that `except ValueError` works; it is also
 a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it in."""
 
-from skate.data._blocks import MissingColumnError
+from skate.data._arrow.blocks import MissingColumnError
 from skate.data.preprocessor import PreprocessorNotFittedError
 from skate.exceptions import UntrustedPickleError, UserCodeException
 

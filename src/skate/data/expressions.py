@@ -1,14 +1,6 @@
 """Expressions on columns: `col("x") * 2 + 1`, `col("name").str.upper()`, `col("x") > 3`."""
 
-from skate.data._expression_sources import (
-    download,
-    monotonically_increasing_id,
-    random,
-    star,
-    unnest,
-    uuid,
-)
-from skate.data._expressions import (
+from skate.data._expressions.expression import (
     Expr,
     FilterStep,
     WithColumns,
@@ -17,6 +9,14 @@ from skate.data._expressions import (
     pyarrow_udf,
     set_column,
     udf,
+)
+from skate.data._expressions.generated import (
+    download,
+    monotonically_increasing_id,
+    random,
+    star,
+    unnest,
+    uuid,
 )
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Columns of tensors and of objects, under the names that Ray gives their types.
 
 A column of tensors of one shape has Arrow's own type, of several shapes `RaggedTensorType`, see
-`skate.data._tensors`. So the types here only make and recognise those: an array of one is an
+`skate.data._arrow.tensors`. So the types here only make and recognise those: an array of one is an
 array of the other.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data import _tensors
-from skate.data._pandas_tensors import TensorArray, TensorDtype
-from skate.data._tensor_format import FixedShapeTensorFormat
+from skate.data._arrow import tensors
+from skate.data._arrow.pandas_tensors import TensorArray, TensorDtype
+from skate.data._arrow.tensor_format import FixedShapeTensorFormat
 
 TensorArrayElement = np.ndarray
 FixedShapeTensorType = pa.FixedShapeTensorType
 FixedShapeTensorArray = pa.FixedShapeTensorArray
-ArrowPythonObjectType = _tensors.ObjectType
+ArrowPythonObjectType = tensors.ObjectType
 
 
 class ArrowConversionError(Exception):
@@ -41,7 +41,7 @@ class ArrowTensorType(metaclass=_Recognised):
     def __new__(cls, shape: Sequence[int], dtype: pa.DataType) -> Any:
         return pa.fixed_shape_tensor(dtype, tuple(shape))
 
-    _recognises = staticmethod(_tensors.is_fixed_tensor)
+    _recognises = staticmethod(tensors.is_fixed_tensor)
 
 
 class ArrowTensorTypeV2(ArrowTensorType):
@@ -52,13 +52,13 @@ class ArrowVariableShapedTensorType(metaclass=_Recognised):
     """The type of tensors of several shapes."""
 
     def __new__(cls, dtype: pa.DataType, ndim: int) -> Any:
-        return _tensors.RaggedTensorType(dtype, ndim)
+        return tensors.RaggedTensorType(dtype, ndim)
 
-    _recognises = staticmethod(_tensors.is_ragged_tensor)
+    _recognises = staticmethod(tensors.is_ragged_tensor)
 
 
 def _is_tensor_column(value: Any) -> bool:
-    return isinstance(value, pa.Array) and _tensors.is_tensor(value.type)
+    return isinstance(value, pa.Array) and tensors.is_tensor(value.type)
 
 
 class ArrowTensorArray(metaclass=_Recognised):
@@ -70,7 +70,7 @@ class ArrowTensorArray(metaclass=_Recognised):
     def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
         """The column of these tensors; of several shapes, too."""
         if isinstance(arr, np.ndarray) and arr.dtype.kind != "O":
-            return _tensors.column_of_array(arr)
+            return tensors.column_of_array(arr)
         return _column_of_tensors(list(arr), column_name)
 
 
@@ -83,8 +83,8 @@ class ArrowVariableShapedTensorArray(ArrowTensorArray):
 
 
 def _column_of_tensors(values: list[Any], column_name: str | None) -> pa.Array:
-    column = _tensors.column_of_values([np.asarray(value) for value in values])
-    if _tensors.is_object(column.type):
+    column = tensors.column_of_values([np.asarray(value) for value in values])
+    if tensors.is_object(column.type):
         shapes = {np.shape(value) for value in values}
         raise ArrowConversionError(
             f"tensors of one column have the same number of dimensions and numbers as entries; "
@@ -97,17 +97,17 @@ class ArrowPythonObjectArray(metaclass=_Recognised):
     """A column of objects that no type of Arrow fits."""
 
     _recognises = staticmethod(
-        lambda value: isinstance(value, pa.Array) and _tensors.is_object(value.type)
+        lambda value: isinstance(value, pa.Array) and tensors.is_object(value.type)
     )
 
     @staticmethod
     def from_objects(objects: Sequence[Any]) -> pa.Array:
-        return _tensors._objects(objects)
+        return tensors._objects(objects)
 
 
 def get_arrow_extension_tensor_types() -> tuple[type, ...]:
     """All types of columns of tensors."""
-    return (pa.FixedShapeTensorType, _tensors.RaggedTensorType)
+    return (pa.FixedShapeTensorType, tensors.RaggedTensorType)
 
 
 def get_arrow_extension_fixed_shape_tensor_types() -> tuple[type, ...]:
@@ -130,7 +130,7 @@ def _create_possibly_ragged_ndarray(values: Any) -> np.ndarray[Any, Any]:
 
 def create_ragged_ndarray(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     """An array of objects, one tensor each."""
-    return _tensors._array_of_objects([np.asarray(value) for value in values])
+    return tensors._array_of_objects([np.asarray(value) for value in values])
 
 
 __all__ = [

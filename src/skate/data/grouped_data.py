@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skate.data import _plan as plan
 from skate.data import aggregate as agg
-from skate.data._aggregate_base import unfit
-from skate.data._blocks import (
+from skate.data._aggregates.base import unfit
+from skate.data._arrow.blocks import (
     DEFAULT_FORMATS,
     Block,
     batch_of,
@@ -23,13 +22,21 @@ from skate.data._blocks import (
     check_format,
     concat,
 )
-from skate.data._bundles import Bundle, bundle_of, even_bundles, table_of
-from skate.data._context import DataContext
-from skate.data._exchange import Streams, beside, collect, dealt, sort_table, without_dictionary
-from skate.data._expressions import Expr, set_column
-from skate.data._hashing import hashed
-from skate.data._transforms import blame, block_limit, copied, joined, portions
-from skate.data._udf import FunctionError, UserFunction
+from skate.data._arrow.hashing import hashed
+from skate.data._execution.bundles import Bundle, bundle_of, even_bundles, table_of
+from skate.data._execution.exchange import (
+    Streams,
+    beside,
+    collect,
+    dealt,
+    sort_table,
+    without_dictionary,
+)
+from skate.data._execution.transforms import blame, block_limit, copied, joined, portions
+from skate.data._execution.udf import FunctionError, UserFunction
+from skate.data._expressions.expression import Expr, set_column
+from skate.data._plan import nodes as plan
+from skate.data._settings.context import DataContext
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -167,7 +174,7 @@ class GroupTogether(plan.Exchange):
         return self._grouped(streams[0], context)
 
     def _grouped(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
-        from skate.data._context import driver_threads
+        from skate.data._settings.context import driver_threads
 
         for table in partitions(stream, self.keys, context):
             if not self.keys:

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 import skate
-from skate.data._blocks import Block, compact, concat
-from skate.data._bundles import even_bundles
-from skate.data._context import DataContext
-from skate.data._iterating import Iterating
-from skate.data._leaving import Departure, close_early
-from skate.data._readers import Reader
-from skate.data._schema import Schema
+from skate.data._api.iterating import Iterating
+from skate.data._arrow.blocks import Block, compact, concat
+from skate.data._arrow.schema import Schema
+from skate.data._execution.bundles import even_bundles
+from skate.data._execution.early_exit import Departure, close_early
+from skate.data._execution.split_readers import Reader
+from skate.data._settings.context import DataContext
 from skate.exceptions import WorkerCrashedError
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class DataIterator(Iterating):
 
     def materialize(self) -> MaterializedDataset:
         """All rows of one epoch, kept."""
-        from skate.data import _plan as plan
-        from skate.data._bundles import bundle_of
+        from skate.data._execution.bundles import bundle_of
+        from skate.data._plan import nodes as plan
         from skate.data.dataset import MaterializedDataset
 
         return MaterializedDataset(plan.Input(tuple(map(bundle_of, self._blocks()))))

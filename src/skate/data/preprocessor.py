@@ -11,7 +11,7 @@ import cloudpickle
 import numpy as np
 import pyarrow as pa
 
-from skate.data._blocks import batch_of, block_of_batch, check_columns, check_format
+from skate.data._arrow.blocks import batch_of, block_of_batch, check_columns, check_format
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset

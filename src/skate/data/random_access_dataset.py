@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate.data._blocks import Block, Row, concat, rows_of
+from skate.data._arrow.blocks import Block, Row, concat, rows_of
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset

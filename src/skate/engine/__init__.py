@@ -16,7 +16,7 @@ changing = threading.RLock()  # held while an engine is started or shut down
 def current_engine() -> Engine:
     """The engine of this process; the first use starts the default one."""
     if _current is None:
-        from skate._api import init
+        from skate._facade.api import init
 
         init()
         assert _current is not None

@@ -1,8 +1,8 @@
 """The contract between the façade and whatever runs the work.
 
-The façade (`skate._api`, `_remote`, `_actor`) validates what the user wrote and calls exactly one
-method here; the libraries call only the façade. Three implementations: `engine.inline` (this
-process and thread), `engine.local` (processes and shared memory), `engine.ray` (a Ray cluster).
+The façade (`skate._facade`) validates what the user wrote and calls exactly one method here; the
+libraries call only the façade. Three implementations: `engine.inline` (this process and thread),
+`engine.local` (processes and shared memory), `engine.ray` (a Ray cluster).
 
 Promises that hold for every method, on every engine:
 
@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from skate._refs import ObjectRef
+    from skate._core.refs import ObjectRef
 
 
 # Named tuples: made in a third of the time that frozen data classes take, which every start of a
@@ -209,7 +209,7 @@ class Engine(ABC):
         self, waitables: Sequence[Any], num_returns: int, timeout: float | None
     ) -> tuple[list[Any], list[Any]]:
         """As wait, with generators among the references: one is ready when its next item is."""
-        from skate._refs import ObjectRefGenerator
+        from skate._core.refs import ObjectRefGenerator
 
         ready: set[Any] = set()
         changed = threading.Condition()
@@ -249,7 +249,7 @@ class Engine(ABC):
     def reduce(self, ref: ObjectRef[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """How someone else's pickler pickles a reference. Nobody can tell how long such bytes
         live, so the object is kept."""
-        from skate._refs import _adopt_in
+        from skate._core.refs import _adopt_in
 
         self.pin(ref)
         return _adopt_in, (self.session_name, ref._id)

@@ -6,8 +6,8 @@ import ctypes
 import math
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import try_import
-from skate._serialization import is_snapshot
+from skate._core.optional_imports import try_import
+from skate._core.serialization import is_snapshot
 from skate.experimental._tf_variables import unwrapped
 
 if TYPE_CHECKING:

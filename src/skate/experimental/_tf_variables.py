@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 
 
 def operation_of(item: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from skate._refs import ObjectRef
+from skate._core.refs import ObjectRef
 from skate.engine import current_engine
 
 __all__ = ["get_local_object_locations", "get_object_locations"]

@@ -16,8 +16,8 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from skate._progress_bars import MAGIC as RAY_TQDM_MAGIC
-from skate._progress_bars import instance, safe_print
+from skate._core.progress_bars import MAGIC as RAY_TQDM_MAGIC
+from skate._core.progress_bars import instance, safe_print
 from skate.engine import installed_engine
 from skate.util import get_node_ip_address
 

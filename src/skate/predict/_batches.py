@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate._imports import try_import
-from skate.data._blocks import block_of_batch, numpy_of, pandas_of
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import block_of_batch, numpy_of, pandas_of
 
 TENSOR_COLUMN = "__value__"  # the column of an array that came without names
 

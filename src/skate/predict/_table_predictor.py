@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.checkpoint import Checkpoint
 from skate._run.pickles import allowing
 from skate.predict._batches import TENSOR_COLUMN, Batch, select

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skate.data._batching import check_given
+from skate.data._execution.batching import check_given
 from skate.predict._batches import Arrays, BatchFormat, is_frame, to_numpy, to_pandas
 from skate.predict.predictor import Predictor
 

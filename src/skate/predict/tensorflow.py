@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.checkpoint import Checkpoint
 from skate.predict._batches import Arrays, Batch
 from skate.predict._tensor_predictor import TensorPredictor
@@ -95,7 +95,7 @@ class TensorflowPredictor(TensorPredictor):
         return tf.device("GPU:0" if self.use_gpu else None)
 
     def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
-        from skate.data._tensorflow import tensors_of
+        from skate.data._api.tensorflow import tensors_of
 
         if isinstance(numpy_arrays, dict):
             return tensors_of(numpy_arrays, dtype)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.checkpoint import Checkpoint
 from skate.predict._batches import Arrays, Batch
 from skate.predict._tensor_predictor import TensorPredictor
@@ -70,7 +70,7 @@ class TorchPredictor(TensorPredictor):
             return self.model(inputs)
 
     def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
-        from skate.data._batching import moved
+        from skate.data._execution.batching import moved
 
         if not isinstance(numpy_arrays, dict):
             return moved(self._tensor(numpy_arrays, dtype, "data"), self.device, False)
@@ -82,7 +82,7 @@ class TorchPredictor(TensorPredictor):
         return moved(tensors, self.device, False)
 
     def _tensor(self, array: Any, dtype: Any, name: str) -> Any:
-        from skate.data._batching import tensor_of
+        from skate.data._execution.batching import tensor_of
 
         tensor = tensor_of(array, dtype, name)
         if dtype is None and tensor.is_floating_point():

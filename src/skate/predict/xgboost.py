@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.checkpoint import Checkpoint
 from skate.predict._models import model_in
 from skate.predict._table_predictor import TablePredictor

@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"skate.serve.{_HOMES[name]}"), name)
     if name in _MODULES:
         return import_module(f"skate.serve.{name}")
-    from skate._former import no_such_name
+    from skate._facade.former_names import no_such_name
 
     raise AttributeError(no_such_name("serve", name, [*__all__, *_MODULES]))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import skate
-from skate._imports import is_installed
+from skate._core.optional_imports import is_installed
 from skate.serve import _client
 from skate.serve._application import build
 from skate.serve._client import Client

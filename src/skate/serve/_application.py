@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from skate._serialization import Packed, dumps
+from skate._core.serialization import Packed, dumps
 from skate.serve._checks import unknown
 from skate.serve._deployment import Application, Deployment
 from skate.serve._identity import DeploymentID, new_tag

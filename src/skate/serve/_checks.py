@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from skate._nearest import nearest_names
+from skate._core.nearest import nearest_names
 
 Check = Callable[[str, Any], Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import skate
-from skate._futures import value_now, when_done
+from skate._core.futures import value_now, when_done
 from skate.exceptions import SkateError
 from skate.serve._identity import CONTROLLER, NAMESPACE, DeploymentID
 from skate.serve._load import QueueReporter

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.serve._application import ApplicationSpec, DeploymentSpec, build
 from skate.serve._deployment import Application
 from skate.serve._importing import import_attribute

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from skate._options import ACTOR, check_options
+from skate._core.options import ACTOR, check_options
 from skate.serve import _checks as c
 from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
 from skate.util.placement_group import STRATEGIES

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import skate
-from skate._serialization import loads
+from skate._core.serialization import loads
 from skate.serve import _client
 from skate.serve import context as serve_context
 from skate.serve._application import DeploymentSpec

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import skate
-from skate._futures import value_now, when_done
+from skate._core.futures import value_now, when_done
 from skate.exceptions import ActorError, TaskCancelledError, TaskError
 from skate.serve._identity import DeploymentID
 from skate.serve._requests import NOT_YET, Failure, Refused, Request

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from skate._nearest import nearest_names
+from skate._core.nearest import nearest_names
 from skate.serve._threads import Threads
 from skate.serve.exceptions import SkateServeError
 from skate.serve.multiplex import unload_all

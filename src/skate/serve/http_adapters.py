@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 
 __all__ = [
     "image_to_ndarray",

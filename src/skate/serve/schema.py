@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import DEFAULT_APP
 from skate.serve._options import check, resolve

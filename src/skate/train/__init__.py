@@ -110,7 +110,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"skate.train.{name}")
     if name in _OF_RAY_1:
         return getattr(import_module(f"skate.train.{_OF_RAY_1[name]}"), name)
-    from skate._former import no_such_name
+    from skate._facade.former_names import no_such_name
 
     raise AttributeError(no_such_name("train", name))
 

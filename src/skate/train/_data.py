@@ -93,7 +93,7 @@ def check_datasets(given: Any) -> None:
         return
     if not isinstance(given, Mapping):
         raise ValueError(f"datasets is a dict of datasets by name; got {type(given).__name__}")
-    from skate.data._iterating import Iterating
+    from skate.data._api.iterating import Iterating
 
     for name, dataset in given.items():
         if not isinstance(dataset, Iterating) and not callable(dataset):

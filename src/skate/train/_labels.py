@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import skate
-from skate._labels import fits
+from skate._core.labels import fits
 from skate.exceptions import TaskUnschedulableError
 
 

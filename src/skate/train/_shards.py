@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from skate.data._blocks import Block
-from skate.data._context import DataContext
-from skate.data._iterating import Epochs, Iterating
+from skate.data._api.iterating import Epochs, Iterating
+from skate.data._arrow.blocks import Block
+from skate.data._settings.context import DataContext
 from skate.data.iterator import DataIterator
 
 

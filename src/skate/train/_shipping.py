@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from skate._serialization import dumps
+from skate._core.serialization import dumps
 
 LARGE = 10 << 20  # bytes; a loop that carries more is worth a warning
 

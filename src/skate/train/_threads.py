@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-from skate._imports import is_installed
+from skate._core.optional_imports import is_installed
 
 
 @contextmanager

@@ -6,10 +6,10 @@ import sys
 import time
 from typing import Any
 
-from skate._imports import is_installed
+from skate._core.optional_imports import is_installed
+from skate._core.standard_streams import is_terminal, say
 from skate._run.reporting import AUTOMATIC
 from skate._run.values import flatten, plain
-from skate._streams import is_terminal, say
 
 FIRST_WORD_AFTER = 10.0  # seconds of standing still
 AGAIN_AFTER = 60.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import is_installed
-from skate._streams import is_terminal
+from skate._core.optional_imports import is_installed
+from skate._core.standard_streams import is_terminal
 from skate.tune.progress_reporter import TuneReporterBase, headline
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from skate._nearest import unknown_parameter
+from skate._core.nearest import unknown_parameter
 
 # About services that do not exist here, with the values that ask for nothing; `...` is any.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import is_installed, try_import
+from skate._core.optional_imports import is_installed, try_import
 from skate._run.values import lookup, plain
 from skate.tune.analysis.experiment_analysis import _history
 from skate.tune.result import TRAINING_ITERATION

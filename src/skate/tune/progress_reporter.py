@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._core.standard_streams import say
 from skate._run.reporting import AUTOMATIC
 from skate._run.values import lookup, plain
-from skate._streams import say
 from skate.tune._table import text_table
 from skate.tune.result import (
     EPISODE_REWARD_MEAN,

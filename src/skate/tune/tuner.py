@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from skate._core.serialization import dumps
 from skate._run.claim import claimed
 from skate._run.config import RunConfig, ScalingConfig, as_config, default_storage_path
 from skate._run.errors import NothingToRestoreError
 from skate._run.pickles import allowing, signed_pickle, unpickle
 from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
-from skate._serialization import dumps
 from skate.exceptions import UnreadablePickleError
 from skate.tune._setup import make_experiment, make_settings
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis

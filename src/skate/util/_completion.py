@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import skate
-from skate._arguments import whole_number, wrong_type
+from skate._core.argument_checks import whole_number, wrong_type
 
 
 def as_completed(

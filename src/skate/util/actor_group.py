@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import skate
-from skate._arguments import mapping, whole_number, wrong_type
-from skate._refs import ObjectRef
+from skate._core.argument_checks import mapping, whole_number, wrong_type
+from skate._core.refs import ObjectRef
 
 __all__ = ["ActorGroup", "ActorGroupMethod", "ActorWrapper"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import skate
-from skate._arguments import wrong_type
+from skate._core.argument_checks import wrong_type
 
 V = TypeVar("V")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._culprit import Culprit, find_culprits
+from skate._core.unpicklable import Culprit, find_culprits
 
 FailureTuple = Culprit
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any, TypeVar
 
-from skate._arguments import mapping, text
+from skate._core.argument_checks import mapping, text
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate._arguments import text, wrong_type
-from skate._ids import PlacementGroupID
-from skate._refs import ObjectRef
+from skate._core.argument_checks import text, wrong_type
+from skate._core.ids import PlacementGroupID
+from skate._core.refs import ObjectRef
 from skate.engine import current_engine
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import skate
-from skate._arguments import seconds
+from skate._core.argument_checks import seconds
 
 
 class Empty(queue.Empty):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate._ids import BaseID
+from skate._core.ids import BaseID
 
 if TYPE_CHECKING:
     from skate.util.placement_group import PlacementGroup

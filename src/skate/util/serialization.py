@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skate._serialization import deregister_serializer, register_serializer
+from skate._core.serialization import deregister_serializer, register_serializer
 
 __all__ = ["deregister_serializer", "register_serializer"]

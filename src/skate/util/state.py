@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import skate
-from skate._arguments import whole_number, wrong_type
+from skate._core.argument_checks import whole_number, wrong_type
 from skate.engine import current_engine
 from skate.util.placement_group import placement_group_table
 

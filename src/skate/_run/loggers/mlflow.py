@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
 from skate._run.session import current, in_session
 from skate._run.values import flatten, numbers_in

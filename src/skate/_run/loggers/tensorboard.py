@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from skate._records import record_of, records_in
+from skate._core.record_files import record_of, records_in
 from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.values import numbers_in
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
 from skate._run.loggers.mlflow import Silent
 from skate._run.session import current, in_session

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 import skate
-from skate._init import machine
+from skate._facade.init import machine
 from skate.engine import current_engine
 
 __all__ = ["AutoscalingCluster", "Cluster", "cluster_not_supported"]

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from skate.compat.parts.retry import call_with_retry, iterate_with_retry
-from skate.data._blocks import block_of_batch, block_of_rows, common_schema, concat
-from skate.data._blocks import compact as combine_chunks
+from skate.data._arrow.blocks import block_of_batch, block_of_rows, common_schema, concat
+from skate.data._arrow.blocks import compact as combine_chunks
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16

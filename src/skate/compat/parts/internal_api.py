@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from skate._arguments import wrong_value
+from skate._core.argument_checks import wrong_value
 from skate.compat.parts.internal import free
 from skate.util.state import list_objects
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skate._imports import try_import
-from skate.data._blocks import Block, block_of_batch, check_columns, numpy_of
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import Block, block_of_batch, check_columns, numpy_of
 from skate.data.preprocessor import Preprocessor
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.data._blocks import check_format
+from skate.data._arrow.blocks import check_format
 from skate.data.preprocessor import FitStatus, Preprocessor
 from skate.data.preprocessors.base import Builtin
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.data import aggregate as agg
-from skate.data._blocks import check_columns
-from skate.data._tensors import to_array
+from skate.data._arrow.blocks import check_columns
+from skate.data._arrow.tensors import to_array
 from skate.data.preprocessors.base import (
     Builtin,
     ColumnPreprocessor,

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skate._imports import try_import
-from skate.data._aggregate_values import hashable, is_list
-from skate.data._tensors import column_to_rows, is_tensor
+from skate._core.optional_imports import try_import
+from skate.data._aggregates.values import hashable, is_list
+from skate.data._arrow.tensors import column_to_rows, is_tensor
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.data import aggregate as agg
 from skate.data.preprocessors.base import ColumnPreprocessor, known_values, numbers_of
 

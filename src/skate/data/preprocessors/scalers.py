@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skate.data import aggregate as agg
-from skate.data._blocks import check_columns
+from skate.data._arrow.blocks import check_columns
 from skate.data.preprocessors.base import (
     ColumnPreprocessor,
     floats_of,

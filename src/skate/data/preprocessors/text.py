@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skate.data._blocks import check_columns
+from skate.data._arrow.blocks import check_columns
 from skate.data.preprocessors.base import (
     Builtin,
     ColumnPreprocessor,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from skate._imports import try_import
-from skate.data._blocks import Block, block_of_rows
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import Block, block_of_rows
 from skate.data.sources.files import FileSource
 
 ROWS_PER_BLOCK = 65_536

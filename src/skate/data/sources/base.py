@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from skate.data._transforms import ReadTask
+from skate.data._execution.transforms import ReadTask
 
 if TYPE_CHECKING:
-    from skate.data._expressions import Expr
+    from skate.data._expressions.expression import Expr
 
 
 class Source(ABC):

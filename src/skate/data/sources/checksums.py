@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from skate._records import _CRC, _CRC_1, _CRC_2, _CRC_3, Record, masked
+from skate._core.record_files import _CRC, _CRC_1, _CRC_2, _CRC_3, Record, masked
 
 PIECE_BYTES = 4096  # of a long message that is one row
 _ALL_ONES = 0xFFFFFFFF

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skate.data._context import driver_threads
-from skate.data._transforms import ReadTask
+from skate.data._execution.transforms import ReadTask
+from skate.data._settings.context import driver_threads
 from skate.data.sources.base import Source
 
 if TYPE_CHECKING:
-    from skate.data._expressions import Expr
+    from skate.data._expressions.expression import Expr
 
 
 class CustomSource(Source):

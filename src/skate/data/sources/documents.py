@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate._imports import try_import
-from skate.data._blocks import Block
-from skate.data._foreign import arrays_without_pickle
-from skate.data._io_retries import with_retries
-from skate.data._tensors import column_of_array, column_of_values
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import Block
+from skate.data._arrow.foreign import arrays_without_pickle
+from skate.data._arrow.tensors import column_of_array, column_of_values
+from skate.data._io.retries import with_retries
 from skate.data.sources.files import FileSource
 from skate.data.sources.images import open_image
 

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from skate.data._blocks import Block
-from skate.data._context import DataContext, driver_threads
-from skate.data._io_retries import items_with_retries
-from skate.data._notes import add_note
-from skate.data._partitioning import Partitioning, PathPartitionFilter, agreeing
-from skate.data._paths import File, Place, find
-from skate.data._transforms import ReadTask
+from skate.data._arrow.blocks import Block
+from skate.data._execution.error_notes import add_note
+from skate.data._execution.transforms import ReadTask
+from skate.data._io.partitioning import Partitioning, PathPartitionFilter, agreeing
+from skate.data._io.paths import File, Place, find
+from skate.data._io.retries import items_with_retries
+from skate.data._settings.context import DataContext, driver_threads
 from skate.data.sources.base import Source
 
 # What a file that is not as it should be may raise, and what has nothing to do with the file.

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data._blocks import Block
-from skate.data._context import MOST_BLOCKS, DataContext, driver_threads
-from skate.data._tensors import column_of_array
-from skate.data._transforms import ReadTask
+from skate.data._arrow.blocks import Block
+from skate.data._arrow.tensors import column_of_array
+from skate.data._execution.transforms import ReadTask
+from skate.data._settings.context import MOST_BLOCKS, DataContext, driver_threads
 from skate.data.sources.base import Source
 
 

@@ -6,7 +6,7 @@ import io
 from functools import cache
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 
 _STARTS_PROGRAMS = {"EPS"}  # of which Pillow has Ghostscript make a picture
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from skate._imports import try_import
-from skate.data._blocks import Block, check_columns
-from skate.data._context import driver_threads
-from skate.data._foreign import admitted
-from skate.data._transforms import ReadTask
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.foreign import admitted
+from skate.data._execution.transforms import ReadTask
+from skate.data._settings.context import driver_threads
 from skate.data.sources.base import Source
 
 EXTRA = "data-sources"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skate.data._blocks import Block, missing_column
-from skate.data._context import DataContext
-from skate.data._expressions import set_column
-from skate.data._foreign import admitted, admitted_schema, refused, stored_schema
-from skate.data._hashing import row_hashes
-from skate.data._paths import File
-from skate.data._plain_types import plain_schema, with_plain_types
-from skate.data._tensors import is_object
-from skate.data._transforms import ReadTask
+from skate.data._arrow.blocks import Block, missing_column
+from skate.data._arrow.foreign import admitted, admitted_schema, refused, stored_schema
+from skate.data._arrow.hashing import row_hashes
+from skate.data._arrow.plain_types import plain_schema, with_plain_types
+from skate.data._arrow.tensors import is_object
+from skate.data._execution.transforms import ReadTask
+from skate.data._expressions.expression import set_column
+from skate.data._io.paths import File
+from skate.data._settings.context import DataContext
 from skate.data.datasource import PartitionStyle
 from skate.data.sources.base import Source
 from skate.data.sources.files import FileSource
@@ -25,7 +25,7 @@ from skate.data.sources.footers import Footer, Footers
 from skate.data.sources.tables import gathered
 
 if TYPE_CHECKING:
-    from skate.data._expressions import Expr
+    from skate.data._expressions.expression import Expr
 
 
 ROW_HASH = "row_hash"  # the column of include_row_hash

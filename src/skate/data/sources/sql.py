@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from skate.data._blocks import Block
-from skate.data._tensors import column_of_values
-from skate.data._transforms import ReadTask
+from skate.data._arrow.blocks import Block
+from skate.data._arrow.tensors import column_of_values
+from skate.data._execution.transforms import ReadTask
 from skate.data.sources.base import Source
 
 ROWS_PER_BLOCK = 65_536

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from skate.data._blocks import Block, block_of_batch
+from skate.data._arrow.blocks import Block, block_of_batch
 from skate.data.sources.files import FileSource
 
 

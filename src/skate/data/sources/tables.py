@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate._imports import try_import
-from skate.data._blocks import Block, block_of_rows, unique_columns
-from skate.data._notes import add_note
-from skate.data._paths import File
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import Block, block_of_rows, unique_columns
+from skate.data._execution.error_notes import add_note
+from skate.data._io.paths import File
 from skate.data.sources.files import FileSource
 
 STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from skate._records import checked_records_in
-from skate.data._blocks import Block, block_of_rows
+from skate._core.record_files import checked_records_in
+from skate.data._arrow.blocks import Block, block_of_rows
 from skate.data.sources.checksums import check_bodies
 from skate.data.sources.files import FileSource
 

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 import skate
-from skate.data._blocks import Block, block_of_rows
-from skate.data._context import driver_threads
-from skate.data._transforms import ReadTask
+from skate.data._arrow.blocks import Block, block_of_rows
+from skate.data._execution.transforms import ReadTask
+from skate.data._settings.context import driver_threads
 from skate.data.sources.base import Source
 from skate.data.sources.generated import spans
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from skate._imports import try_import
-from skate.data._blocks import Block, block_of_rows
-from skate.data._foreign import arrays_without_pickle, refused
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import Block, block_of_rows
+from skate.data._arrow.foreign import arrays_without_pickle, refused
 from skate.data.sources.files import FileSource, UnreadableFileError
 from skate.data.sources.images import open_image
 

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate._errors import unknown_concurrency_group
-from skate._futures import asyncio_future
+from skate._core.errors import unknown_concurrency_group
+from skate._core.futures import asyncio_future
 from skate.engine.base import ActorOptions, ClassSpec, Context, method_of
 from skate.engine.inline.calls import ActorExit, Arguments, Call, KnownError
 from skate.engine.inline.lanes import Lane
@@ -23,7 +23,7 @@ from skate.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from skate._refs import ObjectRef
+    from skate._core.refs import ObjectRef
     from skate.engine.inline.objects import Objects
     from skate.engine.inline.resources import Holding, Resources
     from skate.engine.inline.streams import Stream

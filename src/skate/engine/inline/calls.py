@@ -13,9 +13,9 @@ from itertools import islice
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from skate._errors import argument_error, task_error
-from skate._refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
-from skate._serialization import dumps, loads
+from skate._core.errors import argument_error, task_error
+from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
+from skate._core.serialization import dumps, loads
 from skate.engine.base import Context
 from skate.engine.inline.resources import Holding
 from skate.engine.inline.streams import Stream

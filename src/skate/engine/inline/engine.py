@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 from weakref import ref as WeakRef  # noqa: N812
 
-from skate._errors import user_traceback
-from skate._ids import NodeID, TaskID, WorkerID, actor_id_of
-from skate._labels import lacking
-from skate._refs import ObjectRef
+from skate._core.errors import user_traceback
+from skate._core.ids import NodeID, TaskID, WorkerID, actor_id_of
+from skate._core.labels import lacking
+from skate._core.refs import ObjectRef
 from skate.engine.affinity import elsewhere
 from skate.engine.base import (
     ActorMeta,

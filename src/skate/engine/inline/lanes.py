@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skate._refs import ObjectRef
+    from skate._core.refs import ObjectRef
     from skate.engine.inline.objects import Objects
 
 Step = tuple["list[ObjectRef[Any]]", Callable[[], None]]

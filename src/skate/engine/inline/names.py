@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakValueDictionary
 
-from skate._refs import ObjectRef
+from skate._core.refs import ObjectRef
 from skate.exceptions import ActorAlreadyExistsError
 
 Key = tuple[str, Any]  # namespace, name

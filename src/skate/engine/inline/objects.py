@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from skate._refs import ObjectRef
-from skate._serialization import Serialized, dumps, loads
+from skate._core.refs import ObjectRef
+from skate._core.serialization import Serialized, dumps, loads
 from skate.exceptions import ObjectLostError, SkateError
 
 if TYPE_CHECKING:

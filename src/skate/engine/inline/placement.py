@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from skate._refs import ObjectRef
-from skate._serialization import dumps
+from skate._core.refs import ObjectRef
+from skate._core.serialization import dumps
 from skate.engine.inline.resources import Amounts, Group, Holding, Resources, group_id
 from skate.exceptions import (
     ActorDiedError,

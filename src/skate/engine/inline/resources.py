@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate._accelerators import NUMBERED, hidden_variables, nth, variables_for, visible_ids
+from skate._core.accelerators import NUMBERED, hidden_variables, nth, variables_for, visible_ids
 from skate.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
-    from skate._refs import ObjectRef
+    from skate._core.refs import ObjectRef
     from skate.engine.base import ActorOptions, TaskOptions
 
 Amounts = dict[str, float]
@@ -154,6 +154,6 @@ def request(options: TaskOptions | ActorOptions, default_cpus: float) -> Amounts
 
 
 def group_id(ref: ObjectRef[Any]) -> str:
-    from skate._ids import PlacementGroupID
+    from skate._core.ids import PlacementGroupID
 
     return ref.binary()[-PlacementGroupID.SIZE :].hex()

@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate._serialization import dumps
+from skate._core.serialization import dumps
 from skate.exceptions import SkateError, TaskCancelledError, TaskError
 
 if TYPE_CHECKING:
-    from skate._refs import ObjectRef
+    from skate._core.refs import ObjectRef
     from skate.engine.inline.objects import Objects
 
 

@@ -9,9 +9,10 @@ from itertools import islice
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from skate import _serialization, exceptions
-from skate._refs import DynamicObjectRefGenerator
-from skate._serialization import Serialized
+from skate import exceptions
+from skate._core import serialization
+from skate._core.refs import DynamicObjectRefGenerator
+from skate._core.serialization import Serialized
 from skate.engine.local import messages as m
 from skate.engine.local.objects import FAILED, INLINE, INLINE_LIMIT
 from skate.engine.local.reactor import Waiter
@@ -153,13 +154,13 @@ class Answers:
         error = exceptions.TaskCancelledError(
             work[0][1].to_bytes(16, "big").hex(), self._engine.execution.name_of(work[0])
         )
-        self._send_error(work, _serialization.dumps(error).packed(), 0)
+        self._send_error(work, serialization.dumps(error).packed(), 0)
 
     @staticmethod
     def _may_retry(extra: Any, error: BaseException) -> bool:
         if not extra or "retry_exceptions" not in extra:
             return False
-        return isinstance(error, _serialization.loads(extra["retry_exceptions"]))
+        return isinstance(error, serialization.loads(extra["retry_exceptions"]))
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -256,11 +257,11 @@ def _micros(start: float) -> int:
 
 def _prepared(value: Any) -> bytes | Serialized:
     """The value in bytes if it is plain and small, else as it can be laid out in memory."""
-    if _serialization.is_plain((value,)):
+    if serialization.is_plain((value,)):
         data = pickle.dumps(value, 5)
         if len(data) <= INLINE_LIMIT:
             return data
-    return _serialization.dumps(value, "result")
+    return serialization.dumps(value, "result")
 
 
 def _exactly(value: Any, count: int) -> list[Any]:

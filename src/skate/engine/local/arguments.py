@@ -10,12 +10,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from skate import _serialization
-from skate._refs import ObjectRef
-from skate._serialization import NO_ARGUMENTS, Serialized
+from skate._core import serialization
+from skate._core.refs import ObjectRef
+from skate._core.serialization import NO_ARGUMENTS, Serialized
 from skate.engine.local.objects import INLINE, INLINE_LIMIT, STORED
 
-_PACKAGE = os.path.dirname(_serialization.__file__) + os.sep
+_PACKAGE = os.path.dirname(serialization.__file__) + os.sep
 
 LARGE_CAPTURE = 10 << 20  # bytes; a function that carries more is worth a warning
 
@@ -54,7 +54,7 @@ def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> Arguments:
     if kwargs and ObjectRef in map(type, kwargs.values()):
         dependencies += [(k, value) for k, value in kwargs.items() if type(value) is ObjectRef]
         kwargs = {k: v for k, v in kwargs.items() if type(v) is not ObjectRef}
-    if not kwargs and _serialization.is_plain(args):
+    if not kwargs and serialization.is_plain(args):
         data = pickle.dumps((args, kwargs), 5)
         if len(data) <= INLINE_LIMIT:
             return Arguments(INLINE, data, dependencies, [])
@@ -67,10 +67,10 @@ def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> Arguments:
 
 def _dumps(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Serialized:
     try:
-        return _serialization.dumps((args, kwargs), "arguments")
+        return serialization.dumps((args, kwargs), "arguments")
     except TypeError:
         for name, value in _named(args, kwargs):  # the same again, to name the argument
-            _serialization.dumps(value, name)
+            serialization.dumps(value, name)
         raise
 
 
@@ -95,7 +95,7 @@ def unpack(value: Any, dependencies: Sequence[tuple[int | str, Any]]) -> tuple[A
 
 def dump_function(function: Any, name: str) -> Serialized:
     """Serialise a function or class; warn once if it carries something large."""
-    serialized = _serialization.dumps(function, name)
+    serialized = serialization.dumps(function, name)
     if serialized.size > LARGE_CAPTURE:
         captured = ", ".join(
             f"{variable} ({size / 1e6:,.0f} MB)" for variable, size in _captured(function)
@@ -126,7 +126,7 @@ def _captured(function: Any) -> list[tuple[str, int]]:
 
 
 def _from_outside(function: Any) -> Iterator[tuple[str, Any]]:
-    from skate._culprit import members, variables
+    from skate._core.unpicklable import members, variables
 
     if isinstance(function, types.FunctionType):
         yield from variables("", function)
@@ -138,6 +138,6 @@ def _from_outside(function: Any) -> Iterator[tuple[str, Any]]:
 
 def _size(value: Any) -> int:
     try:
-        return _serialization.dumps(value).size
+        return serialization.dumps(value).size
     except TypeError:
         return 0

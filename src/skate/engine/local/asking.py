@@ -9,8 +9,8 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skate import _serialization
-from skate._refs import ObjectRef
+from skate._core import serialization
+from skate._core.refs import ObjectRef
 from skate.engine.base import ActorMeta, Engine
 
 
@@ -36,7 +36,7 @@ class Asking(Engine):
 
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
         id, meta = self.ask("get_actor", name, namespace)
-        return self.given(id), _serialization.loads(meta)
+        return self.given(id), serialization.loads(meta)
 
     def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
         return [(namespace, name) for namespace, name in self.ask("named_actors", all_namespaces)]

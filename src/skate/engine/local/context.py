@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate import _serialization
+from skate._core import serialization
 from skate.engine.base import Context, method_name
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ def _own_handle(execution: Execution) -> Any:
     if not execution.actor_id:
         return None
     ref = execution.engine.adopt(execution.actor_id)
-    return ref, _serialization.loads(execution.actor_settings["meta"])
+    return ref, serialization.loads(execution.actor_settings["meta"])
 
 
 def _loaded(packed: Any) -> Any:
-    return None if packed is None or isinstance(packed, str) else _serialization.loads(packed)
+    return None if packed is None or isinstance(packed, str) else serialization.loads(packed)
 
 
 def _hex(id: int, size: int) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from skate import _serialization, exceptions
-from skate._accelerators import NUMBERED, visible_ids
-from skate._refs import ObjectRef, ObjectRefGenerator
-from skate._serialization import Serialized
+from skate import exceptions
+from skate._core import serialization
+from skate._core.accelerators import NUMBERED, visible_ids
+from skate._core.refs import ObjectRef, ObjectRefGenerator
+from skate._core.serialization import Serialized
 from skate.engine import install_engine, installed_engine
 from skate.engine.base import (
     ActorMeta,
@@ -187,7 +188,7 @@ class LocalEngine(Objects, Asking):
 
     def put(self, value: Any) -> ObjectRef[Any]:
         self.interrupts.look_briefly()
-        return self._put(_serialization.dumps(value))
+        return self._put(serialization.dumps(value))
 
     def _put(self, serialized: Serialized) -> ObjectRef[Any]:
         kind, data = self._keep(serialized)
@@ -442,7 +443,7 @@ class LocalEngine(Objects, Asking):
         plan = self.planner.actor_plan(options, cls.meta)
         packed = pack(args, kwargs, self._put)  # its references live until the hub holds them
         task = self._task(exported[1], packed, plan)
-        meta = _serialization.dumps(cls.meta).packed()
+        meta = serialization.dumps(cls.meta).packed()
         ref = self._value_of(task, task.id)
         with self.lock:
             existing = self.requests.claim_name(options)
@@ -453,7 +454,7 @@ class LocalEngine(Objects, Asking):
         return ref, cls.meta
 
     def _handle(self, actor: Actor) -> tuple[ObjectRef[Any], ActorMeta]:
-        return self.adopt(actor.id), _serialization.loads(actor.meta)
+        return self.adopt(actor.id), serialization.loads(actor.meta)
 
     def call_actor(
         self,
@@ -565,7 +566,7 @@ def _shut_down(id: str) -> Any:
     """Packed: why there will be no value."""
     error = exceptions.ObjectLostError(id)
     error.reason = "the session was shut down"
-    return _serialization.dumps(error).packed()
+    return serialization.dumps(error).packed()
 
 
 _engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()

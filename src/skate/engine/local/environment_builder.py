@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from skate._requirements import Requirements
+from skate._core.requirements import Requirements
 from skate.engine.local.environment_folders import (
     WORKING_DIR,
     EnvironmentFolder,

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from skate._requirements import Requirements
+from skate._core.requirements import Requirements
 
 WORKING_DIR = "RAY_RUNTIME_ENV_CREATE_WORKING_DIR"  # in lines of requirements, as in Ray
 

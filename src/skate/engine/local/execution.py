@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from skate import _serialization
-from skate._errors import task_error, unknown_concurrency_group
+from skate._core import serialization
+from skate._core.errors import task_error, unknown_concurrency_group
 from skate.engine.base import ActorOptions, Context, TaskOptions, method_of
 from skate.engine.local import messages as m
 from skate.engine.local import surroundings
@@ -402,19 +402,19 @@ class Execution:
         if len(known) == 3:
             kind, data, name = known
             if kind == INLINE:
-                function = _serialization.loads(data)
+                function = serialization.loads(data)
             else:
-                function = _serialization.loads(parts_of(self.engine.store.open(data)))
+                function = serialization.loads(parts_of(self.engine.store.open(data)))
             known = self._functions[key] = (function, name)
         return known  # type: ignore[no-any-return]
 
     def _arguments(self, task_id: int, kind: int, data: Any, dependencies: Any) -> tuple[Any, Any]:
         if kind == INLINE and not dependencies:
-            return _serialization.loads(data)  # type: ignore[no-any-return]
+            return serialization.loads(data)  # type: ignore[no-any-return]
         load = self.engine.load_argument
         borrowed = self.borrowed[task_id] = []
         if kind == INLINE:
-            value = _serialization.loads(data)
+            value = serialization.loads(data)
         else:
             location, object_id = data
             value = load(kind, location, object_id, borrowed)
@@ -509,12 +509,12 @@ class Execution:
         if known is None:
             changes: dict[str, Any] = {}
             if group is not None and options.placement_group is None:
-                changes["placement_group"] = _serialization.loads(group)
+                changes["placement_group"] = serialization.loads(group)
                 changes["capture_child_tasks"] = True
             if env is not None:
                 from skate.runtime_env import merge_runtime_envs
 
-                parent = _serialization.loads(env)
+                parent = serialization.loads(env)
                 changes["runtime_env"] = merge_runtime_envs(parent, options.runtime_env)
             # With the original, so that its id is not given to another.
             known = self._captured[key] = (options, options._replace(**changes))
@@ -547,7 +547,7 @@ class Execution:
         """Packed error of user code."""
         actor_id = self.actor_id.to_bytes(16, "big").hex() if self.actor_id else None
         label = safe_repr(self.actor) if self.actor is not None else ""
-        return _serialization.dumps(
+        return serialization.dumps(
             task_error(error, name, actor_repr=label, actor_id=actor_id)
         ).packed()
 

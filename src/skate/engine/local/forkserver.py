@@ -26,8 +26,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from skate._imports import without_collections
-from skate._tensorflow_mode import tensorflow_runs
+from skate._core.optional_imports import without_collections
+from skate._core.tensorflow_processes import tensorflow_runs
 from skate.engine.local import surroundings
 from skate.engine.local.session import remove
 from skate.engine.local.titles import load_setproctitle

@@ -24,7 +24,7 @@ from typing import Any
 
 import cloudpickle
 
-from skate import _refs, _serialization
+from skate._core import refs, serialization
 from skate.engine.local.reactor import Reactor, Waiter
 
 MAIN = threading.main_thread().ident or 0
@@ -32,10 +32,10 @@ MAIN = threading.main_thread().ident or 0
 # Code in which nothing may be raised: the engine's, and destructors, where it would be ignored.
 _PROTECTED = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
-    os.path.abspath(_refs.__file__),
+    os.path.abspath(refs.__file__),
     os.path.abspath(weakref.__file__),
     # Whoever pickles takes an exception for one of the value that cannot be pickled.
-    os.path.abspath(_serialization.__file__),
+    os.path.abspath(serialization.__file__),
     os.path.dirname(os.path.abspath(cloudpickle.__file__)) + os.sep,
 )
 

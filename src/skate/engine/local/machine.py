@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from skate._accelerators import visible_ids
-from skate._machine import memory
+from skate._core.accelerators import visible_ids
+from skate._core.machine import memory
 
 __all__ = ["cpus", "gpus", "memory", "memory_settings", "store_capacity"]
 

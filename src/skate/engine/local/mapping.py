@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from skate._serialization import SNAPSHOT
+from skate._core.serialization import SNAPSHOT
 
 Mapping = Any  # a ctypes array: exports its memory, and can be referenced weakly
 

@@ -22,8 +22,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from skate import _serialization, exceptions
-from skate._refs import ObjectRef, ObjectRefGenerator
+from skate import exceptions
+from skate._core import serialization
+from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate.engine.local.reactor import Reactor, Waiter
 from skate.engine.local.store import SegmentMovedError, Store, parts_of
 
@@ -338,8 +339,8 @@ class Objects(ABC):
                 if type(data) is bytes:
                     return pickle.loads(data)
                 if copy:
-                    return _serialization.loads(data, copy)
-                entry.data = data = _serialization.aligned(data)  # once for all who read it
+                    return serialization.loads(data, copy)
+                entry.data = data = serialization.aligned(data)  # once for all who read it
                 return pickle.loads(data[0], buffers=data[1:])
             if kind == FAILED:
                 raise self.error_of(entry)
@@ -348,9 +349,9 @@ class Objects(ABC):
             except SegmentMovedError:
                 self._refetch(entry)
                 continue
-            tensors = _serialization.tensors_rebuilt()
-            value = _serialization.loads(parts_of(mapping), copy)
-            if _serialization.tensors_rebuilt() != tensors:
+            tensors = serialization.tensors_rebuilt()
+            value = serialization.loads(parts_of(mapping), copy)
+            if serialization.tensors_rebuilt() != tensors:
                 # Tensors can be written to: each read has its own copy-on-write mapping.
                 entry.mapping = _gone
             return value
@@ -385,7 +386,7 @@ class Objects(ABC):
 
     def error_of(self, entry: Entry) -> BaseException:
         try:
-            error: BaseException = _serialization.loads(entry.data)
+            error: BaseException = serialization.loads(entry.data)
         except Exception as problem:
             return exceptions.UnserializableException(f"the error could not be read: {problem!r}")
         if isinstance(error, exceptions.TaskError):

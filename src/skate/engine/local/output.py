@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-from skate._progress_bars import MAGIC, bars_hidden, close_bars, show_states
+from skate._core.progress_bars import MAGIC, bars_hidden, close_bars, show_states
 from skate.engine.local.reactor import Reactor
 
 

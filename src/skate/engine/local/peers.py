@@ -29,7 +29,7 @@ from skate.engine.local.objects import INLINE, STORED, Entry
 from skate.engine.local.wire import Connection, Message
 
 if TYPE_CHECKING:
-    from skate._refs import ObjectRef
+    from skate._core.refs import ObjectRef
     from skate.engine.local.arguments import Arguments
     from skate.engine.local.worker import WorkerEngine
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate import exceptions
-from skate._serialization import Packed, Serialized
+from skate._core.serialization import Packed, Serialized
 from skate.engine.local.copying import copy
 from skate.engine.local.mapping import Mapping, map_copy_on_write, map_shared
 

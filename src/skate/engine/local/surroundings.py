@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from skate._accelerators import hidden_variables, variables_for
+from skate._core.accelerators import hidden_variables, variables_for
 from skate.engine.local import open_files
 
 # One thread per CPU that the work has asked for, unless the user has said otherwise: several

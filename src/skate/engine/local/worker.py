@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from skate import _serialization
-from skate._refs import ObjectRef, ObjectRefGenerator
-from skate._serialization import Serialized
+from skate._core import serialization
+from skate._core.refs import ObjectRef, ObjectRefGenerator
+from skate._core.serialization import Serialized
 from skate.engine.base import (
     ActorMeta,
     ActorOptions,
@@ -120,7 +120,7 @@ class WorkerEngine(Objects, Asking):
         """Ask the hub something and wait for the answer."""
         entry = Entry(self.next_id())
         needs = Needs({entry}, 1, fail_fast=True)
-        packed = _serialization.dumps(args).packed()
+        packed = serialization.dumps(args).packed()
         with self.lock:
             self.entries[entry.id] = entry
             self._blocked.append(needs)
@@ -150,7 +150,7 @@ class WorkerEngine(Objects, Asking):
     # -- objects -------------------------------------------------------------------------------
 
     def put(self, value: Any) -> ObjectRef[Any]:
-        return self._put(_serialization.dumps(value))
+        return self._put(serialization.dumps(value))
 
     def _put(self, serialized: Serialized) -> ObjectRef[Any]:
         kind, data = self.keep(serialized)
@@ -209,7 +209,7 @@ class WorkerEngine(Objects, Asking):
     def load_argument(self, kind: int, data: Any, id: int, borrowed: list[Entry]) -> Any:
         """The value of an object that came along with a call, which keeps it until answered."""
         if kind == INLINE:
-            return _serialization.loads(data)
+            return serialization.loads(data)
         with self.lock:
             entry = self.entries.get(id)
             if entry is None:
@@ -335,9 +335,9 @@ class WorkerEngine(Objects, Asking):
             self.send((m.OPTIONS, -1, None))
         sendable = options
         if isinstance(getattr(options, "retry_exceptions", None), tuple):
-            types = _serialization.dumps(options.retry_exceptions).packed()
+            types = serialization.dumps(options.retry_exceptions).packed()
             sendable = options._replace(retry_exceptions=types)
-        serialized = _serialization.dumps(sendable)
+        serialized = serialization.dumps(sendable)
         key = self.next_id()
         self._options_sent[id(options)] = (options, key)
         self.published(serialized.refs)
@@ -399,7 +399,7 @@ class WorkerEngine(Objects, Asking):
         with self.lock:
             self.entries[entry.id] = entry
             self.on_complete(entry, self._forget_watch)
-            args = _serialization.dumps((generator._id, index)).packed()
+            args = serialization.dumps((generator._id, index)).packed()
             self.send((m.REQUEST, entry.id, "stream_wait", args))
         return entry
 
@@ -419,7 +419,7 @@ class WorkerEngine(Objects, Asking):
         key = self._export(cls, cls.cls, cls.meta.class_name)
         packed = pack(args, kwargs, self._put)
         id, (ref,) = self._new_returns(1)
-        meta = _serialization.dumps(cls.meta).packed()
+        meta = serialization.dumps(cls.meta).packed()
         with self.lock:
             key_of_options = self.options_key(options)
             sendable = self.sendable(packed)
@@ -429,7 +429,7 @@ class WorkerEngine(Objects, Asking):
         if options.name is not None:
             existing = self.request("create_named_actor", *creation)
             if existing is not None:
-                return self.given(existing[0]), _serialization.loads(existing[1])
+                return self.given(existing[0]), serialization.loads(existing[1])
         self._write()
         return ref, cls.meta
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate._refs import ObjectRef
-from skate._serialization import dumps
+from skate._core.refs import ObjectRef
+from skate._core.serialization import dumps
 from skate.engine.ray.carrying import Carried, carried
 
 if TYPE_CHECKING:

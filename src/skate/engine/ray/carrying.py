@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from skate._refs import ObjectRef
-from skate._serialization import PLAIN, Serialized, dumps, is_plain, loads
+from skate._core.refs import ObjectRef
+from skate._core.serialization import PLAIN, Serialized, dumps, is_plain, loads
 from skate.engine import changing, install_engine, installed_engine
 
 if TYPE_CHECKING:

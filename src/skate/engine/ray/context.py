@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray._private.state import actors
 
-from skate._accelerators import as_id
+from skate._core.accelerators import as_id
 from skate.engine.base import Context
 from skate.engine.ray.hosts import hosted_meta, is_cancelled
 

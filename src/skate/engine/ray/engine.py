@@ -18,7 +18,7 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from skate._refs import ObjectRef, ObjectRefGenerator
+from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate.engine.base import (
     ActorMeta,
     ActorOptions,

@@ -7,8 +7,8 @@ from typing import Any
 import ray.exceptions as theirs
 
 from skate import exceptions as ours
-from skate._errors import task_error
-from skate._serialization import dumps
+from skate._core.errors import task_error
+from skate._core.serialization import dumps
 from skate.engine.ray.carrying import Carried
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import ray
 
-from skate._refs import DynamicObjectRefGenerator
-from skate._serialization import dumps
+from skate._core.refs import DynamicObjectRefGenerator
+from skate._core.serialization import dumps
 from skate.engine.base import FunctionSpec, TaskOptions
 from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent

@@ -17,8 +17,8 @@ import ray
 from ray.exceptions import AsyncioActorExit
 from ray.experimental import internal_kv
 
-from skate._errors import unknown_concurrency_group
-from skate._serialization import dumps, loads
+from skate._core.errors import unknown_concurrency_group
+from skate._core.serialization import dumps, loads
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, ClassSpec, method_of
 from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent

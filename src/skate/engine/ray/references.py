@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 import ray
 
-from skate._refs import ObjectRef
+from skate._core.refs import ObjectRef
 from skate.exceptions import ObjectLostError
 
 if TYPE_CHECKING:

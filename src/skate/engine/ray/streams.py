@@ -13,7 +13,7 @@ import ray
 from skate.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from skate._refs import ObjectRef
+    from skate._core.refs import ObjectRef
     from skate.engine.ray.references import References, Stream
 
 

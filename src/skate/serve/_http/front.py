@@ -12,7 +12,7 @@ import math
 import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skate._errors import format_remote_traceback
+from skate._core.errors import format_remote_traceback
 from skate.serve._http.answers import (
     TASK,
     Headers,

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.serve import context as serve_context
 from skate.serve._client import router_of
 from skate.serve._http import views

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from skate import _serialization
+from skate._core import serialization
 from skate.serve._http import views
 from skate.serve._http.answers import retry_after
 from skate.serve._http.encoders import teach_fastapi
@@ -76,7 +76,7 @@ def _source_of(app: Any, cls: type) -> Any:
     teach_pickle()
     if _is_fastapi(app):
         views.adopt_methods(app, views.bodies_of(cls))
-    return _serialization.dumps(app, "the application given to serve.ingress").packed()
+    return serialization.dumps(app, "the application given to serve.ingress").packed()
 
 
 def _is_fastapi(app: Any) -> bool:
@@ -113,7 +113,7 @@ async def _build(servable: Any, cls: Any) -> Any:
     elif inspect.isfunction(source):
         app = source()
     else:
-        app = _serialization.loads(source)
+        app = serialization.loads(source)
         if _is_fastapi(app):
             views.drop_foreign_methods(app, cls.__serve_bodies__)
     if asyncio.iscoroutine(app):

@@ -24,7 +24,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.serve._http import passing
 from skate.serve._http.connection import connection_class, websocket_class
 

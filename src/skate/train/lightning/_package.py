@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from skate._imports import is_installed, try_import
+from skate._core.optional_imports import is_installed, try_import
 
 
 def lightning_module(name: str = "") -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.session import world_size
 from skate.train.lightning._environment import LightningEnvironment
 from skate.train.lightning._package import lightning_module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._imports import is_installed
+from skate._core.optional_imports import is_installed
 from skate.train.tensorflow._config import TensorflowConfig
 from skate.train.tensorflow._loaders import prepare_dataset_shard
 from skate.train.tensorflow.tensorflow_checkpoint import TensorflowCheckpoint

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from traceback import walk_tb
 from typing import Any
 
-from skate._tensorflow_mode import LEGACY_KERAS, prefer_keras_2
+from skate._core.tensorflow_processes import LEGACY_KERAS, prefer_keras_2
 from skate.train._worker import Job, TrainWorker
 
 _IMPORT = ("cloudpickle.cloudpickle", "subimport")

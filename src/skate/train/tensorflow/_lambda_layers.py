@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.pickles import is_allowed
 from skate.exceptions import UntrustedPickleError
 

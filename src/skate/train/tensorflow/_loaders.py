@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._imports import try_import
-from skate._tensorflow_mode import unsplit
+from skate._core.optional_imports import try_import
+from skate._core.tensorflow_processes import unsplit
 
 
 def prepare_dataset_shard(tf_dataset_shard: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.checkpoint import MODEL_KEY, Checkpoint
 from skate._run.keras_models import model_checkpoint
 from skate._run.keras_reports import Metrics, Names, Reporting, each_event, every_so_often

@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from skate._imports import is_installed, try_import
+from skate._core.optional_imports import is_installed, try_import
+from skate._core.tensorflow_processes import is_keras_2
 from skate._run.checkpoint import FILES_KEY, MODEL_KEY, Checkpoint
 from skate._run.folders import TemporaryFolder
 from skate._run.keras_models import KERAS_KEY, MODEL_FILENAME_KEY, model_checkpoint
 from skate._run.pickles import is_allowed
-from skate._tensorflow_mode import is_keras_2
 from skate.train.tensorflow._lambda_layers import check_no_code
 
 AnyTensorflowCheckpoint = TypeVar("AnyTensorflowCheckpoint", bound="TensorflowCheckpoint")

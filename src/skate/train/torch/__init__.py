@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 
 try_import("torch", "torch")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from skate._imports import without_collections
+from skate._core.optional_imports import without_collections
 from skate._run.session import current
 from skate.train.torch._devices import get_device
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate._run.pickles import allowing
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup

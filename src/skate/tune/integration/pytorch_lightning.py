@@ -6,7 +6,7 @@ import os
 import tempfile
 from typing import Any
 
-from skate._imports import is_installed, try_import
+from skate._core.optional_imports import is_installed, try_import
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import scratch_dir
 from skate._run.session import report

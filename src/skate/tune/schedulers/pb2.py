@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.tune.schedulers.pbt import PopulationBasedTraining, _State
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import skate
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.util._surroundings import get_node_ip_address
 from skate.util.collective._meeting import open_meeting
 from skate.util.collective.types import ReduceOp

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate._imports import is_installed, try_import
+from skate._core.optional_imports import is_installed, try_import
 from skate.util.collective._meeting import declare_meeting, find_meeting
 from skate.util.collective.types import Backend, ReduceOp
 

@@ -10,7 +10,7 @@ this gives `dask.persist` the meaning "references" wherever the scheduler is one
 
 from __future__ import annotations
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 
 try_import("dask", extra="data")
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 from dask.callbacks import Callback
 
 import skate
-from skate._imports import try_import
-from skate._streams import is_terminal
+from skate._core.optional_imports import try_import
+from skate._core.standard_streams import is_terminal
 
 
 class RayCallback(NamedTuple):

@@ -8,7 +8,7 @@ with joblib.parallel_config("skate"):
 
 from __future__ import annotations
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 
 
 def register_skate() -> None:

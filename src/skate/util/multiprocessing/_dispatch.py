@@ -48,7 +48,7 @@ class PoolWorker:
 
 
 def _outcome(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
-    from skate._errors import task_error
+    from skate._core.errors import task_error
 
     try:
         return True, function(*args, **kwargs)

@@ -9,7 +9,7 @@ from functools import partial
 from multiprocessing import TimeoutError
 from typing import Any
 
-from skate._arguments import seconds
+from skate._core.argument_checks import seconds
 from skate.util.multiprocessing._dispatch import Outcomes
 
 Callback = Callable[[Any], object]

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 import skate
-from skate._arguments import mapping, whole_number
+from skate._core.argument_checks import mapping, whole_number
 from skate.util.multiprocessing._dispatch import Chunk, Dispatcher, Outcomes, PoolWorker
 from skate.util.multiprocessing._results import AsyncResult, Callback, IMapIterator
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate import _serialization, exceptions
+from skate import exceptions
+from skate._core import serialization
 from skate.engine.local import messages as m
 from skate.engine.local.hub import errors
 from skate.engine.local.hub.plans import returns
@@ -67,7 +68,7 @@ class Desk:
         if key < 0:  # the worker starts counting anew
             worker.options.clear()
         else:
-            worker.options[key] = _serialization.loads(packed)
+            worker.options[key] = serialization.loads(packed)
 
     def on_submit(
         self,
@@ -109,7 +110,7 @@ class Desk:
         options = worker.options[options_key]
         function = self._hub.functions[key]
         try:
-            plan = self._engine.planner.actor_plan(options, _serialization.loads(meta))
+            plan = self._engine.planner.actor_plan(options, serialization.loads(meta))
         except Exception as error:
             self._refuse(worker, id, 1, error)
             return
@@ -240,7 +241,7 @@ class Desk:
     # -- requests ------------------------------------------------------------------------------
 
     def on_request(self, worker: Worker, answer: int, method: str, packed: Any) -> None:
-        args = _serialization.loads(packed)
+        args = serialization.loads(packed)
         try:
             special = getattr(self, f"_request_{method}", None)
             if special is not None:
@@ -251,7 +252,7 @@ class Desk:
             self._answer(worker, answer, FAILED, errors.packed(error))
             return
         if value is not _LATER:
-            self._answer(worker, answer, INLINE, _serialization.dumps(value).packed())
+            self._answer(worker, answer, INLINE, serialization.dumps(value).packed())
 
     def _answer(self, worker: Worker, answer: int, kind: int, data: Any) -> None:
         worker.answered = answer
@@ -267,7 +268,7 @@ class Desk:
         def spill() -> None:
             freed = self._engine.spilling.free_memory(size)
             with self._engine.lock:
-                self._answer(worker, answer, INLINE, _serialization.dumps(freed).packed())
+                self._answer(worker, answer, INLINE, serialization.dumps(freed).packed())
 
         self._engine.reactor.after.append(spill)  # without the lock
         return _LATER
@@ -312,7 +313,7 @@ class Desk:
                 item = self._hub.take_item(entry, index)
                 if item is not None:
                     worker.loans.append(item)  # the stream's own hold becomes the loan
-                self._answer(worker, answer, INLINE, _serialization.dumps(item).packed())
+                self._answer(worker, answer, INLINE, serialization.dumps(item).packed())
 
         def late() -> None:
             nonlocal done
@@ -329,7 +330,7 @@ class Desk:
         return _LATER
 
     def _request_stream_wait(self, worker: Worker, answer: int, id: int, index: int) -> Any:
-        nothing = _serialization.dumps(None).packed()
+        nothing = serialization.dumps(None).packed()
         self._hub.counts.entry(id).stream.when_ready(
             index, lambda: self._answer(worker, answer, INLINE, nothing)
         )

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from skate._requirements import Requirements
+from skate._core.requirements import Requirements
 from skate.engine.local.environment_builder import BuildRequest
 from skate.engine.local.environment_folders import EnvironmentFolder
 from skate.engine.local.hub.servers import Interpreter

@@ -8,8 +8,9 @@ import resource
 import signal
 from typing import TYPE_CHECKING, Any
 
-from skate import _serialization, exceptions
-from skate._errors import argument_error
+from skate import exceptions
+from skate._core import serialization
+from skate._core.errors import argument_error
 from skate.engine.local.hub.resources import Demand, Pool, from_units
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def packed(error: BaseException) -> Any:
-    return _serialization.dumps(error).packed()
+    return serialization.dumps(error).packed()
 
 
 def hex_id(id: int) -> str:
@@ -33,7 +34,7 @@ def cancelled(task: Task) -> exceptions.TaskCancelledError:
 
 def argument_failed(task: Task, error: Any) -> Any:
     """Packed, for a task with an argument that is this packed error."""
-    cause = _serialization.loads(error)
+    cause = serialization.loads(error)
     if task.actor is not None and not task.method:
         return packed(exceptions.ActorDiedError(cause))
     return packed(argument_error(cause, task.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate import _serialization
+from skate._core import serialization
 from skate.engine.local.hub import actors
 from skate.engine.local.hub.resources import from_units
 from skate.engine.local.hub.work import Run
@@ -61,7 +61,7 @@ def actor_row(engine: LocalEngine, actor: Actor) -> Row:
 
 
 def _cause(error: bytes) -> Row:
-    return {"actor_died_error_context": {"error_message": str(_serialization.loads(error))}}
+    return {"actor_died_error_context": {"error_message": str(serialization.loads(error))}}
 
 
 # -- tasks --------------------------------------------------------------------------------------

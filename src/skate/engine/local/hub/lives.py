@@ -6,7 +6,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from skate import _serialization, exceptions
+from skate import exceptions
+from skate._core import serialization
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor
 from skate.engine.local.hub.inventory import actor_row
@@ -86,7 +87,7 @@ class Lives(Tasks):
 
     def _construction_failed(self, actor: Actor, error: Any) -> None:
         actor.stop_reason = "its constructor failed"
-        cause = _serialization.loads(error)
+        cause = serialization.loads(error)
         died = exceptions.ActorDiedError(cause)
         worker = actor.worker
         self._actor_dead(actor, errors.packed(died))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from skate._machine import MemoryUse, ProcessMemory, memory_gauge, process_memory
+from skate._core.machine import MemoryUse, ProcessMemory, memory_gauge, process_memory
 from skate.engine.local.hub.resources import UNIT
 from skate.exceptions import OutOfMemoryError
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from skate import _serialization
-from skate._accelerators import NUMBERED
-from skate._labels import lacking
-from skate._requirements import (
+from skate._core import serialization
+from skate._core.accelerators import NUMBERED
+from skate._core.labels import lacking
+from skate._core.requirements import (
     Requirements,
     asked_requirements,
     has_only_names,
@@ -109,11 +109,11 @@ class Planner:
         if demand != {"CPU": 1.0}:
             extra["resources"] = demand
         if options.placement_group:
-            extra["group"] = _serialization.dumps(options.placement_group).packed()
+            extra["group"] = serialization.dumps(options.placement_group).packed()
             extra["capture"] = options.capture_child_tasks
         env = self._runtime_env(options.runtime_env)
         if env:
-            extra["runtime_env"] = _serialization.dumps(env).packed()
+            extra["runtime_env"] = serialization.dumps(env).packed()
         return extra
 
     # -- actors --------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Planner:
         extra["is_async"] = meta.is_async
         extra["name"] = plain_text(options.name)
         extra["namespace"] = plain_text(options.namespace or self._engine.namespace)
-        extra["meta"] = _serialization.dumps(meta).packed()
+        extra["meta"] = serialization.dumps(meta).packed()
         shape = self._engine.hub.scheduler.shape(
             to_units(demand),
             self._environment(options.runtime_env, demand),
@@ -303,7 +303,7 @@ def _packed_exceptions(allowed: Any) -> Any:
     if isinstance(allowed, bytes):
         return allowed
     types = (Exception,) if allowed is True else allowed
-    return _serialization.dumps(types).packed()
+    return serialization.dumps(types).packed()
 
 
 def _module_parent(module: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from skate._imports import ray_is_skate
+from skate._core.optional_imports import ray_is_skate
 from skate.engine.local import forkserver, open_files
 from skate.engine.local import messages as m
 from skate.engine.local.hub.births import Births

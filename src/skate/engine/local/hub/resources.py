@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from skate._accelerators import NUMBERED
+from skate._core.accelerators import NUMBERED
 
 UNIT = 10_000
 GPU = "GPU"

@@ -22,8 +22,9 @@ _ALIAS = ("skate.compat.ray", "skate.compat.parts.top")  # for `import ray`: in 
 _QUICK = ("numpy", "pyarrow", "PIL", "polars", "skate.tune.execution.worker")
 _SLOW = (
     "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
-    "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow", "skate.data._stages",
-    "skate.train._worker", "skate.train.torch", "skate.train.lightning", "skate.train.xgboost",
+    "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow",
+    "skate.data._execution.stages", "skate.train._worker", "skate.train.torch",
+    "skate.train.lightning", "skate.train.xgboost",
     "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",
     "dask.array", "dask.dataframe", "skate.util.dask", "skate.serve._controller",
     "skate.serve._replica", "fastapi",
@@ -48,7 +49,8 @@ _IMPORTED_LATER = {
 # The same, but as slow as the module itself: the first workers should not have to wait for it.
 _IMPORTED_WHEN_IDLE = {
     "skate.train.torch": ("torch._dynamo",),  # for DistributedDataParallel
-    "skate.data._stages": ("pandas",),  # pyarrow asks it about the first list that it gets
+    # pyarrow asks it about the first list that it gets.
+    "skate.data._execution.stages": ("pandas",),
     "skate.serve._controller": _SERVING,
 }
 _SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it

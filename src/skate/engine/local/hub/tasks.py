@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate._accelerators import nth
+from skate._core.accelerators import nth
 from skate.engine.local import messages as m
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.actors import Actor

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate import _serialization
+from skate._core import serialization
 from skate.engine.local import messages as m
 from skate.engine.local.hub.counts import Counts
 from skate.engine.local.hub.processes import Processes
@@ -16,7 +16,7 @@ from skate.engine.local.objects import STORED, Entry
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
 
-NONE = _serialization.dumps(None).packed()
+NONE = serialization.dumps(None).packed()
 
 
 class Values(ABC):

@@ -8,7 +8,7 @@ def loop():
 TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2)).fit()
 """
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 
 try_import("transformers", "huggingface")
 try_import("accelerate", "huggingface")

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
-from skate.data._iterating import Epochs
+from skate.data._api.iterating import Epochs
 
 
 class Batches(IterableDataset[Any]):

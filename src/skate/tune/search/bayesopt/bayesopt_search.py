@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.tune.search.sample import Float
 from skate.tune.search.searcher import Searcher, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher

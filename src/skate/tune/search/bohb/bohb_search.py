@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
 from skate.tune.search.searcher import negated_if_max, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.tune.search.sample import (
     Categorical,
     Domain,

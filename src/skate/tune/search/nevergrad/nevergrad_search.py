@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.tune.search.sample import (
     Categorical,
     Domain,

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from skate._imports import try_import
+from skate._core.optional_imports import try_import
 from skate.tune.result import TRAINING_ITERATION
 from skate.tune.search.sample import (
     Categorical,

@@ -1,0 +1,1 @@
+"""What the façade and the engines share: references, identifiers, options, errors, bytes."""

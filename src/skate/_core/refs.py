@@ -1,0 +1,328 @@
+"""References to values that may not exist yet.
+
+A process holds at most one `ObjectRef` per object: whoever meets the same id again gets the same
+Python object. Equality and hashing are therefore identity, which is what makes `wait` over many
+references and references as dictionary keys cheap; and the process's hold on an object is simply
+the life of that one Python object.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+
+    from skate._core.ids import JobID, TaskID
+    from skate.engine.base import Engine
+
+T = TypeVar("T")
+
+_ID_BYTES = 28
+_INDEX = 0xFFFF  # the last bits of an id number the values of one task
+_NIL = (1 << 8 * _ID_BYTES) - 1
+
+
+_new = object.__new__
+_NOT_GIVEN: Any = object()
+
+
+class Home(Protocol):
+    """The engine session a reference belongs to, as far as the reference is concerned.
+
+    The session watches its references weakly to know when they are gone. (A destructor here would
+    run before the weak references die, and could let another thread find the dying reference.)
+    """
+
+    @property
+    def engine(self) -> Engine: ...
+
+
+class ObjectRef(Generic[T]):
+    """A value that some task, actor call or `put` has produced or will produce.
+
+    Pass it to other tasks, keep it in any structure, `skate.get(ref)` or `await ref` its value.
+    References are made by skate; `ObjectRef(ref.binary())` is the one that has these bytes.
+    """
+
+    __slots__ = ("__weakref__", "_entry", "_home", "_id")
+    _entry: Any
+    _home: Home
+    _id: int
+
+    # Not in __init__: whoever gives the bytes of a reference gets the one that is there.
+    def __new__(cls, id: int | bytes, home: Home = _NOT_GIVEN, entry: Any = None) -> ObjectRef[T]:
+        if home is _NOT_GIVEN:
+            return cls.from_binary(id)
+        ref: ObjectRef[T] = _new(cls)
+        ref._id = id  # type: ignore[assignment]
+        ref._home = home
+        ref._entry = entry  # the engine's own record; nobody else looks inside
+        return ref
+
+    def __repr__(self) -> str:
+        return f"ObjectRef({self.hex()})"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        # Reached only outside skate's own serialiser, which records the references it meets.
+        return self._home.engine.reduce(self)
+
+    def __copy__(self) -> ObjectRef[T]:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ObjectRef[T]:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(
+            "an ObjectRef cannot be iterated; get its value first with skate.get(ref), "
+            "or ask the task for several references with num_returns=n"
+        )
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.as_future().__await__()
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """A `concurrent.futures.Future` of the value."""
+        from skate._core.futures import concurrent_future
+
+        return concurrent_future(self)
+
+    def as_future(self, _internal: bool = False) -> asyncio.Future[T]:
+        """An asyncio future of the value, on the running loop."""
+        from skate._core.futures import asyncio_future
+
+        return asyncio_future(self)
+
+    def _on_completed(self, py_callback: Callable[[Any], None]) -> None:
+        """Call the function once, with the value or the error, when it is there."""
+        future = self.future()
+        future.add_done_callback(lambda done: py_callback(done.exception() or done.result()))
+
+    def binary(self) -> bytes:
+        return self._id.to_bytes(_ID_BYTES, "big")
+
+    def hex(self) -> str:
+        return self.binary().hex()
+
+    def is_nil(self) -> bool:
+        """Whether it stands for no object at all."""
+        return self._id == _NIL
+
+    def size(self) -> int:
+        return _ID_BYTES
+
+    def task_id(self) -> TaskID:
+        """The task that produces the value; for a value that was put, an id of its own."""
+        from skate._core.ids import TaskID
+
+        return TaskID((self._id & ~_INDEX).to_bytes(TaskID.size(), "big"))
+
+    def job_id(self) -> JobID:
+        from skate._core.ids import JobID
+
+        return JobID.from_hex(self._home.engine.context().job_id)
+
+    def call_site(self) -> str:
+        """Where the reference was made; not recorded, hence empty."""
+        return ""
+
+    def owner_address(self) -> bytes:
+        """Objects belong to the session, not to a process with an address."""
+        return b""
+
+    def tensor_transport(self) -> str:
+        return "object_store"
+
+    @classmethod
+    def nil(cls) -> ObjectRef[Any]:
+        """The reference that stands for no object."""
+        return _NO_OBJECT
+
+    @classmethod
+    def from_binary(cls, id_bytes: Any) -> ObjectRef[Any]:
+        """Return the reference whose `binary()` is `id_bytes`."""
+        if not isinstance(id_bytes, (bytes, bytearray, memoryview)):
+            kind = type(id_bytes).__name__
+            raise TypeError(f"an ObjectRef takes {_ID_BYTES} bytes; got {kind}: {id_bytes!r}")
+        if len(id_bytes) != _ID_BYTES:
+            raise ValueError(f"an object id has {_ID_BYTES} bytes; got {len(id_bytes)}")
+        return _adopt(int.from_bytes(id_bytes, "big"))
+
+    @classmethod
+    def from_hex(cls, hex_id: str) -> ObjectRef[Any]:
+        """Return the reference whose `hex()` is `hex_id`."""
+        from skate._core.ids import bytes_of_hex
+
+        return cls.from_binary(bytes_of_hex("ObjectRef.from_hex()", hex_id))
+
+    @classmethod
+    def from_random(cls) -> ObjectRef[Any]:
+        """Return a reference of its own that stands for no object."""
+        return cls(int.from_bytes(os.urandom(_ID_BYTES), "big"), _Nowhere())
+
+    def redis_shard_hash(self) -> int:
+        """Return a number that spreads references evenly over shards."""
+        return int.from_bytes(self.binary()[-8:], "big")
+
+
+class _Nowhere:
+    """The home of references that stand for no object."""
+
+    @property
+    def engine(self) -> Engine:
+        raise ValueError("this reference stands for no object: there is nothing to get")
+
+
+_NO_OBJECT: ObjectRef[Any] = ObjectRef(_NIL, _Nowhere())
+
+
+def _adopt(id: int) -> ObjectRef[Any]:
+    from skate.engine import current_engine
+
+    return current_engine().adopt(id)
+
+
+def _adopt_in(session_name: str, id: int) -> ObjectRef[Any]:
+    """Return the reference that was pickled in the session of that name, if this is it.
+
+    Ids begin anew in every session, so elsewhere the same id is of another object, or of none.
+    """
+    from skate.engine import installed_engine
+    from skate.exceptions import ObjectLostError
+
+    engine = installed_engine()
+    if engine is not None and engine.session_name == session_name:
+        return engine.adopt(id)
+    error = ObjectLostError(f"{id:0{2 * _ID_BYTES}x}")
+    here = f"this is session {engine.session_name}" if engine else "there is no session here"
+    error.reason = (
+        f"the reference was pickled in session {session_name}, and {here}; a reference means "
+        "nothing outside of its session: store the value instead"
+    )
+    raise error
+
+
+class ObjectRefGenerator:
+    """The references that a streaming task yields, each as soon as it is there.
+
+    Iterate with `for` or `async for`; an exception in the task appears as the last reference.
+    `worker` is Ray's, and without effect: the reference knows its session.
+    """
+
+    def __init__(self, generator_ref: ObjectRef[Any], worker: Any = None) -> None:
+        self._generator_ref = generator_ref
+        self._index = 0
+        self._engine = generator_ref._home.engine
+        self._closed = False
+        self._watched: tuple[int, Any] | None = None  # the engine's, for the item of an index
+
+    def __iter__(self) -> ObjectRefGenerator:
+        return self
+
+    def __next__(self) -> ObjectRef[Any]:
+        return self._next_sync(None)
+
+    def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[Any]:
+        """The next reference; after `timeout_s` without one, a reference that `is_nil()`."""
+        from skate.exceptions import GetTimeoutError
+
+        if self._closed:
+            raise StopIteration
+        try:
+            ref = self._engine.stream_next(self._generator_ref, self._index, timeout_s)
+        except GetTimeoutError:
+            return ObjectRef.nil()
+        if ref is None:
+            raise StopIteration
+        self._index += 1
+        return ref
+
+    def send(self, value: None) -> ObjectRef[Any]:
+        """As `next`; nothing can be sent into the remote generator."""
+        if value is not None:
+            raise TypeError(f"send() takes None here, as the task runs elsewhere; got {value!r}")
+        return next(self)
+
+    def throw(self, value: BaseException) -> ObjectRef[Any]:
+        """Close the generator and raise `value` here."""
+        self.close()
+        raise value
+
+    async def asend(self, value: None) -> ObjectRef[Any]:
+        if value is not None:
+            raise TypeError(f"asend() takes None here, as the task runs elsewhere; got {value!r}")
+        return await self.__anext__()
+
+    async def athrow(self, value: BaseException) -> ObjectRef[Any]:
+        return self.throw(value)
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def __aiter__(self) -> AsyncIterator[ObjectRef[Any]]:
+        return self
+
+    async def __anext__(self) -> ObjectRef[Any]:
+        from skate._core.futures import stream_item_ready
+
+        if not self._closed:
+            await stream_item_ready(self._engine, self._generator_ref, self._index)
+        try:
+            return self._next_sync(None)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    def completed(self) -> ObjectRef[Any]:
+        """A reference that is ready when the task has ended.
+
+        Its value is None, also after an exception in the task, which is the last item; when
+        the worker or actor died, it is that error.
+        """
+        return self._generator_ref
+
+    def next_ready(self) -> bool:
+        """Whether `next()` would return an item at once; False when there are no more."""
+        if not self._engine.stream_ready(self._generator_ref, self._index):
+            return False
+        return not self.is_finished()
+
+    def is_finished(self) -> bool:
+        """Whether no item will come: all were taken and the task has ended, or it was closed."""
+        return self._closed or self._engine.stream_finished(self._generator_ref, self._index)
+
+    def close(self) -> None:
+        """Take no more items; the task is told to stop."""
+        if not self._closed:
+            self._closed = True
+            self._engine.stream_close(self._generator_ref, self._index)
+
+    def __del__(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._engine.stream_abandoned(self._generator_ref, self._index)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an ObjectRefGenerator belongs to the process that made the call and cannot be sent "
+            "elsewhere; send the references that it yields instead"
+        )
+
+    def __repr__(self) -> str:
+        return f"ObjectRefGenerator({self._generator_ref.hex()})"
+
+
+class DynamicObjectRefGenerator:
+    """The value of a `num_returns="dynamic"` task: its references, already complete."""
+
+    def __init__(self, refs: list[ObjectRef[Any]]) -> None:
+        self._refs = refs
+
+    def __iter__(self) -> Iterator[ObjectRef[Any]]:
+        return iter(self._refs)
+
+    def __len__(self) -> int:
+        return len(self._refs)

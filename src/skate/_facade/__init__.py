@@ -1,0 +1,1 @@
+"""What programs call: each function checks what it was given and asks the engine."""

@@ -1,0 +1,161 @@
+"""Names that Ray has or had and skate does not have, with what to write today.
+
+One table for all who are asked for such a name: the libraries, and `import ray` on skate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_ACCELERATE = "use train.torch.TorchTrainer; Accelerator() finds the other workers in its loop"
+_PRETRAINED = "use from_pretrained() on the folder of checkpoint.as_directory()"
+_DISTRIBUTED = "give a trainer to tune.Tuner, as train.torch.TorchTrainer"
+_LIGHTNING = "use train.torch.TorchTrainer with train.lightning.prepare_trainer"
+_PIPELINES = "give dataset.map_batches() a class that makes a transformers.pipeline()"
+_OWN_SOURCE = "give skate.data.read_datasource a Datasource of your own, or from_arrow a table"
+_OWN_SINK = "give write_datasink a Datasink of your own, or write_parquet, and load the files"
+_NO_TRACES = "it exports no traces; instrument your classes, as by OpenTelemetry"
+_OWN_ACTOR = "it does not start actors beside replicas; start one of your own, with a name"
+_NO_GRPC = "it answers HTTP and handles, not gRPC"
+_ONE_ROUTER = "it has one router, which sends to the less busy of two replicas"
+_NO_QUEUES = "it reads no queues of tasks; have a thread of a deployment do that"
+_GRAPH = (
+    "write a deployment in front that takes the others by bind(...) and calls their handles; "
+    "serve.http_adapters still has the functions that read requests"
+)
+SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
+
+_FILES = "read functions take file_extensions=, partition_filter= and partitioning= by themselves"
+
+FORMER: dict[str, str] = {
+    "data.Dataset.fully_executed": "write materialize()",
+    "data.Dataset.to_daft": "write daft.from_arrow() of skate.get(dataset.to_arrow_refs())",
+    "data.Dataset.to_modin": "write modin.pandas.DataFrame(dataset.to_pandas())",
+    "data.Dataset.to_spark": "write spark.createDataFrame(dataset.to_pandas()), or write_parquet",
+    "data.Dataset.write_bigquery": _OWN_SINK,
+    "data.Dataset.write_clickhouse": _OWN_SINK,
+    "data.Dataset.write_kafka": _OWN_SINK,
+    "data.Dataset.write_lance": _OWN_SINK,
+    "data.Dataset.write_mongo": _OWN_SINK,
+    "data.Dataset.write_snowflake": "write_sql takes the DB-API connection of its library",
+    "data.Dataset.write_turbopuffer": _OWN_SINK,
+    "data.datasource.BaseFileMetadataProvider": _FILES,
+    "data.datasource.DefaultFileMetadataProvider": _FILES,
+    "data.datasource.DefaultParquetMetadataProvider": _FILES,
+    "data.datasource.FastFileMetadataProvider": _FILES,
+    "data.datasource.FileExtensionFilter": _FILES,
+    "data.datasource.FileMetadataProvider": _FILES,
+    "data.datasource.ParquetMetadataProvider": _FILES,
+    "data.from_daft": "write from_arrow(frame.to_arrow())",
+    "data.from_mars": "Mars is no longer kept up; write from_pandas() of its frames",
+    "data.from_modin": "write from_pandas(frame.modin.to_pandas())",
+    "data.from_spark": "write from_arrow(frame.toArrow()), or read_parquet what Spark has written",
+    "data.read_audio": "write read_binary_files(...).map(), with soundfile to decode",
+    "data.read_bigquery": _OWN_SOURCE,
+    "data.read_clickhouse": _OWN_SOURCE,
+    "data.read_databricks_tables": "read_sql takes a connection of databricks.sql.connect()",
+    "data.read_delta_sharing_tables": "write from_pandas(delta_sharing.load_as_pandas(url))",
+    "data.read_hudi": _OWN_SOURCE,
+    "data.read_kafka": _OWN_SOURCE,
+    "data.read_lance": "write from_arrow(lance.dataset(uri).to_table())",
+    "data.read_lerobot": _OWN_SOURCE,
+    "data.read_mcap": _OWN_SOURCE,
+    "data.read_mongo": "write from_items(list(collection.find())), or " + _OWN_SOURCE,
+    "data.read_snowflake": "read_sql takes a connection of snowflake.connector.connect()",
+    "data.read_unity_catalog": "read_delta takes the table's place and storage_options",
+    "data.read_videos": "write read_binary_files(...).flat_map(), with PyAV to decode",
+    "data.read_zarr": "write from_numpy() of its arrays, or " + _OWN_SOURCE,
+    "data.range_arrow": "write data.range_table()",
+    "experimental.set_resource": "say what there is in init(resources=...)",
+    "serve.DAGDriver": _GRAPH,
+    "serve.RayServeHandle": "it is serve.handle.DeploymentHandle",
+    "serve.RayServeSyncHandle": "it is serve.handle.DeploymentHandle; .result() waits",
+    "serve.TracingConfig": _NO_TRACES,
+    "serve.build": "write serve.run(app)",
+    "serve.connect": "serve finds a running instance by itself; leave it out",
+    "serve.create_backend": "write @serve.deployment and serve.run(app)",
+    "serve.create_endpoint": "write @serve.deployment and serve.run(app, route_prefix=...)",
+    "serve.delete_backend": "write serve.delete(name)",
+    "serve.delete_endpoint": "write serve.delete(name)",
+    "serve.deployment_graph": _GRAPH,
+    "serve.drivers": _GRAPH,
+    "serve.experimental": _ONE_ROUTER,
+    "serve.generated": _NO_GRPC,
+    "serve.get_deployment": "write serve.get_deployment_handle(name, app_name=...)",
+    "serve.get_deployment_actor": _OWN_ACTOR,
+    "serve.get_deployment_actor_context": _OWN_ACTOR,
+    "serve.get_handle": "write serve.get_deployment_handle(name, app_name=...)",
+    "serve.get_trace_context": _NO_TRACES,
+    "serve.gradio_integrations": "serve.ingress(build) takes the application of gradio, too",
+    "serve.grpc_util": _NO_GRPC,
+    "serve.init": "write serve.start()",
+    "serve.list_deployments": "write serve.status().applications[name].deployments",
+    "serve.llm": "it is not offered; write a deployment around the engine of your models",
+    "serve.request_router": _ONE_ROUTER,
+    "serve.set_traffic": "run the parts as deployments, with one in front that chooses",
+    "serve.task_consumer": _NO_QUEUES,
+    "serve.task_processor": _NO_QUEUES,
+    "serve.update_backend_config": "write deployment.options(...) and serve.run(app)",
+    "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
+    "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
+    "train.huggingface.AccelerateTrainer": _ACCELERATE,
+    "train.huggingface.HuggingFaceCheckpoint": _PRETRAINED,
+    "train.huggingface.HuggingFacePredictor": _PIPELINES,
+    "train.huggingface.TransformersCheckpoint": _PRETRAINED,
+    "train.huggingface.TransformersPredictor": _PIPELINES,
+    "train.huggingface.accelerate": _ACCELERATE,
+    "train.huggingface.transformers.TransformersCheckpoint": _PRETRAINED,
+    "train.huggingface.transformers.TransformersPredictor": _PIPELINES,
+    "train.lightning.LightningCheckpoint": "use load_from_checkpoint() of the module's class",
+    "train.lightning.LightningConfigBuilder": _LIGHTNING,
+    "train.lightning.LightningPredictor": "use predict.torch.TorchPredictor",
+    "train.lightning.LightningTrainer": _LIGHTNING,
+    "tune.DurableTrainable": "derive from tune.Trainable; storage_path keeps what it saves",
+    "tune.automl": SEARCHERS,
+    "tune.durable": "give the trainable itself; storage_path keeps what it saves",
+    "tune.integration.horovod": _DISTRIBUTED,
+    "tune.integration.tensorflow": _DISTRIBUTED,
+    "tune.integration.torch": _DISTRIBUTED,
+    "tune.integration.wandb.WandbLogger": "use callbacks=[WandbLoggerCallback(project=...)]",
+    "tune.logger.MLFLowLogger": "use callbacks=[MLflowLoggerCallback(experiment_name=...)]",
+    "tune.search.ax": SEARCHERS,
+    "tune.search.dragonfly": SEARCHERS,
+    "tune.search.flaml": SEARCHERS,
+    "tune.search.hebo": SEARCHERS,
+    "tune.search.sigopt": SEARCHERS,
+    "tune.search.skopt": SEARCHERS,
+    "tune.search.zoopt": SEARCHERS,
+    "tune.suggest.ax": SEARCHERS,
+    "tune.suggest.dragonfly": SEARCHERS,
+    "tune.suggest.flaml": SEARCHERS,
+    "tune.suggest.hebo": SEARCHERS,
+    "tune.suggest.sigopt": SEARCHERS,
+    "tune.suggest.skopt": SEARCHERS,
+    "tune.suggest.zoopt": SEARCHERS,
+    "tune.track": "write tune.report()",
+    "util.data": "Ray dropped MLDataset in 2.0; use data.Dataset",
+    "util.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
+    "util.iter": "use data.Dataset",
+    "util.sgd": "Ray dropped it in 1.13; use train.torch.TorchTrainer",
+    "workflow": "Ray dropped it in 2.48; call tasks with the results of others",
+}
+
+
+def hint(name: str) -> str | None:
+    """What to write today for a name (without `skate.`) or for what it is a part of."""
+    while name:
+        if name in FORMER:
+            return FORMER[name]
+        name = name.rpartition(".")[0]
+    return None
+
+
+def no_such_name(owner: str, name: str, known: Iterable[str] = ()) -> str:
+    """The text of the AttributeError for `skate.<owner>.<name>`, where there are `known` ones."""
+    from skate._core.nearest import nearest_names
+
+    text = f"skate.{owner} has no attribute {name!r}"
+    if today := hint(f"{owner}.{name}"):
+        return f"{text}: {today}"
+    near = [] if name.startswith("_") else nearest_names(name, known, 1)
+    return f"{text}; did you mean {near[0]!r}?" if near else text

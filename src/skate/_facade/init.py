@@ -1,0 +1,417 @@
+"""`init`: which engine, with what, and what a second call means."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from skate._core import options as option_table
+from skate._core.argument_checks import mapping, wrong_type, wrong_value
+from skate._core.nearest import nearest_names, unknown_parameter
+from skate._core.optional_imports import ray_is_skate
+from skate.engine import changing, install_engine, installed_engine
+from skate.engine.base import Engine
+
+ENGINES = ("local", "inline", "ray")
+_HERE = ("local", "inline")  # addresses of this machine; what `address_info` says
+
+# Parameters about the services of a cluster, which do not exist here, with the values that ask
+# for nothing. `...` stands for any value.
+_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    "include_dashboard": (...,),
+    "dashboard_host": (...,),
+    "dashboard_port": (...,),
+    "configure_logging": (True, False),
+    "enable_resource_isolation": (False,),
+    "cgroup_path": (None,),
+    "system_reserved_cpu": (None,),
+    "system_reserved_memory": (None,),
+    "proxy_server_url": (None,),
+    "_redis_password": (...,),
+    "_redis_username": (...,),
+    "_node_ip_address": (...,),
+    "_node_name": (...,),
+    "_metrics_export_port": (...,),
+    "_enable_object_reconstruction": (...,),
+    "_driver_object_store_memory": (...,),
+    "_plasma_directory": (...,),
+    "_system_config": (...,),  # tunes Ray's own services; spilling and memory are read from it
+    "_tracing_startup_hook": (None,),
+    "_skip_env_hook": (...,),
+    "webui_host": (...,),
+    "include_webui": (...,),
+    "redis_password": (...,),
+    "lru_evict": (...,),
+    **dict.fromkeys(
+        (  # of Ray before 1.0
+            "driver_object_store_memory", "enable_object_reconstruction", "huge_pages",
+            "_internal_config", "internal_config", "load_code_from_local", "node_ip_address",
+            "num_redis_shards", "plasma_directory", "redis_max_clients", "redis_max_memory",
+            "use_pickle",
+        ),
+        (...,),
+    ),
+}  # fmt: skip
+
+_RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set for programs that were handed to a Ray cluster
+
+machine: dict[str, Any] = {}  # what it has, where `init` is not told: for pretended clusters
+_running: dict[str, Any] = {}  # what the engine of this process was started with
+
+
+class UnknownInitParameterError(TypeError, RuntimeError):
+    """`init` has no such parameter: a TypeError, as everywhere, and a RuntimeError, as in Ray."""
+
+
+class ClientContext(Mapping[str, Any]):
+    """What `init` returns: facts about the session; as a context manager it ends it."""
+
+    dashboard_url = ""
+
+    def __init__(self, engine: Engine) -> None:
+        place = engine.context()
+        self.python_version = ".".join(map(str, sys.version_info[:3]))
+        self.address_info: dict[str, Any] = {
+            "address": engine.address,
+            "gcs_address": engine.address,
+            "redis_address": None,
+            "node_ip_address": "127.0.0.1",
+            "node_id": place.node_id,
+            "session_dir": place.temp_dir,
+            "session_name": place.session_name,
+            "object_store_address": place.temp_dir,
+            "raylet_socket_name": "",
+            "webui_url": "",
+            "metrics_export_port": -1,  # Ray's number for "none"
+            "dashboard_agent_listen_port": -1,
+        }
+
+    @property
+    def skate_version(self) -> str:
+        """The version of skate."""
+        import skate
+
+        return skate.__version__
+
+    @property
+    def ray_version(self) -> str:
+        """The version of Ray whose API is offered."""
+        from skate.compat._finder import RAY_VERSION
+
+        return RAY_VERSION
+
+    @property
+    def ray_commit(self) -> str:
+        """In the place of a commit of Ray: who answers instead."""
+        return "skate"
+
+    def __getitem__(self, key: str) -> Any:
+        return self.address_info[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.address_info)
+
+    def __len__(self) -> int:
+        return len(self.address_info)
+
+    def __enter__(self) -> ClientContext:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """End the session."""
+        from skate._facade.api import shutdown
+
+        shutdown()
+
+    def __repr__(self) -> str:
+        return f"ClientContext({self.address_info['address']!r})"
+
+
+def init(
+    address: str | None = None,
+    *,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: dict[str, float] | None = None,
+    labels: dict[str, str] | None = None,
+    object_store_memory: int | None = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    include_dashboard: bool | None = None,
+    dashboard_host: str = "127.0.0.1",
+    dashboard_port: int | None = None,
+    job_config: Any = None,
+    configure_logging: bool = True,
+    logging_level: int | str | None = None,
+    logging_format: str | None = None,
+    logging_config: Any = None,
+    log_to_driver: bool = True,
+    namespace: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    enable_resource_isolation: bool = False,
+    cgroup_path: str | None = None,
+    system_reserved_cpu: float | None = None,
+    system_reserved_memory: int | None = None,
+    proxy_server_url: str | None = None,
+    engine: str | None = None,
+    preload: list[str] | None = None,
+    spill_dir: str | None = None,
+    **kwargs: Any,
+) -> ClientContext:
+    """Start the engine of this process; without it, the first use starts the default one.
+
+    `engine` is "local" (processes on this machine, the default), "inline" (everything in this
+    process and thread, for debuggers and unit tests; also `local_mode=True`) or "ray" (the
+    cluster at `address`). The environment variables SKATE_ENGINE and SKATE_ADDRESS set both.
+
+    `num_cpus`, `num_gpus`, `resources` and `object_store_memory` (bytes) say what the machine
+    has, where that is not to be found out. `preload` names modules that workers start with;
+    `spill_dir` is where objects go that do not fit into memory; `log_to_driver=False` silences
+    what workers print. `namespace` is where named actors live, `runtime_env` the surroundings of
+    all tasks and actors; a `JobConfig` may say both. `labels` are what `nodes()` says of this
+    machine. A `LoggingConfig` is for the root logger, here and in workers.
+
+    A second call with nothing new returns the same context. One that asks for something else is
+    an error, unless `ignore_reinit_error` says to keep what runs.
+    """
+    harmless = {name: value for name, value in locals().items() if name in _WITHOUT_EFFECT}
+    memory, spill_dir = _from_private(kwargs, spill_dir)
+    memory_guard = _of_memory_guard(kwargs.get("_system_config"))
+    _check_without_effect({**harmless, **kwargs})
+    _configure_logging(logging_level, logging_format)
+    job = _checked("job_config", job_config, "skate.job_config", "JobConfig")
+    of_job = job._for_init() if job is not None else {}
+    logging_config = logging_config or of_job.get("logging_config")
+    runtime_env = _logging(logging_config, runtime_env or of_job.get("runtime_env"))
+    if not isinstance(address, (str, type(None))):
+        raise wrong_type("address", address, "a string")
+    wanted = {
+        "address": address,
+        "engine": "inline" if local_mode else engine,
+        "num_cpus": option_table._quantity("num_cpus", num_cpus),
+        "num_gpus": option_table.gpus_of_machine("num_gpus", num_gpus),
+        "memory": memory,
+        "resources": option_table._resources("resources", resources),
+        "labels": _labels(labels),
+        "object_store_memory": option_table._bytes("object_store_memory", object_store_memory),
+        "namespace": option_table.namespace(
+            "namespace", of_job.get("namespace") if namespace is None else namespace
+        ),
+        "runtime_env": option_table._runtime_env("runtime_env", runtime_env),
+        "log_to_driver": None if log_to_driver else False,
+        "preload": _module_names("preload", preload),
+        "spill_dir": spill_dir,
+        "memory_guard": memory_guard,
+    }
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    if local_mode and engine not in (None, "inline"):
+        raise ValueError(f"local_mode=True means engine='inline'; got engine={engine!r}")
+    return _start(wanted, ignore_reinit_error)
+
+
+def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:
+    with changing:
+        running = installed_engine()
+        if running is None and (worker := _ray_worker()) is not None and "engine" not in wanted:
+            running = worker  # whatever else it asks for, the cluster is there already
+            install_engine(running)
+        elif running is None:
+            running = _make_engine({**machine, **wanted})
+            install_engine(running)
+            _running.clear()
+            _running.update(wanted, by=running)
+        elif not keep_running and _running.get("by") is running:
+            # Otherwise this is a worker: its engine was there before, and init() asks for nothing.
+            _check_same(wanted)
+        return ClientContext(running)
+
+
+def _check_same(wanted: dict[str, Any]) -> None:
+    changed = [name for name, value in wanted.items() if _running.get(name) != value]
+    if changed:
+        asked = ", ".join(f"{name}={_shown(name, wanted[name])}" for name in changed)
+        raise RuntimeError(
+            f"init({asked}) was called, but skate runs already, with other settings. If init() "
+            "was called twice by accident, leave one out; call it before anything else, or "
+            "shutdown() first to start anew, or pass ignore_reinit_error=True to keep what runs"
+        )
+
+
+def _shown(name: str, value: Any) -> str:
+    """Return a setting as errors show it: of environment variables the names, because values are
+    often secrets, and errors end up in logs."""
+    if name == "runtime_env" and value.get("env_vars"):
+        value = {**value, "env_vars": dict.fromkeys(value["env_vars"], "...")}
+    return repr(value)
+
+
+def _make_engine(settings: dict[str, Any]) -> Engine:
+    address = settings.pop("address", None)
+    name = settings.pop("engine", None)
+    if address is None and name is None and _RAY_JOB in os.environ:
+        return _connect(None, settings)
+    address = address or os.environ.get("SKATE_ADDRESS") or None
+    name = name or os.environ.get("SKATE_ENGINE") or None
+    if address == "auto" and name is None and ray_is_skate():
+        address = None  # the cluster that such a program looks for is this machine
+    if name is None:
+        name = "ray" if address not in (None, *_HERE) else address or "local"
+    if name not in ENGINES:
+        near = nearest_names(str(name), ENGINES, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"engine takes one of {', '.join(ENGINES)}; got {name!r}{hint}")
+    if name == "ray":
+        return _connect(address, settings)
+    if address not in (None, "local", name):
+        raise ValueError(f"address={address!r} is for engine='ray'; got engine={name!r}")
+    if runtime_env := settings.get("runtime_env"):
+        from skate.runtime_env import check_possible_here
+
+        check_possible_here(runtime_env, installs=name == "local")
+    if name == "inline":
+        from skate.engine.inline import InlineEngine
+
+        # These concern worker processes, and there are none.
+        for about_workers in ("growing", "log_to_driver", "memory_guard", "preload", "spill_dir"):
+            settings.pop(about_workers, None)
+        return InlineEngine(**settings)
+    from skate.engine import local
+
+    return local.start(**settings)
+
+
+def _ray_worker() -> Engine | None:
+    """The engine of a worker of a Ray cluster, if this process is one."""
+    raylet = sys.modules.get("ray._raylet")
+    if raylet is None or not raylet.__spec__ or raylet.__spec__.origin is None:
+        return None  # no Ray, or skate under that name, which is in no file
+    from skate.engine.ray import RayEngine, inside_worker
+
+    return RayEngine() if inside_worker() else None
+
+
+def _connect(address: str | None, settings: dict[str, Any]) -> Engine:
+    from skate._core.optional_imports import try_import
+
+    try_import("ray", "ray")
+    if ray_is_skate():
+        raise ConnectionError(
+            f"address={address!r} asks for a Ray cluster, but `import ray` means skate in this "
+            "program (skate.compat.ray, `skate run --as-ray`): run it on Ray itself, or write "
+            "`import skate` and start it without --as-ray"
+        )
+    from skate.engine.ray import connect
+
+    settings.pop("memory_guard", None)  # the cluster has its own
+    return connect(address, **settings)
+
+
+def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | None, str | None]:
+    for name in ("memory", "temp_dir"):  # until Ray 1.0
+        if name in kwargs:
+            kwargs.setdefault(f"_{name}", kwargs.pop(name))
+    memory = option_table._bytes("_memory", kwargs.pop("_memory", None))
+    temp_dir = kwargs.pop("_temp_dir", None)
+    place = kwargs.pop("_object_spilling_directory", None) or _place_to_spill(kwargs)
+    return memory, spill_dir or place or temp_dir
+
+
+def _place_to_spill(kwargs: dict[str, Any]) -> str | None:
+    """The directory in `_system_config`, Ray's way to say `spill_dir` until 2.50."""
+    config = mapping("_system_config", kwargs.get("_system_config"))
+    spilling = config.get("object_spilling_config")
+    if spilling is None:
+        return None
+    import json
+
+    place = json.loads(spilling).get("params", {}).get("directory_path")
+    return str(place[0] if isinstance(place, list) else place) if place else None
+
+
+def _of_memory_guard(system_config: Any) -> dict[str, Any] | None:
+    """What `_system_config` says of the memory monitor."""
+    names = ("memory_usage_threshold", "memory_monitor_refresh_ms")
+    given = system_config or {}
+    return {name: given[name] for name in names if name in given} or None
+
+
+def _check_without_effect(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if name not in _WITHOUT_EFFECT:
+            if name == "redis_address":  # until Ray 2.0
+                raise UnknownInitParameterError(
+                    "init() has no parameter 'redis_address': write address="
+                )
+            known = [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT]
+            raise UnknownInitParameterError(str(unknown_parameter("init", name, known)))
+        allowed = _WITHOUT_EFFECT[name]
+        if ... not in allowed and value not in allowed:
+            raise ValueError(
+                f"init({name}={value!r}) asks for a service of a cluster that does not exist on "
+                f"one machine; leave it out, or give {' or '.join(map(repr, allowed))}"
+            )
+
+
+def _checked(name: str, value: Any, module: str, kind: str) -> Any:
+    """The value, if it is None or of that class. Neither loads a module that nobody asked for."""
+    if value is None:
+        return None
+    from importlib import import_module
+
+    if isinstance(value, getattr(import_module(module), kind)):
+        return value
+    raise TypeError(f"{name} takes a {kind}; got {type(value).__name__}: {value!r}")
+
+
+def _module_names(name: str, value: Any) -> list[str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f'{name} takes a list of module names such as ["numpy"]; got {value!r}')
+    return list(value)
+
+
+def _labels(labels: dict[str, str] | None) -> dict[str, str] | None:
+    option_table._mapping("labels", labels)
+    for name, value in (labels or {}).items():
+        if not all(isinstance(text, str) for text in (name, value)):
+            raise TypeError(f"labels takes strings for names and values; got {name!r}: {value!r}")
+    return labels or None
+
+
+def _logging(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Set up this process as the configuration says; the environment that does so in workers."""
+    config = _checked("logging_config", config, "skate.logging_config", "LoggingConfig")
+    if config is None:
+        return runtime_env
+    from skate.runtime_env import with_setup_hook
+
+    config._apply()
+    return with_setup_hook(runtime_env, config._apply)
+
+
+def _configure_logging(level: int | str | None, format: str | None) -> None:
+    if level is None and format is None:
+        return
+    import logging
+
+    logger = logging.getLogger("skate")
+    if level is not None:
+        try:
+            logger.setLevel(level.upper() if isinstance(level, str) else level)
+        except (TypeError, ValueError):
+            allowed = 'the name of a level, as "INFO", or its number'
+            raise wrong_value("logging_level", level, allowed) from None
+    if format is not None:
+        handler = logging.StreamHandler()
+        try:
+            handler.setFormatter(logging.Formatter(format))
+        except (TypeError, ValueError):
+            allowed = 'a format of logging, as "%(levelname)s %(message)s"'
+            raise wrong_value("logging_format", format, allowed) from None
+        logger.handlers[:] = [handler]

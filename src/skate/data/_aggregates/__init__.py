@@ -1,0 +1,1 @@
+"""Aggregations: what one is, and those that look at single values."""

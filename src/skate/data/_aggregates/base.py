@@ -1,0 +1,185 @@
+"""What an aggregation is.
+
+One that has `arrow()` is done by Arrow's kernels for all groups at once; any other by states:
+`zero()`, `aggregate_block(block)`, `combine(a, b)`, `finalize(state)`, per group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data._arrow.blocks import Block, check_columns, rows_of
+from skate.data._arrow.tensors import type_text
+
+
+class AggregateFn:
+    """An aggregation of your own, by rows or by blocks.
+
+    `init(key)` is the first state, `accumulate_row(state, row)` or `accumulate_block(state,
+    block)` adds to it, `merge(a, b)` joins two, `finalize(state)` gives the result.
+    """
+
+    needs_counts = False
+
+    def __init__(
+        self,
+        init: Callable[[Any], Any],
+        merge: Callable[[Any, Any], Any],
+        name: str,
+        accumulate_row: Callable[[Any, Any], Any] | None = None,
+        accumulate_block: Callable[[Any, Block], Any] | None = None,
+        finalize: Callable[[Any], Any] | None = None,
+    ) -> None:
+        if (accumulate_row is None) == (accumulate_block is None):
+            raise ValueError("give one of accumulate_row and accumulate_block")
+        if not isinstance(name, str):
+            raise TypeError(f"`name` must be a string; got {name!r}")
+        self.name = name
+        self._init = init
+        self._merge = merge
+        self._row = accumulate_row
+        self._block = accumulate_block
+        self._finalize = finalize or (lambda state: state)
+
+    def zero(self, key: Any = None) -> Any:
+        return self._init(key)
+
+    def add(self, state: Any, block: Block) -> Any:
+        """The state after one more block."""
+        if self._block is not None:
+            return self._block(state, block)
+        assert self._row is not None
+        for row in rows_of(block, plain=False):
+            state = self._row(state, row)
+        return state
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return self._merge(a, b)
+
+    def finalize(self, state: Any) -> Any:
+        return self._finalize(state)
+
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        """Name and type of the result, if they follow from the schema alone."""
+        return None
+
+    def arrow(self) -> tuple[Any, str, Any] | None:
+        """(column, hash aggregation of Arrow, its options), if that gives the same result."""
+        return None
+
+    def finished(self, column: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """What Arrow's aggregation gave, in final form; `counts` are the values of each group, if
+        `needs_counts`."""
+        return column
+
+
+def unfit(what: str, columns: Sequence[str], block: Block) -> TypeError:
+    """The error for columns of types that Arrow cannot do this with."""
+    kinds = ", ".join(f"column {name!r} is {type_text(block[name].type)}" for name in columns)
+    return TypeError(
+        f"cannot compute {what}: {kinds}; convert what is no number with map_batches before"
+    )
+
+
+class AggregateFnV2(AggregateFn):
+    """An aggregation to derive from: override `aggregate_block`, `combine` and `finalize`."""
+
+    def __init__(
+        self,
+        name: str,
+        zero_factory: Callable[[], Any] = lambda: None,
+        *,
+        on: str | None = None,
+        ignore_nulls: bool = True,
+    ) -> None:
+        self.name = name
+        self.on = on
+        self.ignore_nulls = ignore_nulls
+        self._zero = zero_factory
+
+    def get_target_column(self) -> str | None:
+        """The column that is aggregated; None for all."""
+        return self.on
+
+    def get_agg_name(self) -> str:
+        """What it computes, as "sum" for one that is named sum(x)."""
+        return self.name.partition("(")[0]
+
+    def aggregate_block(self, block: Block) -> Any:
+        """The state of one block."""
+        raise TypeError(f"{type(self).__name__} must override aggregate_block")
+
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        """The state of both."""
+        raise TypeError(f"{type(self).__name__} must override combine")
+
+    def zero(self, key: Any = None) -> Any:
+        return self._zero()
+
+    def add(self, state: Any, block: Block) -> Any:
+        if self.on is not None:
+            check_columns([self.on], block.column_names)
+        try:
+            return self.merge(state, self.aggregate_block(block))
+        except pa.ArrowNotImplementedError:
+            raise unfit(self.name, [self.on] if self.on else [], block) from None
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """None is a state without values: it does not count."""
+        if a is None or b is None:
+            return b if a is None else a
+        return self.combine(a, b)
+
+    def finalize(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def column(self, block: Block) -> pa.ChunkedArray:
+        assert self.on is not None
+        return block[self.on]
+
+
+class Builtin(AggregateFnV2):
+    """Named `kind(column)` unless an alias is given."""
+
+    kind = ""
+
+    def __init__(
+        self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
+    ) -> None:
+        name = alias_name or f"{self.kind}({on if on is not None else ''})"
+        super().__init__(name, on=on, ignore_nulls=ignore_nulls)
+
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        kind = self.output_type(input_schema)
+        return None if kind is None else pa.field(self.name, kind)
+
+    def output_type(self, input_schema: pa.Schema) -> pa.DataType | None:
+        return None
+
+    def _known(self, result: Any) -> Any:
+        """A result that NaN among the values has spoiled is a missing one, as in Ray, unless
+        missing ones count."""
+        return None if self.ignore_nulls and is_nan(result) else result
+
+    def _all_known(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if not self.ignore_nulls or not pa.types.is_floating(column.type):
+            return column
+        return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+
+    def _options(self) -> Any:
+        return pc.ScalarAggregateOptions(skip_nulls=self.ignore_nulls, min_count=1)
+
+
+def is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
+
+
+class Null:
+    """A missing value that must not be ignored."""
+
+
+NULL = Null()

@@ -1,0 +1,112 @@
+"""Dataset: numbers about all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from skate.data import aggregate as agg
+from skate.data._aggregates.values import as_lists
+from skate.data._api.consuming import Consuming
+from skate.data._arrow.blocks import check_columns
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+    from skate.data.stats import DatasetSummary
+
+
+class Aggregating(Consuming):
+    """Results are computed block by block and joined: the rows never have to be in memory."""
+
+    def aggregate(self, *aggs: agg.AggregateFn) -> dict[str, Any]:
+        """The results by name, such as `{"mean(x)": 4.5}`."""
+        if not aggs:
+            raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
+        agg.check_targets(aggs)
+        aggs = agg.distinct_names(aggs)
+        states = [function.zero() for function in aggs]
+        rows = self._only(agg.columns_read(aggs))
+        for block in rows._blocks():
+            if block.num_rows:
+                states = [f.add(s, block) for f, s in zip(aggs, states, strict=True)]
+        self._stats = rows._stats
+        return {f.name: f.finalize(s) for f, s in zip(aggs, states, strict=True)}
+
+    def summary(
+        self,
+        columns: Sequence[str] | None = None,
+        override_dtype_agg_mapping: Mapping[Any, Callable[[str], Any]] | None = None,
+    ) -> DatasetSummary:
+        """Numbers about all columns, or some: count, mean, extremes, the share of missing values,
+        the most frequent values, as far as a type has them. A mapping gives other aggregations
+        for types: `{DataType.int64(): lambda column: [Sum(column)]}`."""
+        from skate.data.stats import summarised
+
+        return summarised(self, columns, override_dtype_agg_mapping)  # type: ignore[arg-type]
+
+    def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Sum, on, ignore_nulls=ignore_nulls)
+
+    def min(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Min, on, ignore_nulls=ignore_nulls)
+
+    def max(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Max, on, ignore_nulls=ignore_nulls)
+
+    def mean(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Mean, on, ignore_nulls=ignore_nulls)
+
+    def std(self, on: Any = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
+        return self._one(agg.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
+
+    def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
+        """The distinct values of a column."""
+        self._check_column(column)
+        found = self.aggregate(agg.Unique(column, ignore_nulls=ignore_nulls))
+        return [as_lists(value) for value in next(iter(found.values()))]
+
+    def _one(self, make: Callable[..., agg.AggregateFn], on: Any, **arguments: Any) -> Any:
+        """One number for one column; a dictionary for several."""
+        columns = self._numeric_columns(on)
+        if not columns:
+            return None
+        found = self.aggregate(*(make(column, **arguments) for column in columns))
+        if len(columns) == 1:
+            return next(iter(found.values()))
+        return found
+
+    def _numeric_columns(self, on: Any, exclude: Sequence[str] = ()) -> list[str]:
+        """The columns that are meant: those given, or all that hold numbers."""
+        schema = self.schema()
+        if schema is None:
+            return []
+        if on is not None:
+            columns = [on] if isinstance(on, str) or not isinstance(on, Sequence) else list(on)
+            for column in columns:
+                if not isinstance(column, str):
+                    raise ValueError(f"a column is given by a string; got {column!r}")
+            check_columns(columns, schema.names)
+            return columns
+        pairs = zip(schema.names, schema.base_schema.types, strict=True)
+        return [name for name, kind in pairs if name not in exclude and _is_number(kind)]
+
+    def _only(self, columns: Sequence[str] | None) -> Dataset:
+        """The columns that are needed, so that files are not read for others; None: all."""
+        rows = self._with(self._plan)
+        return rows if columns is None else rows.select_columns(columns)
+
+    def _check_column(self, column: str) -> None:
+        schema = self.schema()
+        if schema is not None:
+            check_columns([column], schema.names)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )

@@ -1,0 +1,194 @@
+"""What all parts of Dataset rely on: the plan, and how a new dataset is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import skate
+from skate._core.nearest import nearest_names
+from skate.data._api.iterating import Iterating
+from skate.data._arrow.blocks import Block, check_columns
+from skate.data._execution.bundles import Bundle
+from skate.data._execution.compute import ActorPoolStrategy, choose_compute
+from skate.data._execution.executor import execute
+from skate.data._execution.stats import ExecutionStats
+from skate.data._execution.udf import UserFunction
+from skate.data._plan import nodes as plan
+from skate.data._plan.static_schema import static_schema
+from skate.data._settings.context import MOST_BLOCKS, DataContext
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+
+class Core(Iterating):
+    """A plan, the settings that it obeys, and the statistics of its last execution."""
+
+    def __init__(self, node: plan.Node, context: DataContext | None = None) -> None:
+        self._plan = node
+        self._context = DataContext.get_current().copy() if context is None else context
+        self._stats: ExecutionStats | None = None
+        self._name: str | None = None
+        self._id: str | None = None
+        self._known_schema: pa.Schema | None = None
+
+    @property
+    def _logical_plan(self) -> plan.Node:
+        """The plan under the name that it has in Ray."""
+        return self._plan
+
+    def _block_num_rows(self) -> list[int]:
+        """Execute, and count the rows of each block."""
+        return [bundle.rows for bundle in self._bundles()]
+
+    def _with(self, node: plan.Node) -> Dataset:
+        from skate.data.dataset import Dataset
+
+        return Dataset(node, self._context)
+
+    def _settings(self) -> DataContext:
+        return self._context
+
+    def _obeying(self, context: DataContext) -> Dataset:
+        from skate.data.dataset import Dataset
+
+        return Dataset(self._plan, context)
+
+    def _bundles(self) -> Iterator[Bundle]:
+        """Execute the plan. Statistics that somebody waits for are filled in."""
+        if self._stats is None or self._stats.stages or self._stats.wall_seconds is not None:
+            self._stats = ExecutionStats()
+        return execute(self._plan, self._context, self._stats)
+
+    def _blocks(self) -> Iterator[Block]:
+        for bundle in self._bundles():
+            yield bundle.get()
+
+    def _check_known(self, columns: Sequence[str]) -> None:
+        """Raise for columns that are not there, if that can be said before anything runs."""
+        try:
+            schema = static_schema(self._plan)
+        except Exception:
+            return  # what cannot be read says so when it is
+        if schema is not None and schema.names:
+            check_columns(columns, schema.names)
+
+    def _shows_kept_blocks(self) -> bool:
+        return plan.shows_kept_blocks(self._plan)
+
+    def _repeatable(self) -> bool:
+        return all(plan.repeatable(node) for node in plan.walk(self._plan))
+
+    def _keeps_order(self) -> bool:
+        return all(plan.keeps_order(node) for node in plan.walk(self._plan))
+
+    def _mapped(
+        self,
+        step: Any,
+        label: str,
+        udf: UserFunction | None = None,
+        compute: Any = None,
+        concurrency: Any = None,
+        remote_args: dict[str, Any] | None = None,
+        min_rows: int = 0,
+        keeps_rows: bool = False,
+    ) -> Dataset:
+        """The dataset after one more step; with a user's function it runs in tasks or actors."""
+        options = _worker_options(remote_args or {})
+        chosen = None
+        if udf is not None:
+            chosen = choose_compute(compute, concurrency, udf.is_class, udf.name)
+            try:
+                check_place(options, isinstance(chosen, ActorPoolStrategy))
+            except ValueError:
+                _check_misspelt(label, options)
+                raise
+        elif compute is not None or concurrency is not None or options:
+            chosen = choose_compute(compute, concurrency, False, label)
+        node = plan.Map(
+            self._plan, step, label, chosen, tuple(options.items()), min_rows, keeps_rows
+        )
+        return self._with(node)
+
+
+def blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | None:
+    """One number from the two spellings; None: as seems best."""
+    if override_num_blocks is not None:
+        check_blocks("override_num_blocks", override_num_blocks)
+        return override_num_blocks
+    return None if parallelism == -1 else parallelism
+
+
+def check_blocks(name: str, number: int) -> None:
+    """Raise for a number of blocks or parts that nobody can keep a list of."""
+    check_least(name, number, 1)
+    if number > MOST_BLOCKS:
+        raise ValueError(f"{name} takes a number of at most {MOST_BLOCKS:,}; got {number}")
+
+
+def check_least(name: str, number: int, least: int) -> None:
+    """Raise for a number that is too small."""
+    if number < least:
+        raise ValueError(f"{name} takes a number of at least {least}; got {number}")
+
+
+def given_options(remote_args: dict[str, Any]) -> dict[str, Any]:
+    """Those that have a value."""
+    return {name: value for name, value in remote_args.items() if value is not None}
+
+
+def _worker_options(remote_args: dict[str, Any]) -> dict[str, Any]:
+    """Those that are given, and those that `ray_remote_args_fn` gives. Ray calls that function for
+    each worker; here all workers of a step are alike, and it is called once."""
+    options = given_options(remote_args)
+    make = options.pop("ray_remote_args_fn", None)
+    return options if make is None else {**options, **make()}
+
+
+def check_place(options: dict[str, Any], actors: bool = False) -> None:
+    """Raise for options that tasks or actors do not know, where the user wrote them."""
+    if not options:
+        return
+    if actors:
+        skate.remote(_Anything).options(**options)
+    else:
+        skate.remote(_nothing).options(**options)
+
+
+_OF_MAPS = (
+    "batch_format", "batch_size", "compute", "concurrency", "fn_args", "fn_constructor_args",
+    "fn_constructor_kwargs", "fn_kwargs", "zero_copy_batch",
+)  # fmt: skip
+
+
+def _check_misspelt(label: str, options: dict[str, Any]) -> None:
+    """Raise for an option that looks like an argument of maps."""
+    for name in options:
+        for meant in nearest_names(name, _OF_MAPS, 1):
+            raise ValueError(f"{label} has no argument {name!r}: did you mean {meant!r}?")
+
+
+def check_unused(method: str, own: Sequence[str], remote_args: dict[str, Any]) -> None:
+    """Raise for options that a method, which needs none, was given but tasks do not know either:
+    they may be misspelt arguments of its own."""
+    for name, value in given_options(remote_args).items():
+        try:
+            check_place({name: value})
+        except ValueError:
+            for meant in nearest_names(name, own, 1):
+                raise ValueError(
+                    f"{method} has no argument {name!r}: did you mean {meant}? It takes "
+                    f"{', '.join(own)} and options of tasks"
+                ) from None
+            raise
+
+
+class _Anything:
+    pass
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,243 @@
+"""Dataset: rows and facts for the program that asks."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import skate
+from skate.data._api.base import Core, check_least
+from skate.data._arrow.blocks import (
+    Batch,
+    Row,
+    check_format,
+    common_schema,
+    detached,
+    numpy_of,
+    pandas_of,
+)
+from skate.data._arrow.schema import Schema
+from skate.data._execution.batching import batch_from
+from skate.data._execution.bundles import Bundle, Hoard, table_of
+from skate.data._execution.exchange import Union
+from skate.data._execution.executor import execute
+from skate.data._execution.stats import ExecutionStats
+from skate.data._execution.transforms import SelectColumns
+from skate.data._plan import nodes as plan
+from skate.data._plan.explain import explanation
+from skate.data._plan.optimizer import optimise
+from skate.data._plan.static_schema import ROW_FOR_ROW, static_count, static_schema
+
+if TYPE_CHECKING:
+    import pandas
+
+    from skate.data.dataset import Dataset, MaterializedDataset
+
+
+class NoLengthError(TypeError, AttributeError):
+    """Datasets have no length that is known. Ray raises an AttributeError."""
+
+
+class Consuming(Core):
+    """These execute the plan."""
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def take(self, limit: int = 20) -> list[Row]:
+        """The first rows, as dictionaries; plain values as they are."""
+        check_least("take", limit, 0)
+        if not limit:
+            return []
+        first = self._first(limit)
+        return list(first._rows())
+
+    def _first(self, limit: int) -> Dataset:
+        """The first rows. What their execution did is what `stats` of this dataset tells."""
+        first = self._with(plan.Limit(self._plan, limit))
+        self._stats = first._stats = ExecutionStats()
+        return first
+
+    def take_all(self, limit: int | None = None) -> list[Row]:
+        """All rows; an error if there are more than `limit`."""
+        if limit is None:
+            return list(self._rows())
+        rows = self.take(limit + 1)
+        if len(rows) > limit:
+            raise ValueError(
+                f"there are more rows than the limit, {limit}; raise it, or leave it out"
+            )
+        return rows
+
+    def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Batch:
+        """The first rows as one batch."""
+        format_ = check_format(batch_format)
+        first = self._first(batch_size)
+        blocks = list(first._blocks())
+        if not any(block.num_rows for block in blocks):
+            raise ValueError("the dataset is empty: there is no batch to take")
+        return batch_from(blocks, format_, self._shows_kept_blocks())
+
+    def show(self, limit: int = 20) -> None:
+        """Print the first rows."""
+        for row in self.take(limit):
+            print(row)
+
+    def to_pandas(self, limit: int | None = None) -> pandas.DataFrame:
+        """All rows in one frame; an error if there are more than `limit`."""
+        if limit is None:
+            return self._frame_of(table_of(self._bundles()))
+        table = table_of(self._first(limit + 1)._bundles())
+        if table.num_rows > limit:
+            raise ValueError(
+                f"there are more rows than the limit, {limit}; raise it, or leave it out"
+            )
+        return self._frame_of(table)
+
+    def _frame_of(self, table: pa.Table) -> pandas.DataFrame:
+        return pandas_of(detached(table) if self._shows_kept_blocks() else table)
+
+    def to_arrow_refs(self) -> list[skate.ObjectRef[pa.Table]]:
+        """References to the blocks, as Arrow tables."""
+        return [bundle.stored().ref for bundle in self._bundles()]  # type: ignore[misc]
+
+    def to_pandas_refs(self) -> list[skate.ObjectRef[pandas.DataFrame]]:
+        """References to the blocks, as pandas frames."""
+        return [skate.put(pandas_of(block)) for block in self._blocks()]
+
+    def to_numpy_refs(self, *, column: str | None = None) -> list[skate.ObjectRef[Any]]:
+        """References to the blocks, as dictionaries of arrays, or as the array of one column."""
+        if column is None:
+            return [skate.put(numpy_of(block)) for block in self._blocks()]
+        chosen = self._mapped(SelectColumns((column,)), f"SelectColumns({[column]})")
+        return [skate.put(numpy_of(block)[column]) for block in chosen._blocks()]
+
+    def materialize(self) -> MaterializedDataset:
+        """Execute now, and keep the rows; beyond a share of memory, in the object store."""
+        from skate.data.dataset import MaterializedDataset
+
+        bundles = self._kept_bundles()
+        schema = self.schema() if not bundles else None
+        arrow = schema.base_schema if schema is not None else None
+        node = plan.Input(tuple(bundles), arrow, self._plan.name, tuple(self.input_files()))
+        done = MaterializedDataset(node, self._context.copy())
+        done._stats = self._stats
+        done._name = self._name
+        return done
+
+    def _kept_bundles(self) -> list[Bundle]:
+        """Execute now; beyond a share of memory, rows are in the object store."""
+        hoard = Hoard(self._context.sort_memory_bytes)
+        for bundle in self._bundles():
+            hoard.add(bundle)
+        return hoard.bundles
+
+    # -- facts ----------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """The number of rows; from the sources alone where they know it."""
+        node = self._plan
+        while isinstance(node, plan.Map) and isinstance(node.step, ROW_FOR_ROW):
+            node = node.input
+        if isinstance(node, plan.Read):
+            known = node.source.count()
+            if known is not None:
+                return known
+        return sum(bundle.rows for bundle in execute(node, self._context))
+
+    def schema(self, fetch_if_missing: bool = True) -> Schema | None:
+        """Names and types of the columns. Computes the first row if there is no other way, unless
+        `fetch_if_missing` is False."""
+        if self._known_schema is None:
+            self._known_schema = static_schema(optimise(self._plan))
+        if self._known_schema is None and isinstance(self._plan, Union):
+            self._known_schema = self._common_schema(fetch_if_missing)
+        if self._known_schema is None and fetch_if_missing:
+            first = next(execute(plan.Limit(self._plan, 1), self._context), None)
+            self._known_schema = first.get().schema if first is not None else None
+        if self._known_schema is None or not self._known_schema.names:
+            return None
+        return Schema(self._known_schema)
+
+    def _common_schema(self, fetch_if_missing: bool) -> pa.Schema | None:
+        """That of several datasets one after the other."""
+        found = [self._with(part).schema(fetch_if_missing) for part in self._plan.inputs]
+        known = [schema.base_schema for schema in found if schema is not None]
+        if not known or (len(known) < len(found) and not fetch_if_missing):
+            return None
+        return common_schema(known)
+
+    def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
+        schema = self.schema(fetch_if_missing)
+        return None if schema is None else schema.names
+
+    def size_bytes(self) -> int:
+        """Of all rows in memory."""
+        return sum(bundle.size for bundle in execute(self._plan, self._context))
+
+    def num_blocks(self) -> int:
+        """How many blocks there are; known once the dataset is materialised."""
+        if isinstance(self._plan, plan.Input):
+            return len(self._plan.bundles)
+        raise NotImplementedError("the number of blocks is known after materialize()")
+
+    def input_files(self) -> list[str]:
+        """The files that the dataset is read from."""
+        found: dict[str, None] = {}
+        todo = [self._plan]
+        while todo:
+            node = todo.pop()
+            todo.extend(node.inputs)
+            if isinstance(node, plan.Read):
+                found.update(dict.fromkeys(node.source.files()))
+            elif isinstance(node, plan.Input):
+                found.update(dict.fromkeys(node.files))
+        return list(found)
+
+    def stats(self) -> str:
+        """What the last execution did: per operator, the blocks, rows, bytes and times."""
+        if self._stats is None:
+            return "nothing has run yet: take(), iter_batches(), materialize() or the like will"
+        return str(self._stats)
+
+    # -- as text --------------------------------------------------------------------------------
+
+    def explain(self) -> None:
+        """Print the plan as written, as optimised, and in the stages in which it runs."""
+        print(explanation(self._plan))
+
+    def __repr__(self) -> str:
+        return self._tree(self._plan)
+
+    def _tree(self, node: plan.Node) -> str:
+        """The operations down to what has rows, as text."""
+        if isinstance(node, (plan.Read, plan.Input)):
+            return self._source_text(node)
+        lines = [node.name]
+        for child in node.inputs:
+            first, *rest = self._tree(child).split("\n")
+            lines += [f"+- {first}", *(f"   {line}" for line in rest)]
+        return "\n".join(lines)
+
+    def _source_text(self, node: plan.Node) -> str:
+        schema, rows = static_schema(node), static_count(node)
+        name = f"name={self._name}, " if self._name else ""
+        text = Schema(schema).short() if schema is not None else "Unknown schema"
+        kind = type(self).__name__ if node is self._plan else "Dataset"
+        return f"{kind}({name}num_rows={'?' if rows is None else rows}, schema={text})"
+
+    def _repr_html_(self) -> str:
+        schema = self.schema(fetch_if_missing=False)
+        table = schema._repr_html_() if schema is not None else ""
+        return f"<pre>{html.escape(repr(self))}</pre>{table}"
+
+    def __bool__(self) -> bool:
+        """Return True: `if dataset:` asks whether there is one, not whether it has rows."""
+        return True
+
+    def __len__(self) -> int:
+        raise NoLengthError("a dataset has no len(): count() computes the number of rows")
+
+    def __iter__(self) -> Any:
+        raise TypeError("iterate over a dataset with iter_rows() or iter_batches()")

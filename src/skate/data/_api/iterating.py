@@ -1,0 +1,370 @@
+"""Iteration: shared by Dataset and DataIterator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import (
+    Batch,
+    Block,
+    Row,
+    check_columns,
+    check_format,
+    detached,
+    rows_of,
+)
+from skate.data._arrow.schema import Schema
+from skate.data._execution.batching import (
+    batches,
+    check_given,
+    collated,
+    of_column,
+    prefetched,
+    torch_batches,
+    torch_device,
+)
+from skate.data._settings.context import DataContext
+from skate.data.collate_fn import format_for
+
+
+class Epochs:
+    """Something to iterate over again and again: each `iter()` starts anew."""
+
+    def __init__(self, start: Callable[[], Iterator[Any]]) -> None:
+        self._start = start
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._start()
+
+
+class Iterating(ABC):
+    """What can be read as a stream of blocks can be read as rows and batches."""
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[Block]:
+        """All blocks, once, from the beginning."""
+
+    @abstractmethod
+    def schema(self) -> Schema | None:
+        """Names and types of the columns; None if there is no row to see them from."""
+
+    def _settings(self) -> DataContext:
+        """What its executions obey."""
+        return DataContext.get_current()
+
+    def _obeying(self, context: DataContext) -> Iterating:
+        """The same rows, by other settings where it is here that they are computed."""
+        return self
+
+    def _shows_kept_blocks(self) -> bool:
+        """Whether somebody may look at the same blocks again."""
+        return False
+
+    def _repeatable(self) -> bool:
+        """Whether all iterations, in whatever process, give the same rows in the same order."""
+        return False
+
+    def _keeps_order(self) -> bool:
+        """Whether all iterations of this process do."""
+        return False
+
+    def iter_rows(self, *, prefetch_blocks: int = 0) -> Iterable[Row]:
+        """The rows, one by one. For `prefetch_blocks` see `iter_batches`."""
+        return Epochs(self._rows)
+
+    def _rows(self) -> Iterator[Row]:
+        plain = self._settings().has_plain_rows()
+        blocks = map(detached, self._blocks()) if self._shows_kept_blocks() else self._blocks()
+        return (row for block in blocks for row in rows_of(block, plain))
+
+    def iter_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
+        batch_size: int | None = 256,
+        batch_format: str | None = "default",
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        _collate_fn: Callable[[Batch], Any] | None = None,
+        _columns: Sequence[str] | None = None,
+    ) -> Iterable[Any]:
+        """Batches of `batch_size` rows (None: blocks as they come) in a `batch_format`.
+
+        Blocks are read and computed ahead in any case, also without `prefetch_blocks`, which was
+        Ray's until 2.5; `prefetch_batches` above 1 also converts that many batches ahead, in a
+        thread.
+        """
+        format_ = check_format(batch_format)
+
+        def start() -> Iterator[Any]:
+            found = batches(
+                _selected(self._blocks(), _columns), batch_size, format_, drop_last,
+                local_shuffle_buffer_size, local_shuffle_seed, self._shows_kept_blocks(),
+            )  # fmt: skip
+            if _collate_fn is not None:
+                found = map(_collate_fn, found)
+            return _ahead(found, prefetch_batches, _collate_fn is not None)
+
+        return Epochs(start)
+
+    def iter_torch_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
+        batch_size: int | None = 256,
+        dtypes: Any = None,
+        device: Any = "auto",
+        collate_fn: Callable[[dict[str, Any]], Any] | None = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        pin_memory: bool = False,
+    ) -> Iterable[Any]:
+        """Batches as dictionaries of torch tensors, one per column. For `prefetch_blocks` see
+        `iter_batches`.
+
+        `dtypes` is one torch type, or one per column. `collate_fn` gets dictionaries of NumPy
+        arrays instead (or Arrow tables or pandas frames, see `CollateFn`), copies that are its
+        own, and what it returns is moved to the device; it runs ahead in a thread.
+        """
+        try_import("torch", "torch")
+        if collate_fn is not None and dtypes is not None:
+            raise ValueError(
+                "give dtypes or a collate_fn, not both: the collate_fn sets the types"
+            )
+
+        def start() -> Iterator[Any]:
+            target = torch_device(device)
+            if collate_fn is None:
+                found: Iterator[Any] = torch_batches(
+                    self._blocks(), batch_size, dtypes, target, drop_last,
+                    local_shuffle_buffer_size, local_shuffle_seed, pin_memory,
+                )  # fmt: skip
+            else:
+                arrays = batches(
+                    self._blocks(), batch_size, format_for(collate_fn), drop_last,
+                    local_shuffle_buffer_size, local_shuffle_seed,
+                )  # fmt: skip
+                found = collated(map(owned, arrays), collate_fn, target, pin_memory)
+            return _ahead(found, prefetch_batches, collate_fn is not None or target is not None)
+
+        return Epochs(start)
+
+    def to_torch(
+        self,
+        *,
+        label_column: str | None = None,
+        feature_columns: Any = None,
+        label_column_dtype: Any = None,
+        feature_column_dtypes: Any = None,
+        batch_size: int = 1,
+        prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        unsqueeze_label_tensor: bool = True,
+        unsqueeze_feature_tensors: bool = True,
+    ) -> Any:
+        """A torch IterableDataset of (features, label). Workers of a DataLoader share it: each
+        goes through all and gives its share of the batches. For `prefetch_blocks` see
+        `iter_batches`."""
+        from skate.data._api.torch_dataset import FeaturesAndLabels
+
+        return FeaturesAndLabels(
+            self.iter_batches(
+                batch_size=batch_size,
+                prefetch_batches=prefetch_batches,
+                drop_last=drop_last,
+                local_shuffle_buffer_size=local_shuffle_buffer_size,
+                local_shuffle_seed=local_shuffle_seed,
+            ),
+            label_column,
+            feature_columns,
+            label_column_dtype,
+            feature_column_dtypes,
+            unsqueeze_label_tensor,
+            unsqueeze_feature_tensors,
+            (local_shuffle_buffer_size is None or local_shuffle_seed is not None)
+            and self._repeatable(),
+        )
+
+    def iter_jax_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        dtypes: Any = None,
+        collate_fn: Callable[[Any], Any] | None = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        synchronize_batches: bool = False,
+        paddings: Any = None,
+    ) -> Iterable[Any]:
+        """Batches as dictionaries of JAX arrays. `paddings` (one value, or one per column) fills
+        the last batch up to `batch_size`. `synchronize_batches` is for several machines."""
+        jax = try_import("jax.numpy", "jax")
+        arrays = self.iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            batch_format=format_for(collate_fn),
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
+
+        def convert(batch: Any) -> Any:
+            if collate_fn is not None:
+                return collate_fn(batch)
+            check_given(dtypes, list(batch))
+            check_given(paddings, list(batch))
+            if paddings is not None and batch_size is not None:
+                batch = padded(batch, batch_size, paddings)
+            return {
+                name: jax.asarray(array, dtype=of_column(dtypes, name))
+                for name, array in batch.items()
+            }
+
+        return Epochs(lambda: map(convert, arrays))
+
+    def iter_tf_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
+        batch_size: int | None = 256,
+        dtypes: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+    ) -> Iterable[Any]:
+        """Batches as dictionaries of TensorFlow tensors. For `prefetch_blocks` see
+        `iter_batches`."""
+        from skate.data._api.tensorflow import tensors_of
+
+        arrays = self.iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
+        return Epochs(lambda: (tensors_of(batch, dtypes) for batch in arrays))
+
+    def to_tf(
+        self,
+        feature_columns: Any = None,
+        label_columns: Any = None,
+        *,
+        output_signature: Any = None,
+        label_column: str | None = None,
+        additional_columns: Any = None,
+        prefetch_batches: int = 1,
+        prefetch_blocks: int = 0,
+        batch_size: int = 1,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        feature_type_spec: Any = None,
+        label_type_spec: Any = None,
+        additional_type_spec: Any = None,
+    ) -> Any:
+        """A tf.data.Dataset of (features, labels[, additional]).
+
+        Columns that hold lists, or arrays of unequal shapes, become ragged tensors. The types are
+        those of the schema, for which one row is computed if need be, or the `…_type_spec` given:
+        lists of equal length become one dense tensor by a `tf.TensorSpec`.
+
+        With `output_signature`, as until Ray 2.0: the features are the columns side by side in one
+        tensor (in several, for a list of lists or a dict of lists; by default all columns but the
+        label), alone or with those of `label_column`. For `prefetch_blocks` see `iter_batches`.
+        """
+        from skate.data._api.tensorflow import Groups, side_by_side
+
+        modern: dict[str, Any] = {
+            "label_columns": label_columns,
+            "additional_columns": additional_columns,
+            "feature_type_spec": feature_type_spec,
+            "label_type_spec": label_type_spec,
+            "additional_type_spec": additional_type_spec,
+        }
+        _check_forms(feature_columns, modern, output_signature, label_column)
+        options: dict[str, Any] = {
+            "prefetch_batches": prefetch_batches,
+            "batch_size": batch_size,
+            "drop_last": drop_last,
+            "local_shuffle_buffer_size": local_shuffle_buffer_size,
+            "local_shuffle_seed": local_shuffle_seed,
+        }
+        if output_signature is not None:
+            arrays = self.iter_batches(**options)
+            return side_by_side(arrays, feature_columns, label_column, output_signature)
+        more = additional_columns is not None
+        groups = Groups(
+            [feature_columns, label_columns, *([additional_columns] if more else [])],
+            [feature_type_spec, label_type_spec, *([additional_type_spec] if more else [])],
+        )
+        if not groups.are_described:
+            groups.describe(self.schema())
+        return groups.dataset(self.iter_batches(**options, _columns=groups.names))
+
+
+def _check_forms(features: Any, modern: dict[str, Any], signature: Any, label: Any) -> None:
+    """Raise for arguments of `to_tf` that its two forms do not share."""
+    if signature is not None:
+        if given := [name for name, value in modern.items() if value is not None]:
+            raise TypeError(
+                f"to_tf with output_signature takes feature_columns and label_column; got also "
+                f"{', '.join(given)}"
+            )
+    elif features is None or modern["label_columns"] is None:
+        raise TypeError("to_tf takes feature_columns and label_columns, or output_signature")
+    elif label is not None:
+        raise TypeError(
+            f"label_column belongs to output_signature; without one it is label_columns. Got "
+            f"{label!r}"
+        )
+    elif modern["additional_type_spec"] is not None and modern["additional_columns"] is None:
+        raise TypeError("additional_type_spec describes additional_columns, which are missing")
+
+
+def _selected(blocks: Iterator[Block], columns: Sequence[str] | None) -> Iterator[Block]:
+    """The blocks with these columns only; None: with all."""
+
+    def select(block: Block) -> Block:
+        check_columns(wanted, block.column_names)
+        return block.select(wanted)
+
+    wanted = columns or ()
+    return blocks if columns is None else map(select, blocks)
+
+
+def _ahead(items: Iterator[Any], prefetch: int, costly: bool) -> Iterator[Any]:
+    if prefetch < 0:
+        raise ValueError(f"prefetch_batches takes a number of at least 0; got {prefetch}")
+    return prefetched(items, prefetch) if prefetch > 1 or (prefetch and costly) else items
+
+
+def owned(batch: Any) -> Any:
+    """Arrays in memory of their own: torch writes into what it is given, read-only or not."""
+    if not isinstance(batch, dict):
+        return batch
+    return {name: array if array.flags.owndata else array.copy() for name, array in batch.items()}
+
+
+def padded(batch: dict[str, Any], rows: int, paddings: Any) -> dict[str, Any]:
+    """The batch with as many rows as it takes, of constant values."""
+    import numpy as np
+
+    def fill(name: str, array: Any) -> Any:
+        missing = [(0, rows - len(array)), *([(0, 0)] * (array.ndim - 1))]
+        return np.pad(array, missing, constant_values=of_column(paddings, name) or 0)
+
+    return {name: fill(name, array) for name, array in batch.items()}

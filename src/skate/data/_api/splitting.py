@@ -1,0 +1,251 @@
+"""Dataset: parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data._api.base import check_blocks, check_unused
+from skate.data._api.consuming import Consuming
+from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.hashing import hashed
+from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of
+from skate.data._execution.exchange import without_dictionary
+from skate.data._expressions.expression import Expr, col
+from skate.data._expressions.generated import random
+from skate.data._plan import nodes as plan
+from skate.data._settings.context import DataContext
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.iterator import DataIterator
+
+
+class Splitting(Consuming):
+    """Parts keep the order of rows."""
+
+    def split(
+        self, n: int, *, equal: bool = False, locality_hints: Any = None
+    ) -> list[MaterializedDataset]:
+        """`n` parts of about equal size; with `equal`, of exactly equal size, dropping what does
+        not divide. `locality_hints` takes one actor per part; on one machine all are near."""
+        check_blocks("split", n)
+        if locality_hints is not None and len(locality_hints) != n:
+            raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
+        kept = self.materialize()
+        total = kept.count()
+        if equal:
+            return _parts(kept, [total // n] * n)
+        ends = [total * number // n for number in range(n + 1)]
+        return _parts(kept, [b - a for a, b in pairwise(ends)])
+
+    def split_at_indices(self, indices: Sequence[int]) -> list[MaterializedDataset]:
+        """Parts that begin at these row numbers, and the rows before the first."""
+        ordered = list(indices)
+        if not ordered or ordered != sorted(ordered) or ordered[0] < 0:
+            raise ValueError(f"indices must be sorted numbers of at least 0; got {ordered}")
+        kept = self.materialize()
+        total = kept.count()
+        ends = [0, *(min(index, total) for index in ordered), total]
+        return _parts(kept, [b - a for a, b in pairwise(ends)])
+
+    def split_proportionately(self, proportions: Sequence[float]) -> list[MaterializedDataset]:
+        """Parts with these shares of the rows, and a last one with the rest."""
+        if not proportions or min(proportions) <= 0 or sum(proportions) >= 1:
+            raise ValueError(
+                f"proportions are positive and their sum is less than 1; got {list(proportions)}"
+            )
+        kept = self.materialize()
+        total = kept.count()
+        ends = [int(share + 1e-9) for share in np.cumsum(proportions) * total]
+        sizes = [b - a for a, b in pairwise([0, *_apart(ends), total])]
+        if min(sizes) < 1:
+            raise ValueError(f"{total} rows are too few for the proportions {list(proportions)}")
+        return _parts(kept, sizes)
+
+    def train_test_split(
+        self,
+        test_size: int | float,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+        stratify: str | None = None,
+    ) -> tuple[MaterializedDataset, MaterializedDataset]:
+        """Two parts: `test_size` is a share of the rows or their number. With `stratify`, values
+        of that column are equally frequent in both."""
+        rows = self._with(self._plan)
+        if stratify is not None:
+            if shuffle:
+                raise ValueError(
+                    "stratify and shuffle exclude each other; shuffle first: "
+                    "ds.random_shuffle().train_test_split(..., stratify=...)"
+                )
+            return _stratified(rows, stratify, test_size)
+        if shuffle:
+            rows = rows.random_shuffle(seed=seed)
+        done = rows.materialize()
+        total = done.count()
+        train, test = done.split_at_indices([total - _test_rows(test_size, total)])
+        return train, test
+
+    def streaming_train_test_split(
+        self,
+        test_size: float,
+        *,
+        split_type: str = "random",
+        hash_column: str | None = None,
+        seed: int | None = None,
+        **ray_remote_kwargs: Any,
+    ) -> tuple[Dataset, Dataset]:
+        """Two lazy datasets, for more rows than fit into memory. "random": each row is for testing
+        with the probability `test_size`, "hash": if the hash of a column says so. Each executes
+        the plan; for "random" the rows must come in the same order both times. Arrow decides in
+        this process, which needs no `ray_remote_kwargs`."""
+        own = ("test_size", "split_type", "hash_column", "seed")
+        check_unused("streaming_train_test_split", own, ray_remote_kwargs)
+        if not 0 < test_size < 1:
+            raise ValueError(f"test_size is a share between 0 and 1; got {test_size}")
+        if split_type not in ("random", "hash"):
+            raise ValueError(f"split_type takes 'random' or 'hash'; got {split_type!r}")
+        if split_type == "hash" and (hash_column is None or seed is not None):
+            raise ValueError("a hash split needs hash_column, and takes no seed")
+        if split_type == "random" and hash_column is not None:
+            raise ValueError("hash_column is for split_type='hash'")
+        return _by_draw(self._with(self._plan), test_size, hash_column, seed)
+
+    def streaming_split(
+        self, n: int, *, equal: bool = False, locality_hints: Any = None
+    ) -> list[DataIterator]:
+        """`n` iterators that share one execution, for `n` consumers in parallel. Each epoch starts
+        when all of them ask for it. With `equal`, all get the same number of rows, dropping what
+        does not divide. `locality_hints` takes one node per part; here all are near."""
+        from skate.data.iterator import split_iterators
+
+        if locality_hints is not None and len(locality_hints) != n:
+            raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
+        return split_iterators(self, n, "drop" if equal else "keep")
+
+
+DRAW = "__skate_draw"
+
+
+def _by_draw(
+    rows: Dataset, test_size: float, hash_column: str | None, seed: int | None
+) -> tuple[Dataset, Dataset]:
+    """A number from 0 to 1 for each row, the same in both datasets, decides."""
+    if hash_column is not None:
+        text = f"hash({hash_column!r})"
+        number = Expr(lambda block: _hash_draws(block, hash_column), text, ())
+    else:
+        chosen = seed if seed is not None else int(np.random.default_rng().integers(1 << 62))
+        number = random(seed=chosen, reseed_after_execution=False)
+    drawn = rows.with_column(DRAW, number)
+    train = drawn.filter(expr=col(DRAW) >= test_size).drop_columns([DRAW])
+    return train, drawn.filter(expr=col(DRAW) < test_size).drop_columns([DRAW])
+
+
+def _hash_draws(block: Block, column: str) -> Any:
+    check_columns([column], block.column_names)
+    return pa.array(hashed(block, [column], 1 << 32) / float(1 << 32))
+
+
+def _parts(kept: MaterializedDataset, sizes: Sequence[int]) -> list[MaterializedDataset]:
+    from skate.data.dataset import MaterializedDataset
+
+    schema = kept.schema()
+    arrow = None if schema is None else schema.base_schema
+    parts = []
+    start = 0
+    for size in sizes:
+        inside = _between(_bundles_of(kept), start, start + size)
+        parts.append(MaterializedDataset(plan.Input(inside, arrow), kept._context.copy()))
+        start += size
+    return parts
+
+
+def _bundles_of(kept: MaterializedDataset) -> Sequence[Bundle]:
+    assert isinstance(kept._plan, plan.Input)
+    return kept._plan.bundles
+
+
+def _between(bundles: Sequence[Bundle], start: int, stop: int) -> tuple[Bundle, ...]:
+    """The rows from start to stop, as slices of the bundles."""
+    found = []
+    place = 0
+    for bundle in bundles:
+        first, last = max(start - place, 0), min(stop - place, bundle.rows)
+        if first < last:
+            found.append(bundle.slice(first, last - first))
+        place += bundle.rows
+    return tuple(found)
+
+
+def _test_rows(test_size: Any, total: int) -> int:
+    if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
+        raise TypeError(f"test_size takes a number; got {test_size!r}")
+    if isinstance(test_size, float):
+        if not 0 < test_size < 1:
+            raise ValueError(f"test_size as a share lies between 0 and 1; got {test_size}")
+        return int(np.ceil(total * test_size))
+    if not 0 < test_size < total:
+        raise ValueError(f"test_size must be less than the {total} rows and positive: {test_size}")
+    return int(test_size)
+
+
+def _stratified(
+    rows: Dataset, column: str, test_size: Any
+) -> tuple[MaterializedDataset, MaterializedDataset]:
+    rows._check_column(column)
+    bundles = _bundles_of(rows.materialize())
+    labels = table_of(bundle_of(bundle.get().select([column])) for bundle in bundles)[column]
+    test = _spread(labels, _test_rows(test_size, len(labels)))
+    limit = rows._context.sort_memory_bytes
+    halves = Hoard(limit), Hoard(limit)
+    start = 0
+    for bundle in bundles:
+        mask = test[start : start + bundle.rows]
+        for half, keep in zip(halves, (~mask, mask), strict=True):
+            half.add(bundle_of(bundle.get().filter(pa.array(keep))))
+        start += bundle.rows
+    train, held_out = (_kept(half, rows._context.copy()) for half in halves)
+    return train, held_out
+
+
+def _kept(hoard: Hoard, context: DataContext) -> MaterializedDataset:
+    from skate.data.dataset import MaterializedDataset
+
+    filled = tuple(bundle for bundle in hoard.bundles if bundle.rows)
+    return MaterializedDataset(plan.Input(filled, hoard.empty().schema), context)
+
+
+def _spread(labels: pa.ChunkedArray, count: int) -> Any:
+    """A mask of `count` rows, the last ones of each label, in proportion to the labels: whole rows
+    first, and one more where most of a row is missing."""
+    codes = pc.dictionary_encode(
+        without_dictionary(labels).combine_chunks(), null_encoding="encode"
+    )
+    numbers = codes.indices.to_numpy()
+    sizes = np.bincount(numbers)
+    shares = sizes * count / len(numbers)
+    wanted = shares.astype(np.int64)
+    short = np.argsort(wanted - shares, kind="stable")[: count - wanted.sum()]
+    wanted[short] += 1
+    by_label = np.argsort(numbers, kind="stable")
+    left_in_label = np.repeat(sizes.cumsum(), sizes) - np.arange(len(numbers))
+    mask = np.zeros(len(numbers), bool)
+    mask[by_label] = left_in_label <= np.repeat(wanted, sizes)
+    return mask
+
+
+def _apart(ends: Sequence[int]) -> list[int]:
+    """Ends of parts of which none is empty: two that coincide move apart, with all before them."""
+    moved = list(ends)
+    for place in range(len(moved) - 2, -1, -1):
+        if moved[place] >= moved[place + 1]:
+            moved[: place + 1] = [end - 1 for end in moved[: place + 1]]
+    return moved

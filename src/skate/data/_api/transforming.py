@@ -1,0 +1,391 @@
+"""Dataset: functions on rows and batches, and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from skate.data._api.base import Core, check_least
+from skate.data._arrow.blocks import check_format, check_unique
+from skate.data._execution.batching import check_batch_size
+from skate.data._execution.bundles import Bundle, bundle_of
+from skate.data._execution.exchange import Sample, Streams
+from skate.data._execution.transforms import (
+    DropColumns,
+    FilterRows,
+    FlatMapRows,
+    MapBatches,
+    MapRows,
+    RenameColumns,
+    SelectColumns,
+)
+from skate.data._execution.udf import UserFunction
+from skate.data._expressions.expression import Expr, FilterStep, WithColumns
+from skate.data._expressions.generated import Place, at
+from skate.data._expressions.text import parse
+from skate.data._plan import nodes as plan
+from skate.data._plan.seeds import RandomSeedConfig, numpy_seed
+
+if TYPE_CHECKING:
+    from skate.data._settings.context import DataContext
+    from skate.data.dataset import Dataset
+
+Arguments = Iterable[Any] | None
+Keywords = dict[str, Any] | None
+
+
+class Transforming(Core):
+    """Lazy: nothing runs until rows are asked for."""
+
+    def map(
+        self,
+        fn: Any,
+        *,
+        compute: Any = None,
+        fn_args: Arguments = None,
+        fn_kwargs: Keywords = None,
+        fn_constructor_args: Arguments = None,
+        fn_constructor_kwargs: Keywords = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Call `fn` with each row; it returns a row. A class is called through its instances, in
+        actors. `remote_args` are options of tasks and actors, such as num_cpus and num_gpus."""
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        step = MapRows(udf, f"Map({udf.name})")
+        return self._mapped(
+            step, step.name, udf, compute, concurrency, remote_args, keeps_rows=True
+        )
+
+    def map_batches(
+        self,
+        fn: Any,
+        *,
+        batch_size: int | str | None = None,
+        compute: Any = None,
+        batch_format: str | None = "default",
+        zero_copy_batch: bool = True,
+        fn_args: Arguments = None,
+        fn_kwargs: Keywords = None,
+        fn_constructor_args: Arguments = None,
+        fn_constructor_kwargs: Keywords = None,
+        concurrency: Any = None,
+        udf_modifying_row_count: bool = True,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Call `fn` with batches; it returns a batch, or yields several. With
+        `udf_modifying_row_count=False` it promises as many rows as it got: a limit after it is
+        then applied before it.
+
+        Without a `batch_size` a batch is a block; functions with `num_gpus` need one, since the
+        memory of a GPU rarely holds a block and what a model makes of it. `batch_format` is
+        "numpy" (a dictionary of arrays), "pandas", "pyarrow" or "polars". A list is a batch of
+        plain values, but for programs that `import ray`. Batches are views on shared memory;
+        `zero_copy_batch=False` makes copies that can be changed in place.
+        """
+        if batch_size in (None, "auto") and remote_args.get("num_gpus"):
+            raise ValueError(
+                f"map_batches with num_gpus={remote_args['num_gpus']} needs a `batch_size`: "
+                "without one a batch is a whole block, which the memory of a GPU may not hold"
+            )
+        if isinstance(batch_size, str):
+            if batch_size not in ("default", "auto"):
+                raise ValueError(f"batch_size takes a number or None; got {batch_size!r}")
+            batch_size = None
+        check_batch_size(batch_size)
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        label = f"MapBatches({udf.name})"
+        step = MapBatches(udf, label, batch_size, check_format(batch_format), zero_copy_batch)
+        return self._mapped(
+            step, label, udf, compute, concurrency, remote_args,
+            min_rows=batch_size or 0, keeps_rows=not udf_modifying_row_count,
+        )  # fmt: skip
+
+    def flat_map(
+        self,
+        fn: Any,
+        *,
+        compute: Any = None,
+        fn_args: Arguments = None,
+        fn_kwargs: Keywords = None,
+        fn_constructor_args: Arguments = None,
+        fn_constructor_kwargs: Keywords = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Call `fn` with each row; it returns or yields any number of rows."""
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        step = FlatMapRows(udf, f"FlatMap({udf.name})")
+        return self._mapped(step, step.name, udf, compute, concurrency, remote_args)
+
+    def filter(
+        self,
+        fn: Any = None,
+        expr: str | Expr | None = None,
+        *,
+        compute: Any = None,
+        fn_args: Arguments = None,
+        fn_kwargs: Keywords = None,
+        fn_constructor_args: Arguments = None,
+        fn_constructor_kwargs: Keywords = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Rows for which `fn` is true; or an expression, such as "x > 3" or col("x") > 3, which
+        Arrow evaluates without Python code per row."""
+        if isinstance(fn, Expr):
+            fn, expr = None, fn
+        if (fn is None) == (expr is None):
+            raise ValueError("filter takes a function or expr, one of them")
+        if expr is not None:
+            if fn_args or fn_kwargs or fn_constructor_args or fn_constructor_kwargs:
+                raise ValueError(
+                    "filter takes fn_args, fn_kwargs, fn_constructor_args and "
+                    "fn_constructor_kwargs with a function; an expression takes no arguments"
+                )
+            if not isinstance(expr, (str, Expr)):
+                raise TypeError(
+                    "filter takes an expression, as text or made of col(...), for expr; got "
+                    f"{type(expr).__name__}: {expr!r}"
+                )
+            expression = parse(expr) if isinstance(expr, str) else expr
+            return self._evaluated(
+                FilterStep(expression), f"Filter({expression})", [expression],
+                compute, concurrency, remote_args,
+            )  # fmt: skip
+        udf = UserFunction(
+            fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
+        )
+        step = FilterRows(udf, f"Filter({udf.name})")
+        return self._mapped(step, step.name, udf, compute, concurrency, remote_args)
+
+    # -- columns --------------------------------------------------------------------------------
+
+    def add_column(
+        self,
+        col: str,
+        fn: Callable[[Any], Any],
+        *,
+        batch_format: str | None = "pandas",
+        compute: Any = None,
+        concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """A column that `fn` computes from batches."""
+        if not callable(fn):
+            raise ValueError(f"add_column takes a function of batches; got {fn!r}")
+        return self.map_batches(
+            AddColumn(col, fn),
+            batch_size="default",
+            batch_format=check_format(batch_format),
+            compute=compute,
+            concurrency=concurrency,
+            zero_copy_batch=False,
+            **remote_args,
+        )
+
+    def drop_columns(
+        self, cols: str | Sequence[str], *, compute: Any = None, concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:  # fmt: skip
+        """All columns but these."""
+        names = _names("drop_columns", cols)
+        self._check_known(names)
+        label = f"DropColumns({list(names)})"
+        return self._mapped(
+            DropColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
+        )
+
+    def select_columns(
+        self, cols: str | Sequence[str], *, compute: Any = None, concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:  # fmt: skip
+        """These columns only, in this order. Files of columns are not read for the others."""
+        names = _names("select_columns", cols)
+        label = f"SelectColumns({list(names)})"
+        return self._mapped(
+            SelectColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
+        )
+
+    def rename_columns(
+        self, names: Mapping[str, str] | Sequence[str], *, concurrency: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:  # fmt: skip
+        """New names, each for one column: a dictionary of changes, or one name per column."""
+        step = Renamed(_new_names(names))
+        known = self._with(self._plan).columns(fetch_if_missing=False)
+        if known is not None and not isinstance(names, Mapping):
+            step._new_names(known)
+        return self._mapped(
+            step, "RenameColumns", None, None, concurrency, remote_args, keeps_rows=True
+        )
+
+    def with_column(
+        self, column_name: str, expr: Expr, *, compute: Any = None, **remote_args: Any
+    ) -> Dataset:
+        """A column by an expression, such as `col("x") * 2`."""
+        return self._with_columns({column_name: expr}, compute, remote_args)
+
+    def with_columns(
+        self,
+        exprs: Mapping[str, Expr] | Expr | Sequence[Expr],
+        *more_exprs: Expr,
+        compute: Any = None,
+        **remote_args: Any,
+    ) -> Dataset:
+        """Columns by expressions: a dictionary, or expressions named by `alias`."""
+        if not isinstance(exprs, Mapping):
+            listed = [exprs] if isinstance(exprs, Expr) else list(exprs)
+            exprs = {_alias(expression): expression for expression in [*listed, *more_exprs]}
+        return self._with_columns(exprs, compute, remote_args)
+
+    def _with_columns(
+        self, exprs: Mapping[str, Expr], compute: Any, remote_args: dict[str, Any]
+    ) -> Dataset:
+        for name, expression in exprs.items():
+            if not isinstance(expression, Expr):
+                raise TypeError(
+                    f"column {name!r} takes an expression, such as col('x') * 2; "
+                    f"got {expression!r}"
+                )
+        label = f"WithColumns({', '.join(exprs)})"
+        step = WithColumns(tuple(exprs.items()))
+        return self._evaluated(
+            step, label, exprs.values(), compute, None, remote_args, keeps_rows=True
+        )
+
+    def _evaluated(
+        self,
+        step: FilterStep | WithColumns,
+        label: str,
+        expressions: Iterable[Expr],
+        compute: Any,
+        concurrency: Any,
+        remote_args: dict[str, Any],
+        keeps_rows: bool = False,
+    ) -> Dataset:
+        """A step made of expressions. Those that count rows need the blocks one after another, and
+        users' functions processes of their own."""
+        expressions = list(expressions)
+        if any(expression.counts_rows for expression in expressions):
+            return self._with(Counted((self._plan,), step, label))
+        if compute is None and any(expression.runs_python for expression in expressions):
+            compute = "tasks"
+        return self._mapped(
+            step, label, None, compute, concurrency, remote_args, keeps_rows=keeps_rows
+        )
+
+    # -- fewer rows -----------------------------------------------------------------------------
+
+    def limit(self, limit: int) -> Dataset:
+        """The first rows. What is not needed for them is not computed."""
+        check_least("limit", limit, 0)
+        return self._with(plan.Limit(self._plan, limit))
+
+    def random_sample(
+        self, fraction: float, *, seed: int | RandomSeedConfig | None = None
+    ) -> Dataset:
+        """Each row with the probability `fraction`."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction takes a number from 0 to 1; got {fraction}")
+        if self._plan.initial_num_blocks() == 0:
+            raise ValueError("random_sample needs rows to choose from; the dataset is empty")
+        return self._with(Sample((self._plan,), fraction, numpy_seed(seed)))
+
+
+@dataclass
+class Executions:
+    """How many there have been; the datasets that share a step share it."""
+
+    number: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(plan.Exchange):
+    """A step of expressions that need to know how many rows came before."""
+
+    step: FilterStep | WithColumns | None = None
+    label: str = ""
+    executions: Executions = field(default_factory=Executions)
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        self.executions.number += 1
+        rows, execution = 0, self.executions.number
+        for bundle in streams[0]:
+            assert self.step is not None
+            with at(Place(rows, execution)):
+                block = next(self.step(iter([bundle.get()])))
+            rows += bundle.rows
+            yield bundle_of(block)
+
+
+class Renamed(RenameColumns):
+    """New names, none of which a column has already."""
+
+    def _new_names(self, old: list[str]) -> list[str]:
+        new = super()._new_names(old)
+        check_unique(new)
+        return new
+
+
+class AddColumn:
+    """A function of batches that adds one column."""
+
+    def __init__(self, name: str, fn: Callable[[Any], Any]) -> None:
+        self.column = name
+        self.fn = fn
+        self.__name__ = f"add_column {name}"
+
+    def __call__(self, batch: Any) -> Any:
+        value = self.fn(batch)
+        if isinstance(batch, dict):
+            return {**batch, self.column: value}
+        if hasattr(batch, "assign"):
+            return batch.assign(**{self.column: value})
+        if hasattr(batch, "append_column"):
+            from skate.data._expressions.expression import set_column
+
+            return set_column(batch, self.column, value)
+        return batch.with_columns(value.alias(self.column))
+
+
+def _names(method: str, cols: Any) -> tuple[str, ...]:
+    if not isinstance(cols, (str, Iterable)):
+        raise TypeError(f"{method} requires names of columns; got {cols!r}")
+    names = (cols,) if isinstance(cols, str) else tuple(cols)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"{method} requires names of columns; got {name!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{method} expects unique column names; got {list(names)}")
+    return names
+
+
+def _new_names(names: Mapping[str, str] | Sequence[str]) -> Any:
+    """Pairs of old and new names, or the new ones alone."""
+    if isinstance(names, str):
+        raise TypeError(
+            "rename_columns takes a dictionary of old and new names, or a list of one name per "
+            f"column; got {names!r}"
+        )
+    new = _names("rename_columns", list(names.values()) if isinstance(names, Mapping) else names)
+    if not new:
+        raise ValueError("rename_columns requires at least one name")
+    return tuple(names.items()) if isinstance(names, Mapping) else new
+
+
+def _alias(expression: Expr) -> str:
+    if expression.name is None:
+        raise ValueError(f"the expression {expression} needs a name: .alias('name')")
+    return expression.name

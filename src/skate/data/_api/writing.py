@@ -1,0 +1,363 @@
+"""Dataset: files and other places for its rows.
+
+Files are numbered in the order of the rows, so that reading the folder gives the same order.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import methodcaller
+from typing import Any
+
+import pyarrow as pa
+
+from skate._core.optional_imports import try_import
+from skate.data._api.consuming import Consuming
+from skate.data._arrow.blocks import (
+    Block,
+    check_columns,
+    concat,
+    numpy_of,
+    pandas_of,
+    rows_of,
+    without_extensions,
+)
+from skate.data._arrow.tensors import type_text
+from skate.data._io.file_writers import Folder, TaskContext, write_in_order
+from skate.data._io.partitioning import hive_folder, partition_style
+from skate.data._io.sinks import Datasink, FilenameProvider, WriteResult
+
+Write = Callable[[Block, Any], None]
+
+
+class Writing(Consuming):
+    """Keywords of all that write files: filesystem, try_create_dir, filename_provider,
+    min_rows_per_file (num_rows_per_file; blocks are put together, not cut), max_rows_per_file,
+    concurrency (files written at a time), arrow_open_stream_args (for the file system), mode
+    ("append"; "overwrite", which removes the old files at the end; "ignore"; "error"), and a
+    function that returns more keywords for the library that writes
+    (arrow_parquet_args_fn, arrow_csv_args_fn, pandas_json_args_fn)."""
+
+    def write_parquet(
+        self,
+        path: Any,
+        *,
+        partition_cols: list[str] | None = None,
+        partitioning_flavor: str | None = "hive",
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> None:
+        """Parquet files; tensors come back as tensors. `partition_cols` makes a folder per value,
+        which is read back as text unless `Partitioning(field_types=...)` says what it is: as
+        `key=value`, or with the `partitioning_flavor` None as the value alone, or "filename" at
+        the beginning of the file's name. `schema` says what types the columns have. Other
+        keywords go to pyarrow.parquet.write_table."""
+        from pyarrow import parquet
+
+        files = _FileOptions(path, options)
+        style = partition_style(partitioning_flavor)
+
+        def write(block: Block, file: Any) -> None:
+            if schema is not None:
+                inside = [field for field in schema if field.name in block.column_names]
+                block = block.select([field.name for field in inside]).cast(pa.schema(inside))
+            parquet.write_table(block, file, **files.rest)
+
+        self._write_blocks(files, "parquet", write, partition_cols, style)
+
+    def write_csv(self, path: Any, **options: Any) -> None:
+        """CSV files; of tensors, lists and dictionaries, an error. Other keywords go to
+        pyarrow.csv.write_csv."""
+        from pyarrow import csv
+
+        files = _FileOptions(path, options)
+
+        def write(block: Block, file: Any) -> None:
+            _check_flat(block)
+            csv.write_csv(block, file, **files.rest)
+
+        self._write_blocks(files, "csv", write)
+
+    def write_json(self, path: Any, **options: Any) -> None:
+        """Files with one JSON object per line. Other keywords go to pandas' to_json."""
+        files = _FileOptions(path, options)
+        arguments = {"orient": "records", "lines": True, **files.rest}
+
+        def write(block: Block, file: Any) -> None:
+            text = io.StringIO()
+            pandas_of(without_extensions(block)).to_json(text, **arguments)
+            file.write(text.getvalue().encode())
+
+        self._write_blocks(files, "json", write)
+
+    def write_numpy(self, path: Any, *, column: str, **options: Any) -> None:
+        """.npy files of one column: of numbers, or of tensors of one shape."""
+        import numpy as np
+
+        files = _FileOptions(path, options)
+        files.nothing_left()
+
+        def write(block: Block, file: Any) -> None:
+            check_columns([column], block.column_names)
+            content = io.BytesIO()
+            array = numpy_of(block.select([column]))[column]
+            if array.dtype.kind == "O":
+                kind = type_text(block[column].type)
+                raise TypeError(
+                    f"column {column!r} is {kind}, and .npy files hold numbers, or tensors of one "
+                    "shape without any missing; bring them to one shape, or use write_parquet"
+                )
+            np.save(content, array)
+            file.write(content.getvalue())
+
+        self._write_blocks(files, "npy", write)
+
+    def write_orc(self, path: Any, **options: Any) -> None:
+        """ORC files; tensors become lists. Other keywords go to pyarrow.orc.write_table."""
+        orc = try_import("pyarrow.orc", "data")
+        files = _FileOptions(path, options)
+
+        def write(block: Block, file: Any) -> None:
+            orc.write_table(without_extensions(block), file, **files.rest)
+
+        self._write_blocks(files, "orc", write)
+
+    def write_tfrecords(self, path: Any, **options: Any) -> None:
+        """TFRecord files of tf.train.Example."""
+        from skate._core.record_files import record_of
+        from skate.data.sources.tfrecords import example_of_row
+
+        files = _FileOptions(path, options)
+        files.nothing_left()
+
+        def write(block: Block, file: Any) -> None:
+            for row in rows_of(block, plain=False):
+                file.write(record_of(example_of_row(row)))
+
+        self._write_blocks(files, "tfrecords", write)
+
+    def write_webdataset(self, path: Any, **options: Any) -> None:
+        """WebDataset archives: columns are named by extensions, `__key__` names the sample."""
+        from skate.data.sources.webdataset import archive_of
+
+        files = _FileOptions(path, options)
+        files.nothing_left()
+        counter = iter(range(1 << 30))
+
+        def write(block: Block, file: Any) -> None:
+            file.write(archive_of(rows_of(block, plain=False), next(counter)))
+
+        self._write_blocks(files, "tar", write)
+
+    def write_images(
+        self, path: Any, column: str, file_format: str = "png", **options: Any
+    ) -> None:
+        """One image file per row, of the arrays in a column."""
+        images = try_import("PIL.Image", "data")
+        files = _FileOptions(path, options)
+        files.nothing_left()
+        folder, names = files.folder, files.names_for(file_format)
+        if not folder.prepare():
+            return
+
+        def write(block: Block, number: int) -> None:
+            check_columns([column], block.column_names)
+            for index, row in enumerate(rows_of(block, plain=False)):
+                name = names.get_filename_for_row(row, folder.uuid, number, 0, index)
+                content = io.BytesIO()
+                try:
+                    images.fromarray(row[column]).save(content, format=file_format)
+                except (AttributeError, OSError, TypeError) as error:
+                    raise _no_image(row[column], column, file_format) from error
+                place, data = folder.place_of(name), content.getvalue()
+                folder.write(place, methodcaller("write", data), folder.open)
+
+        with folder.replacing():
+            write_in_order(self._blocks(), write, files.concurrency)
+
+    def write_sql(
+        self,
+        sql: str,
+        connection_factory: Callable[[], Any],
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """Insert all rows: `sql` is such as "INSERT INTO t VALUES (?, ?)", with a place for each
+        column in order. One connection writes all, in one transaction, so that there is nothing
+        for `ray_remote_args` and `concurrency` to do."""
+        connection = connection_factory()
+        try:
+            for block in self._blocks():
+                columns = [column.to_pylist() for column in block.columns]
+                connection.cursor().executemany(sql, list(zip(*columns, strict=True)))
+            connection.commit()
+        finally:
+            connection.close()
+
+    def write_datasink(
+        self,
+        datasink: Datasink[Any],
+        *,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """A sink of your own. It is called from threads of this process, `concurrency` at a time,
+        which need no `ray_remote_args`."""
+        schema = self.schema(fetch_if_missing=False)
+        datasink.on_write_start(None if schema is None else schema.base_schema)
+        total: WriteResult[Any] = WriteResult(0, 0, [])
+
+        known = {"write_uuid": uuid.uuid4().hex}
+
+        def write(block: Block, number: int) -> Any:
+            return datasink.write([block], TaskContext(number, "Write", dict(known)))
+
+        def counted(blocks: Iterator[Block]) -> Iterator[Block]:
+            for block in blocks:
+                total.num_rows += block.num_rows
+                total.size_bytes += block.nbytes
+                yield block
+
+        try:
+            least = datasink.min_rows_per_write, datasink.min_bytes_per_write
+            blocks = counted(at_least(self._blocks(), *least))
+            with datasink._writing():
+                total.write_returns = write_in_order(blocks, write, concurrency)
+        except BaseException as error:
+            datasink.on_write_failed(error)
+            raise
+        datasink.on_write_complete(total)
+
+    def _write_blocks(
+        self,
+        files: _FileOptions,
+        extension: str,
+        write: Write,
+        by: list[str] | None = None,
+        style: Callable[[str, Any], str] = hive_folder,
+    ) -> None:
+        folder, names = files.folder, files.names_for(extension)
+        if not folder.prepare():
+            return
+
+        def one(block: Block, number: int) -> None:
+            name = names.get_filename_for_block(block, folder.uuid, number, 0)
+            for prefix, part in _partitioned(block, by, style):
+                place, content = folder.place_of(prefix + name), partial(write, part)
+                folder.write(place, content, partial(folder.open, **files.stream))
+
+        with folder.replacing():
+            write_in_order(files.cut(self._blocks()), one, files.concurrency)
+
+
+_ARGUMENTS_FROM = (
+    "arrow_parquet_args_fn", "arrow_csv_args_fn", "arrow_orc_args_fn", "pandas_json_args_fn",
+)  # fmt: skip
+
+
+class _FileOptions:
+    """Keywords of the methods that write files; `rest` are those for the library that writes."""
+
+    def __init__(self, path: Any, given: dict[str, Any]) -> None:
+        take = given.pop
+        self.folder = Folder(
+            path,
+            take("filesystem", None),
+            take("try_create_dir", True),
+            take("mode", "append"),
+        )
+        self._names: FilenameProvider | None = take("filename_provider", None)
+        self.concurrency: int | None = take("concurrency", None)
+        rows = take("min_rows_per_file", None)
+        self.rows: int | None = take("num_rows_per_file", None) or rows
+        self.most: int | None = take("max_rows_per_file", None)
+        _check_rows(self.rows, self.most)
+        self.stream: dict[str, Any] = take("arrow_open_stream_args", None) or {}
+        take("ray_remote_args", None)  # files are written by threads of this process
+        for name in _ARGUMENTS_FROM:
+            more = take(name, None)
+            if more is not None:
+                given.update(more())
+        self.rest = given
+
+    def names_for(self, extension: str) -> FilenameProvider:
+        return self._names or FilenameProvider(file_format=extension)
+
+    def cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in at_least(blocks, self.rows):
+            if self.most is None:
+                yield block
+                continue
+            for start in range(0, block.num_rows, self.most):
+                yield block.slice(start, self.most)
+
+    def nothing_left(self) -> None:
+        if self.rest:
+            raise TypeError(f"unknown arguments {sorted(self.rest)}")
+
+
+def _check_rows(least: int | None, most: int | None) -> None:
+    for name, number in (("min_rows_per_file", least), ("max_rows_per_file", most)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name} must be a positive integer; got {number}")
+    if least is not None and most is not None and least > most:
+        raise ValueError(
+            f"min_rows_per_file ({least}) cannot be greater than max_rows_per_file ({most})"
+        )
+
+
+def at_least(
+    blocks: Iterable[Block], rows: int | None, size: int | None = None
+) -> Iterator[Block]:
+    """Neighbouring blocks put together until there are so many rows and bytes; without both, as
+    they come."""
+    held: list[Block] = []
+    rows_held = bytes_held = 0
+    for block in blocks:
+        if block.num_rows:
+            held.append(block)
+            rows_held += block.num_rows
+            bytes_held += block.nbytes if size else 0
+        if rows_held >= (rows or 1) and bytes_held >= (size or 0):
+            yield concat(held)
+            held, rows_held, bytes_held = [], 0, 0
+    if held:
+        yield concat(held)
+
+
+def _no_image(value: Any, column: str, file_format: str) -> TypeError:
+    shape, kind = getattr(value, "shape", None), getattr(value, "dtype", type(value).__name__)
+    return TypeError(
+        f"column {column!r} holds a value of type {kind} and shape {shape}, of which no "
+        f"{file_format} image can be made; those are arrays of uint8 with the shape "
+        "(height, width) or (height, width, 3)"
+    )
+
+
+def _check_flat(block: Block) -> None:
+    """Raise for columns that text in columns cannot hold."""
+    for field in block.schema:
+        type_ = field.type
+        if pa.types.is_nested(type_) or isinstance(type_, pa.BaseExtensionType):
+            raise TypeError(
+                f"column {field.name!r} is {type_text(type_)}, which CSV has no place for; "
+                "drop_columns leaves it out, write_parquet and write_json can hold it"
+            )
+
+
+def _partitioned(
+    block: Block, by: list[str] | None, style: Callable[[str, Any], str]
+) -> Iterator[tuple[str, Block]]:
+    """(beginning of the path, rows without the columns that it says)."""
+    if not by:
+        yield "", block
+        return
+    from skate.data.grouped_data import groups_of
+
+    check_columns(by, block.column_names)
+    for group in groups_of(block, by):
+        prefix = "".join(style(name, group[name][0].as_py()) for name in by)
+        yield prefix, group.drop_columns(by)

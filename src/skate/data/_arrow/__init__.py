@@ -1,0 +1,1 @@
+"""Blocks and columns: Arrow tables, tensors, types, and the border that foreign tables cross."""

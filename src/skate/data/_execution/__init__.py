@@ -1,0 +1,1 @@
+"""Running a plan: stages, the work inside a task, exchanges, batches."""

@@ -1,0 +1,271 @@
+"""From blocks to the batches that a consumer sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skate._core.optional_imports import try_import
+from skate.data._arrow.blocks import (
+    Batch,
+    Block,
+    check_columns,
+    concat,
+    detached,
+    detached_arrays,
+    numpy_of,
+)
+from skate.data._execution.early_exit import Departure, close_early
+from skate.data._execution.exchange import taken
+from skate.data._execution.transforms import rebatched, slices
+
+if TYPE_CHECKING:
+    import torch
+
+
+def check_batch_size(batch_size: int | None) -> None:
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size takes a number of at least 1, or None; got {batch_size}")
+
+
+def pieces(
+    blocks: Iterator[Block],
+    batch_size: int | None,
+    drop_last: bool,
+    shuffle_buffer: int | None,
+    seed: int | None,
+) -> Iterator[Block]:
+    """Blocks of whole batches, all but the last of all."""
+    check_batch_size(batch_size)
+    if shuffle_buffer is not None:
+        if batch_size is None:
+            raise ValueError("local_shuffle_buffer_size needs a batch_size")
+        blocks = shuffled(blocks, shuffle_buffer, batch_size, seed)
+    for piece in rebatched(blocks, batch_size):
+        if drop_last and batch_size is not None and piece.num_rows % batch_size:
+            continue
+        yield piece
+
+
+def shuffled(
+    blocks: Iterator[Block], size: int, batch_size: int, seed: int | None
+) -> Iterator[Block]:
+    """Rows drawn at random from a buffer of at least `size` of them. It is mixed when there are
+    twice as many, so that each row is moved only a few times."""
+    random = np.random.default_rng(seed)
+    held: list[Block] = []
+    rows = 0
+    for block in blocks:
+        held.append(block)
+        rows += block.num_rows
+        ready = (rows - size) // batch_size * batch_size
+        if ready > 0 and rows >= 2 * size:
+            table = concat(held)
+            table = taken(table, random.permutation(rows))
+            yield table.slice(0, ready)
+            held, rows = [table.slice(ready)], rows - ready
+    if rows:
+        yield taken(concat(held), random.permutation(rows))
+
+
+def batches(
+    blocks: Iterator[Block],
+    batch_size: int | None,
+    batch_format: str,
+    drop_last: bool = False,
+    shuffle_buffer: int | None = None,
+    seed: int | None = None,
+    kept: bool = False,
+) -> Iterator[Batch]:
+    """Batches; of blocks that are kept they are copies, where they could be written to."""
+    for piece in pieces(blocks, batch_size, drop_last, shuffle_buffer, seed):
+        if not kept or batch_format == "pyarrow":
+            yield from slices(piece, batch_size, batch_format)
+        elif batch_format == "numpy":
+            yield from map(detached_arrays, slices(piece, batch_size, batch_format))
+        else:
+            yield from slices(detached(piece, batch_format), batch_size, batch_format)
+
+
+def prefetched(items: Iterator[Any], count: int) -> Iterator[Any]:
+    """The items, computed up to `count` ahead by a thread."""
+    import queue
+    import threading
+
+    end = object()
+    ready: queue.Queue[Any] = queue.Queue(maxsize=count)
+    departure = Departure()
+
+    def offer(item: Any) -> bool:
+        while not departure.declared:
+            try:
+                ready.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work() -> None:
+        departure.concerns_this_thread()
+        try:
+            for item in items:
+                if not offer((item, None)):
+                    break
+            else:
+                offer((end, None))
+        except BaseException as error:
+            offer((end, error))
+        finally:
+            close_early(items)
+
+    thread = threading.Thread(target=work, name="skate-prefetch", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if item is end:
+                thread.join()
+                if error is not None:
+                    raise error
+                return
+            yield item
+    finally:
+        if thread.is_alive():
+            departure.declare()
+
+
+# -- torch --------------------------------------------------------------------------------------
+
+
+def torch_batches(
+    blocks: Iterator[Block],
+    batch_size: int | None,
+    dtypes: Any,
+    device: Any,
+    drop_last: bool,
+    shuffle_buffer: int | None,
+    seed: int | None,
+    pin_memory: bool,
+) -> Iterator[dict[str, Any]]:
+    """Dictionaries of tensors. A block is copied once, its batches are views on the copy: what a
+    training loop changes in place never reaches the dataset."""
+    try_import("torch", "torch")
+    for piece in pieces(blocks, batch_size, drop_last, shuffle_buffer, seed):
+        check_given(dtypes, piece.column_names)
+        columns = {
+            name: tensor_of(array, of_column(dtypes, name), name)
+            for name, array in numpy_of(piece).items()
+        }
+        size = batch_size or piece.num_rows
+        for start in range(0, piece.num_rows, size):
+            batch = {name: tensor[start : start + size] for name, tensor in columns.items()}
+            yield moved(batch, device, pin_memory)
+
+
+def of_column(given: Any, name: str) -> Any:
+    """What was given for one column, or for all."""
+    return given.get(name) if isinstance(given, dict) else given
+
+
+def check_given(given: Any, names: Sequence[str]) -> None:
+    """Raise if something was given for a column that there is not."""
+    if isinstance(given, dict):
+        check_columns(list(given), names)
+
+
+def tensor_of(array: np.ndarray[Any, Any], dtype: Any, name: str) -> Any:
+    """A tensor that owns its memory; a list of tensors if their shapes differ."""
+    import torch
+
+    if array.dtype.kind == "O":
+        return _tensors_of_objects(array, dtype, name)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(_no_type(name, str(array.dtype)))
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1 and not hasattr(torch, "uint16"):
+        array = array.astype(np.int64)
+    target = _numpy_dtype(dtype)
+    if target is not None and target != array.dtype:
+        return torch.from_numpy(array.astype(target))
+    tensor = torch.from_numpy(
+        array if array.flags.writeable and array.base is None else array.copy()
+    )
+    return tensor if dtype is None else tensor.to(dtype)
+
+
+def _numpy_dtype(dtype: Any) -> Any:
+    """NumPy's name of a torch type, which then converts and copies at once."""
+    if dtype is None:
+        return None
+    text = str(dtype).removeprefix("torch.")
+    return np.dtype(text) if text in _COMMON else None
+
+
+_COMMON = {"float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"}
+
+
+def _tensors_of_objects(array: np.ndarray[Any, Any], dtype: Any, name: str) -> Any:
+    import torch
+
+    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biuf" for value in array):
+        kind = type(array[0]).__name__ if len(array) else "nothing"
+        raise TypeError(_no_type(name, kind))
+    tensors = [torch.from_numpy(np.array(value)) for value in array]
+    if dtype is not None:
+        tensors = [tensor.to(dtype) for tensor in tensors]
+    same = len({tensor.shape for tensor in tensors}) == 1
+    return torch.stack(tensors) if same else tensors
+
+
+def _no_type(name: str, kind: str) -> str:
+    return (
+        f"column {name!r} holds values of type {kind}, for which torch has no tensor; "
+        "drop it with drop_columns, or give a collate_fn"
+    )
+
+
+def moved(batch: Any, device: Any, pin_memory: bool) -> Any:
+    """The batch on the device."""
+    import torch
+
+    if device is None and not pin_memory:
+        return batch
+    if isinstance(batch, torch.Tensor):
+        if pin_memory:
+            batch = batch.pin_memory()
+        return batch if device is None else batch.to(device, non_blocking=pin_memory)
+    if isinstance(batch, MutableMapping):  # a dictionary, or what tokenizers return
+        found = copy(batch)
+        found.update({name: moved(batch[name], device, pin_memory) for name in batch})
+        return found
+    if isinstance(batch, (list, tuple)):
+        values = [moved(value, device, pin_memory) for value in batch]
+        return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
+    return batch
+
+
+def torch_device(device: Any) -> torch.device | None:
+    """Where batches go: "auto" is the first GPU that this worker was given; None means the CPU."""
+    import torch
+
+    import skate
+
+    if device == "auto":
+        given = skate.is_initialized() and skate.get_gpu_ids()
+        return torch.device("cuda", 0) if given and torch.cuda.is_available() else None
+    found = torch.device(device)
+    return None if found.type == "cpu" else found
+
+
+def collated(
+    items: Iterable[Batch], collate_fn: Callable[[Batch], Any], device: Any, pin_memory: bool
+) -> Iterator[Any]:
+    for batch in items:
+        yield moved(collate_fn(batch), device, pin_memory)
+
+
+def batch_from(blocks: list[Block], batch_format: str, kept: bool) -> Batch:
+    """One batch of all rows; see `batches`."""
+    return next(batches(iter([concat(blocks)]), None, batch_format, kept=kept))

@@ -1,0 +1,386 @@
+"""The streaming executor: a logical plan becomes an iterator of bundles.
+
+    plan ──optimise──► plan' ──► runs of per-block nodes become stages (fused), everything else
+                                 (limit, union, zip, sort, …) works on the bundles in the driver
+
+Steps made of Arrow's kernels only run in threads of this process, or directly when the blocks are
+here already. A stage with a user's function runs in tasks or actors, together with the read and
+the Arrow steps before and after it, so that rows cross a process border once.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isinf
+from typing import Any
+
+import skate
+from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
+from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
+from skate.data._execution.early_exit import Departure
+from skate.data._execution.error_notes import as_of_a_task
+from skate.data._execution.progress import Progress
+from skate.data._execution.stages import (
+    Actors,
+    RemoteJob,
+    Stage,
+    Tasks,
+    ThreadJob,
+    Threads,
+    chain_here,
+    demand_of,
+)
+from skate.data._execution.stats import ExecutionStats, StageStats
+from skate.data._execution.transforms import Chain, ReadTask
+from skate.data._plan import nodes as plan
+from skate.data._plan.optimizer import optimise
+from skate.data._plan.static_schema import static_schema
+from skate.data._settings.context import DataContext
+
+QUIET_SECONDS = 10.0  # after which it is worth a look at why nothing moves
+SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is needed
+
+
+def execute(
+    node: plan.Node, context: DataContext, stats: ExecutionStats | None = None
+) -> Iterator[Bundle]:
+    """Run the plan; bundles come in order, as they are asked for."""
+    return context.during(_executed(node, context, stats or ExecutionStats()))
+
+
+def _executed(node: plan.Node, context: DataContext, stats: ExecutionStats) -> Iterator[Bundle]:
+    context.execution_options.validate()
+    progress = Progress(stats)
+    run = Run(stats, context, progress.update)
+    try:
+        for bundle in run.stream(optimise(node)):
+            stats.rows += bundle.rows
+            progress.update()
+            yield bundle
+    finally:
+        stats.finish()
+        progress.close()
+
+
+@dataclass
+class Fused:
+    """Per-block nodes that make one stage."""
+
+    steps: list[Any]
+    names: list[str]
+    compute: Compute | None  # None: Arrow's kernels only
+    options: dict[str, Any]
+    min_rows: int = 0
+
+
+class Meter:
+    """Measures an exchange: its time is what is left of that between outputs after waiting for
+    its inputs."""
+
+    def __init__(self, stats: StageStats) -> None:
+        self._stats = stats
+        self._waited = 0.0
+
+    def input(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
+        while True:
+            start = time.perf_counter()
+            bundle = next(bundles, None)
+            self._waited += time.perf_counter() - start
+            if bundle is None:
+                return
+            yield bundle
+
+    def output(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
+        while True:
+            start, waited = time.perf_counter(), self._waited
+            try:
+                bundle = next(bundles, None)
+            except Exception as error:
+                raise as_of_a_task(error, self._stats.name) from None
+            if bundle is None:
+                return
+            spent = time.perf_counter() - start - (self._waited - waited)
+            self._stats.add(bundle.rows, bundle.size, spent)
+            yield bundle
+
+
+class Run:
+    """One execution."""
+
+    def __init__(
+        self, stats: ExecutionStats, context: DataContext, show: Callable[[], None]
+    ) -> None:
+        self.stats = stats
+        self.context = context
+        self._show = show
+        self._errors = 0
+
+    def stream(self, node: plan.Node, ahead: bool = True) -> Iterator[Bundle]:
+        """The bundles of a plan. Without `ahead`, a read does one task after the other."""
+        nodes: list[plan.Map] = []
+        while isinstance(node, plan.Map):
+            nodes.insert(0, node)
+            node = node.input
+        if isinstance(node, plan.Read):
+            return self._from_tasks(node, nodes, ahead)
+        source = self._source(node)
+        return self._staged(source, fuse(nodes)) if nodes else source
+
+    def _source(self, node: plan.Node) -> Iterator[Bundle]:
+        if isinstance(node, plan.Input) and node.bundles:
+            return self._kept(node)
+        if isinstance(node, plan.Input) or (isinstance(node, plan.Limit) and not node.limit):
+            return no_rows(node)
+        if isinstance(node, plan.Limit):
+            ahead = node.limit > SMALL_LIMIT
+            return limited(self.stream(node.input, ahead), node.limit)
+        assert isinstance(node, plan.Exchange)
+        streams = [self.stream(child) for child in node.inputs]
+        meter = Meter(self.stats.stage(node.name, "driver"))
+        return meter.output(node.run([meter.input(stream) for stream in streams], self.context))
+
+    def _kept(self, node: plan.Input) -> Iterator[Bundle]:
+        stats = self.stats.stage(node.name, "in memory")
+        for bundle in node.bundles:
+            stats.add(bundle.rows, bundle.size, 0.0)
+            yield bundle
+
+    def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
+        batch = next((node.min_rows for node in nodes if node.min_rows), 0)
+        source = read.source.aligned(batch) if batch else read.source
+        tasks = source.read_tasks(read.parallelism)
+        least = self.context.read_op_min_num_blocks or 0
+        if read.parallelism is None and len(tasks) < least:
+            tasks = source.read_tasks(least)
+        compute = self._compute_of_read(read, tasks)
+        head = Fused([], [read.name], compute, dict(read.options))
+        large = any(task.streams for task in tasks)  # more than a block's worth: one after another
+        count = len(tasks) if ahead and not large else 0
+        if read.parallelism is None or read.parallelism <= len(tasks) or not tasks:
+            return self._staged(iter(tasks), fuse(nodes, head), count)
+        # Fewer pieces of the source than blocks asked for: its blocks are cut.
+        each = -(-read.parallelism // len(tasks))
+        blocks = self._staged(iter(tasks), [head], count)
+        return self._staged(cut_up(blocks, each), fuse(nodes)) if nodes else cut_up(blocks, each)
+
+    def _compute_of_read(self, read: plan.Read, tasks: list[ReadTask]) -> Compute | None:
+        if read.options or read.concurrency:
+            return TaskPoolStrategy(read.concurrency)
+        size = sum(task.size_bytes or 0 for task in tasks)
+        heavy = read.source.runs_python and size > self.context.in_driver_bytes
+        return TaskPoolStrategy() if heavy else None
+
+    # -- stages ---------------------------------------------------------------------------------
+
+    def _staged(
+        self, items: Iterator[Bundle | ReadTask], fused: list[Fused], count: int = 0
+    ) -> Iterator[Bundle]:
+        """Run stages on the items. Those of Arrow's kernels alone need no processes."""
+        for number, stage in enumerate(fused):
+            if stage.compute is None:
+                items = self._in_driver(items, stage, count if number == 0 else 0)
+                continue
+            rest = fused[number:]
+            cut = next((i for i, s in enumerate(rest) if s.compute is None), len(rest))
+            remote = self._remote(items, rest[:cut])
+            return self._staged(remote, rest[cut:]) if rest[cut:] else remote
+        return items  # type: ignore[return-value]
+
+    def _in_driver(
+        self, items: Iterator[Bundle | ReadTask], fused: Fused, count: int
+    ) -> Iterator[Bundle]:
+        chain = Chain(fused.steps, "->".join(fused.names))
+        stats = self.stats.stage(chain.name, "driver")
+        if count <= 1:
+            return chain_here(chain, stats, items, self._may_fail)
+        stage = Stage(Threads(chain), stats, 0, self._may_fail)
+        return self._loop(items, [stage])
+
+    def _remote(self, items: Iterator[Any], fused: list[Fused]) -> Iterator[Bundle]:
+        check_resources(fused)
+        stages: list[Stage] = []
+        for part in fused:
+            chain = Chain(part.steps, "->".join(part.names))
+            if isinstance(part.compute, ActorPoolStrategy):
+                workers: Tasks | Actors = Actors(chain, part.compute, part.options)
+                where = f"actors, up to {part.compute.max_size}"
+            else:
+                assert part.compute is not None
+                workers, where = Tasks(chain, part.compute, part.options), "tasks"
+            stats = self.stats.stage(chain.name, where)
+            stages.append(Stage(workers, stats, part.min_rows, self._may_fail))
+        return self._loop(items, stages)
+
+    def _loop(self, items: Iterator[Any], stages: list[Stage]) -> Iterator[Bundle]:
+        limits = self.context.execution_options.resource_limits
+        limit = limits.object_store_memory
+        limit = 4 * self.context.target_max_block_size if isinf(limit) else int(limit)
+        last = stages[-1]
+        departure = Departure.of_consumer()
+        departure.then(lambda: _cancel(stages))
+        try:
+            while True:
+                self._advance(items, stages, limit)
+                self._show()
+                if last.finished:
+                    yield last.finished.popleft()
+                elif last.exhausted or departure.declared:
+                    return
+                else:
+                    _await_any([stage for stage in stages if not stage.is_full(limit)])
+        finally:
+            for stage in stages:
+                stage.close()
+            close = getattr(items, "close", None)
+            if close is not None:
+                close()
+
+    def _advance(self, items: Iterator[Any], stages: list[Stage], limit: float) -> None:
+        for number in reversed(range(len(stages))):
+            stage = stages[number]
+            stage.harvest(limit)
+            before = stages[number - 1] if number else None
+            while stage.has_room(limit):
+                if before is None:
+                    item = next(items, None)
+                elif before.finished:
+                    item = before.finished.popleft()
+                elif before.exhausted:
+                    item = None
+                else:
+                    break
+                if item is None:
+                    stage.end_input()
+                    break
+                stage.add(item)
+
+    def _may_fail(self) -> bool:
+        """Whether one more block may fail; counts it."""
+        import sys
+
+        allowed = self.context.max_errored_blocks
+        self._errors += 1
+        if 0 <= allowed < self._errors:
+            return False
+        warnings.warn(f"a block failed and is left out: {sys.exc_info()[1]}", stacklevel=2)
+        return True
+
+
+def cut_up(bundles: Iterator[Bundle], count: int) -> Iterator[Bundle]:
+    """Each bundle in so many of about equal length, as far as it has rows."""
+    for bundle in bundles:
+        yield from even_bundles(bundle.get(), count)
+
+
+def _cancel(stages: list[Stage]) -> None:
+    """End the jobs that run, which wakes the thread that waits for them."""
+    for stage in stages:
+        for job in stage.running.copy():
+            job.cancel()
+
+
+def _await_any(stages: list[Stage]) -> None:
+    """Until some job at the head of its stage has something new."""
+    heads = [stage.running[0] for stage in stages if stage.running]
+    if len(heads) == 1 and isinstance(heads[0], ThreadJob):
+        heads[0].wait()
+        return
+    generators = [job.generator for job in heads if isinstance(job, RemoteJob)]
+    if generators and not skate.wait(generators, timeout=QUIET_SECONDS)[0]:
+        _warn_if_starved([stage.workers for stage in stages])
+        skate.wait(generators)
+
+
+def _warn_if_starved(workers: Sequence[Tasks | Actors | Threads]) -> None:
+    """Say what is waited for when no resources are free for it."""
+    for each in workers:
+        if isinstance(each, Actors) and each.is_starved():
+            warnings.warn(
+                f"nothing has moved for {QUIET_SECONDS:.0f} s: a dataset is waiting for "
+                f"{each.demand}, and {skate.available_resources()} is free. Other work or another "
+                "dataset that is being iterated over, holds the rest",
+                stacklevel=2,
+            )
+            return
+
+
+def check_resources(fused: Sequence[Fused]) -> None:
+    """Raise if the stages, which run side by side, can never all have what they ask for."""
+    needs: dict[str, float] = {}
+    largest: dict[str, float] = {}
+    for stage in fused:
+        for name, amount in demand_of(stage.options).items():
+            if isinstance(stage.compute, ActorPoolStrategy):
+                needs[name] = needs.get(name, 0) + amount * stage.compute.min_size
+            else:
+                largest[name] = max(largest.get(name, 0), amount)
+    total = skate.cluster_resources()
+    for name in {**needs, **largest}:
+        wanted = needs.get(name, 0) + largest.get(name, 0)
+        if wanted > total.get(name, 0):
+            steps = ", ".join("->".join(stage.names) for stage in fused)
+            raise ValueError(
+                f"{steps} run side by side and ask for {wanted:g} {name} together, but there are "
+                f"{total.get(name, 0):g}. Ask for less (num_cpus, num_gpus, concurrency), "
+                "materialize() in between, or pretend there is more: skate.init(num_gpus=...)"
+            )
+
+
+def fuse(nodes: list[plan.Map], head: Fused | None = None) -> list[Fused]:
+    """Neighbours that can run in one stage, joined."""
+    fused = [head] if head is not None else []
+    for node in nodes:
+        if fused and _join(fused[-1], node):
+            continue
+        fused.append(
+            Fused([node.step], [node.name], node.compute, dict(node.options), node.min_rows)
+        )
+    return fused
+
+
+def _join(stage: Fused, node: plan.Map) -> bool:
+    """Put the node into the stage if that changes neither where nor how often things run."""
+    if node.compute is not None:
+        if stage.compute is not None and not _alike(stage, node):
+            return False
+        if stage.compute is None and "num_gpus" in dict(node.options):
+            return False  # a GPU should not wait for a read
+        stage.compute, stage.options = node.compute, dict(node.options)
+        stage.min_rows = max(stage.min_rows, node.min_rows)
+    stage.steps.append(node.step)
+    stage.names.append(node.name)
+    return True
+
+
+def _alike(stage: Fused, node: plan.Map) -> bool:
+    """Tasks join tasks, and tasks without wishes of their own join the actors after them."""
+    if stage.options == dict(node.options) and stage.compute == node.compute:
+        return isinstance(stage.compute, TaskPoolStrategy)
+    plain = stage.compute == TaskPoolStrategy() and not stage.options
+    return plain and "num_gpus" not in dict(node.options)
+
+
+def no_rows(node: plan.Node) -> Iterator[Bundle]:
+    """An empty block that shows the columns, if they are known without running anything."""
+    schema = static_schema(node)
+    if schema is not None and schema.names:
+        yield bundle_of(schema.empty_table())
+
+
+def limited(bundles: Iterator[Bundle], limit: int) -> Iterator[Bundle]:
+    """The first rows; what is not needed is not computed."""
+    left = limit
+    try:
+        while left > 0:
+            bundle = next(bundles, None)
+            if bundle is None:
+                return
+            yield bundle if bundle.rows <= left else bundle_of(bundle.get().slice(0, left))
+            left -= bundle.rows
+    finally:
+        close = getattr(bundles, "close", None)
+        if close is not None:
+            close()

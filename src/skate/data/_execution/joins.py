@@ -1,0 +1,142 @@
+"""Joins: rows of two datasets whose keys are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.hashing import hashed
+from skate.data._arrow.schema import Schema
+from skate.data._execution.bundles import Bundle, bundle_of, even_bundles, table_of
+from skate.data._execution.exchange import Streams, check_keys, collect, dealt
+from skate.data._expressions.expression import set_column
+from skate.data._plan import nodes as plan
+from skate.data._settings.context import DataContext
+
+JOINS = {
+    "inner": "inner",
+    "left_outer": "left outer",
+    "right_outer": "right outer",
+    "full_outer": "full outer",
+    "left_semi": "left semi",
+    "right_semi": "right semi",
+    "left_anti": "left anti",
+    "right_anti": "right anti",
+}
+
+
+def check_same_keys(
+    left: Schema | None, on: Sequence[str], right: Schema | None, right_on: Sequence[str]
+) -> None:
+    """Raise unless both datasets have the keys, with the same types."""
+    for schema, keys in ((left, on), (right, right_on)):
+        check_columns(keys, schema.names if schema is not None else [])
+    assert left is not None
+    assert right is not None
+    for one, other in zip(on, right_on, strict=True):
+        kinds = (left.base_schema.field(one).type, right.base_schema.field(other).type)
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"keys of a join have the same type; {one!r} is {kinds[0]} on the left and "
+                f"{other!r} is {kinds[1]} on the right: cast one of them"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Join(plan.Exchange):
+    """Rows of two datasets whose keys are equal."""
+
+    kind: str = "inner"
+    on: tuple[str, ...] = ()
+    right_on: tuple[str, ...] = ()
+    left_suffix: str | None = None
+    right_suffix: str | None = None
+    blocks: int = 1
+
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return self._joined(streams, context)
+
+    def _joined(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        left, right = (collect(stream, context) for stream in streams)
+        size = left.size + right.size
+        if size <= context.sort_memory_bytes:
+            table = self.join(table_of(left.bundles), table_of(right.bundles))
+            yield from even_bundles(table, self.blocks)
+            return
+        count = max(self.blocks, 2 * size // context.sort_memory_bytes + 2)
+        lefts = dealt(left, lambda block, n: hashed(block, self.on, n), count)
+        rights = dealt(right, lambda block, n: hashed(block, self.right_on, n), count)
+        for one, other in zip(lefts, rights, strict=True):
+            yield bundle_of(self.join(one, other))
+
+    def join(self, left: Block, right: Block) -> Block:
+        """Only keys and row numbers go through Arrow's join: it knows few types of columns."""
+        left, right = _with_keys(left, self.on), _with_keys(right, self.right_on)
+        types = [
+            _common_type(one, left[one].type, other, right[other].type)
+            for one, other in zip(self.on, self.right_on, strict=True)
+        ]
+        left, right = _retyped(left, self.on, types), _retyped(right, self.right_on, types)
+        numbered = [
+            table.select(list(keys)).append_column(mark, pa.array(np.arange(table.num_rows)))
+            for table, keys, mark in ((left, self.on, "__l"), (right, self.right_on, "__r"))
+        ]
+        pairs = numbered[0].join(
+            numbered[1], list(self.on), list(self.right_on), join_type=JOINS[self.kind]
+        )
+        if "semi" in self.kind or "anti" in self.kind:
+            table, mark = (left, "__l") if self.kind.startswith("left") else (right, "__r")
+            return table.take(pairs[mark].sort())
+        pairs = pairs.sort_by([("__l", "ascending"), ("__r", "ascending")])
+        return self._assembled(left.take(pairs["__l"]), right.take(pairs["__r"]))
+
+    def _assembled(self, left: Block, right: Block) -> Block:
+        columns: dict[str, Any] = {}
+        for key, other in zip(self.on, self.right_on, strict=True):
+            columns[key] = pc.coalesce(left[key], right[other])
+        lefts = [name for name in left.column_names if name not in self.on]
+        rights = [name for name in right.column_names if name not in self.right_on]
+        both = set(lefts) & set(rights)
+        if both and (self.left_suffix or "") == (self.right_suffix or ""):
+            raise ValueError(
+                f"both sides have the columns {sorted(both)}; give left_suffix or right_suffix"
+            )
+        for name in lefts:
+            columns[name + (self.left_suffix or "") if name in both else name] = left[name]
+        for name in rights:
+            columns[name + (self.right_suffix or "") if name in both else name] = right[name]
+        return pa.table(columns)
+
+
+def _with_keys(table: Block, keys: Sequence[str]) -> Block:
+    """The table, or, if it is empty and nothing is known of it, one that has the keys."""
+    check_keys(keys, table)
+    return table if table.num_columns else pa.table({key: pa.nulls(0) for key in keys})
+
+
+def _common_type(on: str, left: pa.DataType, right_on: str, right: pa.DataType) -> pa.DataType:
+    """The type in which keys of both sides can be compared."""
+    if left == right:
+        return left
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (left, right)]
+    schemas = [pa.schema([("key", kind)]) for kind in kinds]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field("key").type
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        raise TypeError(
+            f"keys of a join must be comparable; {on!r} is {left} on the left and {right_on!r} is "
+            f"{right} on the right: cast one of them"
+        ) from None
+
+
+def _retyped(table: Block, keys: Sequence[str], types: Sequence[pa.DataType]) -> Block:
+    for key, kind in zip(keys, types, strict=True):
+        if table[key].type != kind:
+            table = set_column(table, key, table[key].cast(kind))
+    return table

@@ -1,0 +1,217 @@
+"""Limits of an execution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from math import inf
+from operator import add, sub
+from typing import Any
+
+from skate.data._execution.stats import size_text
+
+_NAMES = {"cpu": "CPU", "gpu": "GPU", "object_store_memory": "", "memory": ""}
+
+
+class ExecutionResources:
+    """Amounts of resources: what is not given is 0, in `for_limits` and as `resource_limits` of
+    `ExecutionOptions` unlimited (infinite)."""
+
+    def __init__(
+        self,
+        cpu: float | None = None,
+        gpu: float | None = None,
+        object_store_memory: float | None = None,
+        memory: float | None = None,
+    ) -> None:
+        self._given = {
+            "cpu": None if cpu is None else round(cpu, 5),
+            "gpu": None if gpu is None else round(gpu, 5),
+            "object_store_memory": object_store_memory,
+            "memory": memory,
+        }
+
+    @property
+    def cpu(self) -> float:
+        """How many CPUs."""
+        return self._given["cpu"] or 0.0
+
+    @property
+    def gpu(self) -> float:
+        """How many GPUs."""
+        return self._given["gpu"] or 0.0
+
+    @property
+    def object_store_memory(self) -> float:
+        """Bytes of the object store."""
+        return self._given["object_store_memory"] or 0
+
+    @property
+    def memory(self) -> float:
+        """Bytes of memory."""
+        return self._given["memory"] or 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionResources) and self._amounts() == other._amounts()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._amounts().values()))
+
+    def __repr__(self) -> str:
+        return (
+            f"ExecutionResources(cpu={self.cpu}, gpu={self.gpu}, object_store_memory="
+            f"{self.object_store_memory_str()}, memory={self.memory_str()})"
+        )
+
+    @classmethod
+    def from_resource_dict(cls, resource_dict: Mapping[str, float]) -> ExecutionResources:
+        """From `{"CPU": 2, "GPU": 1, "memory": ...}`, or num_cpus and num_gpus."""
+        given = resource_dict.get
+        return cls(
+            given("CPU", given("num_cpus")),
+            given("GPU", given("num_gpus")),
+            given("object_store_memory"),
+            given("memory"),
+        )
+
+    def to_resource_dict(self) -> dict[str, float]:
+        return {_NAMES[name] or name: amount for name, amount in self._amounts().items()}
+
+    @classmethod
+    def for_limits(
+        cls,
+        cpu: float | None = None,
+        gpu: float | None = None,
+        object_store_memory: float | None = None,
+        memory: float | None = None,
+    ) -> ExecutionResources:
+        """Limits; what is not given is not limited."""
+        given = (cpu, gpu, object_store_memory, memory)
+        return cls(*(inf if amount is None else amount for amount in given))
+
+    @classmethod
+    def zero(cls) -> ExecutionResources:
+        return cls(0.0, 0.0, 0.0, 0.0)
+
+    @classmethod
+    def inf(cls) -> ExecutionResources:
+        """No limits."""
+        return cls.for_limits()
+
+    def _amounts(self) -> dict[str, float]:
+        return {name: value or 0 for name, value in self._given.items()}
+
+    def as_limits(self) -> ExecutionResources:
+        """The same amounts as limits: those that were not given are not limited."""
+        return self.for_limits(**self._given)
+
+    @classmethod
+    def combine(
+        cls, resources: Iterable[ExecutionResources], fn: Callable[[float, float], float]
+    ) -> ExecutionResources | None:
+        """All of them folded, amount by amount; None if there are none."""
+        found = list(resources)
+        if not found:
+            return None
+        parts = [each._amounts() for each in found]
+        return cls(**{name: reduce(fn, (part[name] for part in parts)) for name in _NAMES})
+
+    @classmethod
+    def combine_sum(cls, resources: Iterable[ExecutionResources]) -> ExecutionResources:
+        return cls.combine(resources, add) or cls.zero()
+
+    def _with(self, other: ExecutionResources, fn: Callable[[float, float], float]) -> Any:
+        return self.combine([self, other], fn)
+
+    def add(self, other: ExecutionResources) -> ExecutionResources:
+        return self._with(other, add)  # type: ignore[no-any-return]
+
+    def subtract(self, other: ExecutionResources) -> ExecutionResources:
+        return self._with(other, sub)  # type: ignore[no-any-return]
+
+    def max(self, other: ExecutionResources) -> ExecutionResources:
+        return self._with(other, max)  # type: ignore[no-any-return]
+
+    def min(self, other: ExecutionResources) -> ExecutionResources:
+        return self._with(other, min)  # type: ignore[no-any-return]
+
+    def scale(self, f: float) -> ExecutionResources:
+        return type(self)(**{name: amount * f for name, amount in self._amounts().items()})
+
+    def floordiv(self, other: ExecutionResources) -> ExecutionResources:
+        """How many times the other fits, amount by amount."""
+        divisors = other._amounts()
+        return type(self)(
+            **{n: a // divisors[n] if divisors[n] else inf for n, a in self._amounts().items()}
+        )
+
+    def copy(
+        self,
+        cpu: float | None = None,
+        gpu: float | None = None,
+        memory: float | None = None,
+        object_store_memory: float | None = None,
+    ) -> ExecutionResources:
+        """The same, with other amounts where they are given."""
+        given = {"cpu": cpu, "gpu": gpu, "memory": memory}
+        given["object_store_memory"] = object_store_memory
+        changed = {name: amount for name, amount in given.items() if amount is not None}
+        return type(self)(**{**self._given, **changed})
+
+    def is_zero(self) -> bool:
+        return not any(self._amounts().values())
+
+    def is_non_negative(self) -> bool:
+        return all(amount >= 0 for amount in self._amounts().values())
+
+    def satisfies_limit(
+        self, limit: ExecutionResources, *, ignore_object_store_memory: bool = False
+    ) -> bool:
+        """Whether no amount is above its limit."""
+        limits = limit._amounts()
+        if ignore_object_store_memory:
+            limits["object_store_memory"] = inf
+        return all(amount <= limits[name] for name, amount in self._amounts().items())
+
+    def memory_str(self) -> str:
+        return _size(self.memory)
+
+    def object_store_memory_str(self) -> str:
+        return _size(self.object_store_memory)
+
+
+def _size(amount: float) -> str:
+    return "inf" if amount == inf else size_text(amount)
+
+
+@dataclass
+class ExecutionOptions:
+    """How datasets are executed. `resource_limits.cpu` bounds the tasks that run at a time and
+    `resource_limits.object_store_memory` the bytes of finished blocks that wait for a consumer.
+    GPUs and memory are bounded by what functions ask for (`num_gpus`, `memory`) and by the size of
+    their pools.
+
+    The others are Ray's and change nothing on one machine: order is always kept, everything is
+    near, and data tasks leave the CPUs to others anyway."""
+
+    resource_limits: ExecutionResources = field(default_factory=ExecutionResources.inf)
+    exclude_resources: ExecutionResources = field(default_factory=ExecutionResources.zero)
+    locality_with_output: bool | str | list[str] = False
+    preserve_order: bool = True
+    actor_locality_enabled: bool = False
+    verbose_progress: bool = False
+    label_selector: dict[str, str] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value.as_limits() if name == "resource_limits" else value)
+
+    def is_resource_limits_default(self) -> bool:
+        """Return whether nothing is limited."""
+        return self.resource_limits == ExecutionResources.inf()
+
+    def validate(self) -> None:
+        """Raise if limits make no sense."""
+        for name, amount in self.resource_limits._amounts().items():
+            if amount < 0:
+                raise ValueError(f"resource_limits.{name} takes a positive number; got {amount}")

@@ -1,0 +1,454 @@
+"""Stages of an execution: a chain of steps, and where its work is under way.
+
+    source ──► Stage ──► Stage ──► consumer          each: running (in order), finished (in order)
+
+A stage takes input while the jobs that run and the blocks that wait for the next stage are fewer
+than its window, so a consumer that stops stops everything behind it. Blocks come out in the order
+in which they went in.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import skate
+from skate.data._arrow.blocks import Block, compact, concat
+from skate.data._execution.bundles import Bundle, bundle_of
+from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
+from skate.data._execution.error_notes import add_note, as_of_a_task
+from skate.data._execution.stats import StageStats
+from skate.data._execution.transforms import Chain, ReadTask, portions
+from skate.data._execution.udf import UserFunction
+from skate.data._io.retries import called_off
+from skate.data._settings.context import DataContext, driver_threads
+
+Meta = tuple[int, int, float]  # rows, bytes, seconds
+
+# A job waits while its consumer is two blocks (of two items each) behind.
+_STREAMING = {"num_returns": "streaming", "_generator_backpressure_num_objects": 4}
+
+
+def _allow_views() -> None:
+    """torch warns of arrays that cannot be written to, which batches are on purpose."""
+    warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+
+
+def stream_chain(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
+    """Block, meta, block, meta …, as they come. Functions see the settings of their dataset."""
+    return chain.settings.during(_blocks_and_metas(chain, payloads))
+
+
+def _blocks_and_metas(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
+    start = time.perf_counter()
+    _allow_views()
+    for blocks in portions(chain(payloads), chain.max_bytes, every=1):
+        for block in map(compact, chain.pieces(concat(blocks))):
+            yield block
+            yield (block.num_rows, block.nbytes, time.perf_counter() - start)
+            start = time.perf_counter()
+
+
+# -- jobs ---------------------------------------------------------------------------------------
+
+
+class Job(ABC):
+    """One run of a chain. `poll` gives the blocks that are finished; `done` when no more come."""
+
+    done = False
+
+    @abstractmethod
+    def poll(self, stats: StageStats) -> list[Bundle]:
+        """What is new, without waiting."""
+
+    def end(self) -> None:
+        """No more will come of it."""
+        self.done = True
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Nobody wants the rest."""
+
+
+class RemoteJob(Job):
+    """A run elsewhere, which sends its blocks one by one: a function may make much of little."""
+
+    def __init__(self, generator: Any, on_end: Callable[[], None] | None = None) -> None:
+        self.generator = generator
+        self.on_end = on_end
+        self._block: skate.ObjectRef[Any] | None = None
+
+    def poll(self, stats: StageStats) -> list[Bundle]:
+        while self._next_is_there():
+            try:
+                ref = next(self.generator)
+            except StopIteration:
+                self.end()
+                if self._block is not None:  # without its meta: the error that ended the job
+                    skate.get(self._block)
+                return []
+            if self._block is None:
+                self._block = ref
+                continue
+            rows, size, seconds = skate.get(ref)
+            stats.add(rows, size, seconds)
+            block, self._block = self._block, None
+            return [Bundle(None, block, rows, size)]
+        return []
+
+    def _next_is_there(self) -> bool:
+        return not self.done and bool(skate.wait([self.generator], timeout=0)[0])
+
+    def end(self) -> None:
+        if not self.done and self.on_end is not None:
+            self.on_end()
+        super().end()
+
+    def cancel(self) -> None:
+        if not self.done:
+            self.generator.close()
+
+
+class ThreadJob(Job):
+    """A run in a thread of this process."""
+
+    def __init__(self, future: Future[tuple[Block, Meta]]) -> None:
+        self.future = future
+
+    def wait(self) -> None:
+        wait([self.future])
+
+    def poll(self, stats: StageStats) -> list[Bundle]:
+        if not self.future.done():
+            return []
+        self.done = True
+        block, (rows, size, seconds) = self.future.result()
+        stats.add(rows, size, seconds)
+        return [Bundle(block, None, rows, size)]
+
+    def cancel(self) -> None:
+        self.future.cancel()
+
+
+# -- where jobs run -----------------------------------------------------------------------------
+
+
+class Tasks:
+    """Jobs as tasks. They ask for no CPU unless the user says so: the window bounds them, and
+    they must not starve behind consumers that hold all CPUs."""
+
+    def __init__(
+        self, chain: Chain, strategy: TaskPoolStrategy, options: Mapping[str, Any]
+    ) -> None:
+        def stream(*payloads: Any) -> Iterator[Any]:
+            yield from stream_chain(chain, payloads)
+
+        options = {"num_cpus": 0, **_STREAMING, **options, "name": chain.name}
+        self._stream = skate.remote(stream).options(**options)
+        self.window = strategy.size or _tasks_at_a_time()
+        # One or two wait in workers for their turn, unless the user has said how many may run.
+        self._most = self.window + (1 if self.window < 4 else 2)
+        self._most_running = strategy.size or self._most
+
+    def has_room(self, running: int, finished: int) -> bool:
+        return running < self._most_running and running + finished < self._most
+
+    def submit(self, payloads: Sequence[Any]) -> Job:
+        return RemoteJob(self._stream.remote(*payloads))
+
+    def close(self) -> None:
+        pass
+
+
+def _tasks_at_a_time() -> int:
+    limit = DataContext.get_current().execution_options.resource_limits.cpu
+    cpus = skate.cluster_resources().get("CPU", 1)
+    return max(1, int(min(cpus, limit)))
+
+
+class _Mapper:
+    """The actor of a pool. The user's classes are constructed by the first job, so that what a
+    constructor raises reaches the user as what it is."""
+
+    def __init__(self, chain: Chain, overlaps: bool) -> None:
+        self.chain = chain
+        if overlaps:
+            for step in chain.steps:
+                if isinstance(udf := getattr(step, "udf", None), UserFunction):
+                    udf.call_in_one_thread()
+
+    def started(self) -> None:
+        """An answer means that the actor has its resources."""
+
+    def stream(self, *payloads: Any) -> Iterator[Any]:
+        yield from stream_chain(self.chain, payloads)
+
+
+class Actors:
+    """Jobs as calls of a pool of actors, which grows while all are busy and shrinks at the end.
+
+    The engine restarts an actor that dies and repeats its call."""
+
+    def __init__(
+        self, chain: Chain, strategy: ActorPoolStrategy, options: Mapping[str, Any]
+    ) -> None:
+        self.demand = demand_of(options)
+        options = {"max_restarts": -1, "max_task_retries": 3, **options}
+        self._actor = skate.remote(_Mapper).options(**options)
+        self._overlaps = (options.get("max_concurrency") or 1) > 1
+        self._chain = skate.put(chain)
+        self.strategy = strategy
+        self.depth = strategy.max_tasks_in_flight_per_actor
+        self.load: dict[Any, int] = {}
+        self._started: list[skate.ObjectRef[Any]] = []
+        self.window = strategy.max_size * self.depth
+
+    def _grow(self) -> Any:
+        actor = self._actor.remote(self._chain, self._overlaps)
+        self.load[actor] = 0
+        self._started.append(actor.started.remote())
+        return actor
+
+    def is_starved(self) -> bool:
+        """Whether no actor has its resources yet, because others hold them."""
+        if not self._started or self._fits() or skate.wait(self._started, timeout=0)[0]:
+            return False
+        return not self._is_starting()
+
+    def _is_starting(self) -> bool:
+        """Whether an actor has a place already, and its process or constructor takes its time."""
+        from skate.util.state import list_actors
+
+        own = {actor._actor_id.hex() for actor in self.load}
+        try:
+            rows = [row for row in list_actors() if row["actor_id"] in own]
+            return any((row["node_id"] or "").strip("f") for row in rows)  # "ff…": none
+        except Exception:  # a Ray cluster tells it only if it has a dashboard
+            return False
+
+    def has_room(self, running: int, finished: int) -> bool:
+        return running + finished < self.window
+
+    def submit(self, payloads: Sequence[Any]) -> Job:
+        while len(self.load) < self.strategy.initial_size:  # not before there is work
+            self._grow()
+        actor = min(self.load, key=self.load.__getitem__)
+        if self.load[actor] > 0 and len(self.load) < self.strategy.max_size and self._fits():
+            actor = self._grow()
+        self.load[actor] += 1
+        stream = actor.stream.options(**_STREAMING).remote(*payloads)
+        return RemoteJob(stream, lambda: self._ended(actor))
+
+    def _fits(self) -> bool:
+        """Whether one more actor would start: one that waits would keep its job waiting."""
+        free = skate.available_resources()
+        return all(free.get(name, 0) >= amount for name, amount in self.demand.items())
+
+    def _ended(self, actor: Any) -> None:
+        self.load[actor] -= 1
+
+    def shrink(self) -> None:
+        """No more input: let idle actors go, down to the smallest size."""
+        for actor in [actor for actor, load in self.load.items() if load == 0]:
+            if len(self.load) > self.strategy.min_size:
+                del self.load[actor]
+
+    def close(self) -> None:
+        self.load.clear()
+        self._started.clear()
+
+
+def demand_of(options: Mapping[str, Any]) -> dict[str, float]:
+    """What one task or actor with these options holds while it runs."""
+    demand = {"CPU": options.get("num_cpus") or 0, "GPU": options.get("num_gpus") or 0}
+    demand.update(options.get("resources") or {})
+    return {name: amount for name, amount in demand.items() if amount}
+
+
+class Threads:
+    """Jobs in threads of this process: for steps that are Arrow's or NumPy's own code."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.window = driver_threads()
+        self._pool: ThreadPoolExecutor | None = None
+        self._closed = threading.Event()
+
+    def has_room(self, running: int, finished: int) -> bool:
+        return running + finished <= self.window
+
+    def submit(self, payloads: Sequence[Any]) -> Job:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.window, thread_name_prefix="skate-data")
+        return ThreadJob(self._pool.submit(_run_here, self.chain, payloads, self._closed))
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _run_here(
+    chain: Chain, payloads: Sequence[Any], closed: threading.Event
+) -> tuple[Block, Meta]:
+    called_off.set(closed)
+    start = time.perf_counter()
+    try:
+        block = concat(list(chain.settings.during(chain(payloads))))
+    except Exception as error:
+        raise as_of_a_task(error, chain.name) from None
+    return block, (block.num_rows, block.nbytes, time.perf_counter() - start)
+
+
+class Stage:
+    """One chain at work: input that waits, jobs that run, blocks that are finished."""
+
+    def __init__(
+        self,
+        workers: Tasks | Actors | Threads,
+        stats: StageStats,
+        min_rows: int,
+        may_fail: Callable[[], bool],
+    ) -> None:
+        self.workers = workers
+        self.stats = stats
+        self.min_rows = min_rows
+        self.running: deque[Job] = deque()
+        self.finished: deque[Bundle] = deque()
+        self.input_ended = False
+        self._waiting: list[Any] = []
+        self._rows = 0
+        self._may_fail = may_fail
+        self._empty: Bundle | None = None  # a block without rows, for its columns
+        self._had_rows = False
+
+    def has_room(self, limit_bytes: float) -> bool:
+        if self.input_ended or self.is_full(limit_bytes):
+            return False
+        return self.workers.has_room(len(self.running), len(self.finished))
+
+    def is_full(self, limit_bytes: float) -> bool:
+        """Whether enough waits for the next stage: then jobs that run are held back as well."""
+        if len(self.finished) > self.workers.window + 1:
+            return True
+        return bool(self.finished) and sum(b.size for b in self.finished) > limit_bytes
+
+    def add(self, item: Bundle | ReadTask) -> None:
+        """Take input; small blocks are collected until they make a batch."""
+        self._waiting.append(item)
+        if item.rows is not None:
+            self._rows += item.rows
+        if item.rows is None or self._rows >= self.min_rows:
+            rest = self._rest()
+            self._flush()
+            if rest is not None:
+                self._waiting, self._rows = [rest], rest.rows
+
+    def _rest(self) -> Bundle | None:
+        """Cut off what does not fill a batch, if the last block is here and that is free."""
+        last = self._waiting[-1]
+        extra = self._rows % self.min_rows if self.min_rows else 0
+        if not extra or not isinstance(last, Bundle) or last.block is None or extra >= last.rows:
+            return None
+        self._waiting[-1] = last.slice(0, last.rows - extra)
+        return last.slice(last.rows - extra, extra)
+
+    def end_input(self) -> None:
+        if not self.input_ended:
+            self.input_ended = True
+            self._flush()
+            if isinstance(self.workers, Actors):
+                self.workers.shrink()
+            self._show_columns()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            payloads = [b if isinstance(b, ReadTask) else b.payload() for b in self._waiting]
+            self.running.append(self.workers.submit(payloads))
+            self._waiting, self._rows = [], 0
+
+    def harvest(self, limit_bytes: float) -> None:
+        """Move what is finished, in order, to `finished`, as long as there is room."""
+        while self.running and not self.is_full(limit_bytes):
+            head = self.running[0]
+            try:
+                found = head.poll(self.stats)
+            except Exception as error:
+                if not isinstance(error, skate.exceptions.TaskError):
+                    add_note(error, f"in {self.stats.name}")
+                if not self._may_fail():
+                    raise
+                head.end()
+                found = []
+            for bundle in found:
+                self._take(bundle)
+            if not found and not head.done:
+                return
+            if head.done:
+                self.running.popleft()
+                if self.input_ended and isinstance(self.workers, Actors):
+                    self.workers.shrink()
+
+        self._show_columns()
+
+    def _take(self, bundle: Bundle) -> None:
+        if bundle.rows:
+            self._had_rows = True
+            self.finished.append(bundle)
+        else:
+            self._empty = bundle
+
+    def _show_columns(self) -> None:
+        """Where no row is left, an empty block at the end still says which columns there are."""
+        over = self.input_ended and not self.running
+        if over and not self._had_rows and self._empty is not None:
+            self.finished.append(self._empty)
+            self._empty = None
+
+    @property
+    def exhausted(self) -> bool:
+        return self.input_ended and not self.running and not self.finished
+
+    def close(self) -> None:
+        for job in self.running:
+            job.cancel()
+        self.running.clear()
+        self.workers.close()
+
+
+def chain_here(
+    chain: Chain,
+    stats: StageStats,
+    items: Iterator[Bundle | ReadTask],
+    may_fail: Callable[[], bool],
+) -> Iterator[Bundle]:
+    """A chain without any concurrency: for blocks that are here already."""
+    empty: Block | None = None
+    had_rows = False
+    for item in items:
+        try:
+            for block in _timed(chain([item.get() if isinstance(item, Bundle) else item]), stats):
+                if block.num_rows:
+                    had_rows = True
+                    yield bundle_of(block)
+                else:
+                    empty = block
+        except Exception as error:
+            if not may_fail():
+                raise as_of_a_task(error, chain.name) from None
+    if empty is not None and not had_rows:
+        yield bundle_of(empty)
+
+
+def _timed(blocks: Iterator[Block], stats: StageStats) -> Iterator[Block]:
+    start = time.perf_counter()
+    for block in blocks:
+        stats.add(block.num_rows, block.nbytes, time.perf_counter() - start)
+        yield block
+        start = time.perf_counter()

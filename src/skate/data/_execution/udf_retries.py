@@ -1,0 +1,66 @@
+"""What happens when a user's function raises: the settings of Ray that try again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from skate.data._settings.context import DataContext
+
+
+@dataclass(frozen=True)
+class Retries:
+    """Which errors of a function or class are worth another call, and how often."""
+
+    types: tuple[type[BaseException], ...] = ()  # without end, as Ray does for classes
+    patterns: (
+        tuple[str, ...] | None
+    ) = ()  # parts of the message, or regular expressions; None: all
+    limit: int = 0
+    constructor_limit: int = 0
+
+    @classmethod
+    def from_settings(cls, is_class: bool) -> Retries:
+        context = DataContext.get_current()
+        patterns = context.retried_map_errors
+        return cls(
+            _types(context.actor_task_retry_on_errors) if is_class else (),
+            None if patterns is True else tuple(patterns or ()),
+            context.max_map_retries,
+            context.actor_init_max_retries if context.actor_init_retry_on_errors else 0,
+        )
+
+    def again(self, error: Exception, failures: int) -> bool:
+        """Whether to call again after so many failures in a row, the last of which was `error`."""
+        if isinstance(error, self.types):
+            return True
+        return failures <= self.limit and self._matches(str(error))
+
+    def _matches(self, message: str) -> bool:
+        return self.patterns is None or matches(self.patterns, message)
+
+    def construct_again(self, failures: int) -> bool:
+        """The same for a constructor; a limit below 0 means without end."""
+        return self.constructor_limit < 0 or failures <= self.constructor_limit
+
+
+def matches(patterns: Iterable[str], message: str) -> bool:
+    """Return whether one of the patterns is part of the message, or fits it as a regular
+    expression."""
+    return any(part in message or _fits(part, message) for part in patterns)
+
+
+def _fits(pattern: str, message: str) -> bool:
+    try:
+        return re.search(pattern, message) is not None
+    except re.error:
+        return False  # it was meant as it stands
+
+
+def _types(errors: Any) -> tuple[type[BaseException], ...]:
+    """`actor_task_retry_on_errors`: True for all, or a list of classes."""
+    if not errors:
+        return ()
+    return (Exception,) if errors is True else tuple(errors)

@@ -1,0 +1,1 @@
+"""Expressions on columns, and how they are computed."""

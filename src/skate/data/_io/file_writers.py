@@ -1,0 +1,195 @@
+"""Writing: a folder, and a file for each block."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from skate.data._arrow.blocks import Block
+from skate.data._io.paths import resolve
+from skate.data._io.retries import IORetries
+from skate.data._io.sinks import SaveMode
+from skate.data._settings.context import driver_threads
+
+# File systems where a file appears when it is complete, and moving it would be writing it again.
+_WHOLE_FILES = ("s3", "gcs", "gs", "abfs")
+
+
+class FolderInUseError(FileExistsError, ValueError):
+    """There are files already. Ray raises a ValueError for that."""
+
+
+class Folder:
+    """Where files go. Files that are to be replaced stay until the new ones are there: the rows
+    may come from them."""
+
+    def __init__(
+        self, path: Any, filesystem: Any, try_create_dir: bool, mode: SaveMode | str
+    ) -> None:
+        self.filesystem, self.path = resolve(path, filesystem)
+        self.create = try_create_dir
+        self.mode = SaveMode(mode)
+        if self.mode is SaveMode.UPSERT:
+            raise ValueError("mode='upsert' is for tables with keys; files have none")
+        self.uuid = uuid.uuid4().hex
+        self._old: list[pafs.FileInfo] = []  # what the new files replace
+        self._made: set[str] = set()
+        self._new: dict[str, str] = {}  # where files will be, and where they are until the end
+        self._naming = threading.Lock()
+        kind = self.filesystem.type_name
+        self._whole_files = any(name in kind for name in _WHOLE_FILES)
+
+    def prepare(self) -> bool:
+        """Make the folder ready; False if nothing is to be written."""
+        if self.mode is SaveMode.APPEND:
+            return True
+        if self.mode is SaveMode.OVERWRITE:
+            self._old = self._inside(self.path)
+            return True
+        if self._is_there(self.path):
+            if self.mode is SaveMode.IGNORE:
+                return False
+            raise FolderInUseError(
+                f"there is {self.path!r} already; mode='overwrite' replaces its files, 'append' "
+                "adds to them"
+            )
+        return True
+
+    def _is_there(self, place: str) -> bool:
+        return bool(self.filesystem.get_file_info(place).type != pafs.FileType.NotFound)
+
+    @contextmanager
+    def replacing(self) -> Iterator[None]:
+        """Around a write: at its end the new files take the place of the old ones; if it fails,
+        only the old ones are left."""
+        try:
+            yield
+        except BaseException:
+            for place in self._new.values():
+                with suppress(OSError):  # it may never have been made
+                    self._remove(place)
+            raise
+        self._replace()
+
+    def place_of(self, name: str) -> str:
+        """The complete path of a file in the folder."""
+        return f"{self.path.rstrip('/')}/{name}"
+
+    def _check_inside(self, place: str) -> None:
+        """Raise for a file outside of the folder: names may be made of rows, which are data."""
+        inside = place.startswith(f"{self.path.rstrip('/')}/")
+        if not inside or ".." in place[len(self.path) :].split("/"):
+            raise ValueError(
+                f"{place!r} is outside of the folder {self.path!r} that is written to; names of "
+                "files are relative and have no '..'"
+            )
+
+    def write(self, place: str, write: Callable[[Any], None], open_: Callable[[str], Any]) -> None:
+        """Write a file, anew after errors of the store that pass by.
+
+        Args:
+            place: The complete path of the file.
+            write: Writes the content to the opened file.
+            open_: Opens the file; `Folder.open` or what a sink has instead.
+        """
+        retries = IORetries()
+        while True:
+            try:
+                with open_(place) as file:
+                    write(file)
+                return
+            except Exception as error:
+                if not retries.again(error):
+                    raise
+                self._new.pop(place, None)  # the name is free for the next attempt
+
+    def open(self, place: str, **arguments: Any) -> Any:
+        """A file to write to, by its complete path."""
+        self._check_inside(place)
+        folder = place.rpartition("/")[0]
+        written = self._place_until_the_end(place)
+        if self.create and folder not in self._made:  # not before there is something to write
+            self.filesystem.create_dir(folder, recursive=True)
+            self._made.add(folder)
+        return self.filesystem.open_output_stream(written, **{"compression": None, **arguments})
+
+    def _place_until_the_end(self, place: str) -> str:
+        """Hidden until all are written: a write that is cut short leaves nothing that is read."""
+        folder, _, last = place.rpartition("/")
+        with self._naming:
+            self._check_name(place)
+            hidden = bool(self._old) or not self._whole_files
+            self._new[place] = f"{folder}/_{self.uuid}_{last}" if hidden else place
+            return self._new[place]
+
+    def _check_name(self, place: str) -> None:
+        """Raise if a name that is not ours, which are unique, would replace rows by others."""
+        if self.uuid in place:
+            return
+        if place in self._new or (self.mode is SaveMode.APPEND and self._is_there(place)):
+            raise FolderInUseError(
+                f"two files would be called {place!r}, and the rows of one be lost: the "
+                "FilenameProvider must make names of write_uuid and task_index"
+            )
+
+    def _replace(self) -> None:
+        for place, written in self._new.items():
+            if written != place:
+                self.filesystem.move(written, place)
+        kept = {place.strip("/") for place in self._new}
+        folders = []
+        for info in self._old:
+            if info.type == pafs.FileType.Directory:
+                folders.append(info.path)
+            elif info.path.strip("/") not in kept:
+                self._remove(info.path)
+        for folder in sorted(folders, reverse=True):  # those inside before those around them
+            if not self._inside(folder):
+                self.filesystem.delete_dir(folder)
+
+    def _inside(self, folder: str) -> list[pafs.FileInfo]:
+        selector = pafs.FileSelector(folder, recursive=True, allow_not_found=True)
+        return self.filesystem.get_file_info(selector)  # type: ignore[no-any-return]
+
+    def _remove(self, place: str) -> None:
+        with suppress(FileNotFoundError):
+            self.filesystem.delete_file(place)
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What a sink is told about a write: the number of the call, and under `kwargs` the id of the
+    whole write (`write_uuid`)."""
+
+    task_idx: int
+    op_name: str = "Write"
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def write_in_order(
+    blocks: Iterator[Block], write: Callable[[Block, int], Any], threads: int | None
+) -> list[Any]:
+    """Call `write` with each block and its number, several at a time; the results in order."""
+    count = threads or driver_threads()
+    results: list[Any] = []
+    pending: deque[Future[Any]] = deque()
+    with ThreadPoolExecutor(count, thread_name_prefix="skate-write") as pool:
+        try:
+            for number, block in enumerate(blocks):
+                pending.append(pool.submit(write, block, number))
+                while len(pending) > count:
+                    results.append(pending.popleft().result())
+            results.extend(future.result() for future in pending)
+        except BaseException:
+            for future in pending:
+                future.cancel()
+            raise
+    return results

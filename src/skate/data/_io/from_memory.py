@@ -1,0 +1,243 @@
+"""Datasets of what is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+import skate
+from skate._core.optional_imports import try_import
+from skate.data._api.base import blocks_wanted
+from skate.data._arrow.blocks import Block, block_of_pandas, block_of_rows, concat, unique_columns
+from skate.data._arrow.foreign import admitted, allows_pickle
+from skate.data._arrow.tensors import column_of_array, to_array
+from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
+from skate.data._plan import nodes as plan
+from skate.data._settings.context import DataContext, driver_threads
+from skate.data.dataset import Dataset, MaterializedDataset
+from skate.data.sources.generated import Range
+
+if TYPE_CHECKING:
+    import pandas
+
+
+_LARGEST = 2**63 - 1  # that a column of whole numbers holds
+
+
+def from_items(
+    items: Iterable[Any],
+    *,
+    parallelism: int = -1,
+    override_num_blocks: int | None = None,
+) -> MaterializedDataset:
+    """A dataset of rows: dictionaries, or plain values (the column `item`), tensors included."""
+    if isinstance(items, Mapping) or not isinstance(items, Iterable):
+        raise TypeError(
+            f"from_items takes a list of rows, such as [{{'a': 1}}, {{'a': 2}}]; got {items!r}"
+        )
+    rows = items if isinstance(items, list) else list(items)
+    if rows and not any(row != {} if isinstance(row, dict) else True for row in rows):
+        raise ValueError(f"the {len(rows)} rows have no columns; got {rows[0]!r}")
+    wanted = blocks_wanted(parallelism, override_num_blocks)
+    return _of_blocks(
+        "FromItems", [block_of_rows(rows)], wanted or min(4 * driver_threads(), len(rows))
+    )
+
+
+def range(
+    n: int,
+    *,
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Dataset:
+    """0 … n - 1 in the column `id`."""
+    wanted = blocks_wanted(parallelism, override_num_blocks)
+    return Dataset(plan.Read(Range(_number("range", n)), wanted, concurrency))
+
+
+def range_table(n: int, *, parallelism: int = -1) -> Dataset:
+    """0 … n - 1 in the column `value`: so it was called until Ray 2.5. (`range` has `id`.)"""
+    return range(n, parallelism=parallelism).rename_columns({"id": "value"})
+
+
+def range_tensor(
+    n: int,
+    *,
+    shape: Sequence[int] = (1,),
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Dataset:
+    """Tensors of a shape, filled with 0 … n - 1, in the column `data`."""
+    wanted = blocks_wanted(parallelism, override_num_blocks)
+    given: Any = shape
+    if not isinstance(given, Sequence) or not all(isinstance(size, int) for size in given):
+        raise TypeError(f"range_tensor takes a shape such as (2, 3); got shape={shape!r}")
+    length = _number("range_tensor", n)
+    return Dataset(plan.Read(Range(length, tuple(shape)), wanted, concurrency))
+
+
+def from_numpy(ndarrays: Any) -> MaterializedDataset:
+    """Arrays, one row per entry of the first axis, in the column `data`. They are copied."""
+    arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
+    copies = [np.array(to_array(array)) for array in arrays]
+    blocks = [pa.table({"data": column_of_array(copy)}) for copy in copies]
+    return _of_blocks("FromNumpy", blocks)
+
+
+def from_numpy_refs(ndarrays: Any) -> MaterializedDataset:
+    """As from_numpy, for references."""
+    return from_numpy(skate.get(_as_list(ndarrays)))
+
+
+def from_pandas(
+    dfs: pandas.DataFrame | Sequence[pandas.DataFrame], override_num_blocks: int | None = None
+) -> MaterializedDataset:
+    """The rows of pandas frames, which are copied."""
+    frames = list(dfs) if isinstance(dfs, (list, tuple)) else [dfs]
+    return _of_blocks("FromPandas", [_copied(frame) for frame in frames], override_num_blocks)
+
+
+def _copied(frame: Any) -> Block:
+    """The block of a frame whose memory stays the caller's."""
+    if not hasattr(frame, "columns") or not hasattr(frame, "copy"):
+        raise TypeError(f"from_pandas takes a DataFrame, or a list of them; got {frame!r}")
+    return block_of_pandas(frame.copy())
+
+
+def from_pandas_refs(dfs: Any) -> MaterializedDataset:
+    """As from_pandas, for references."""
+    return from_pandas(skate.get(_as_list(dfs)))
+
+
+def from_arrow(
+    tables: Any, *, override_num_blocks: int | None = None, allow_pickle: bool = False
+) -> MaterializedDataset:
+    """The rows of Arrow tables, or of tables as bytes of Arrow's stream format. `allow_pickle` as
+    in `read_parquet`."""
+    given = list(tables) if isinstance(tables, (list, tuple)) else [tables]
+    trusted = allows_pickle(allow_pickle)
+    blocks = [_block_of(table, trusted) for table in given]
+    return _of_blocks("FromArrow", blocks, override_num_blocks)
+
+
+def _block_of(table: Any, allow_pickle: bool) -> Block:
+    if isinstance(table, bytes):
+        table = pa.ipc.open_stream(table).read_all()
+        table.validate(full=True)  # Arrow trusts the offsets in it, and reads what they point at
+    table = unique_columns(table if isinstance(table, pa.Table) else pa.table(table))
+    return admitted(table, "a table", allow_pickle)
+
+
+def from_arrow_refs(tables: Any) -> MaterializedDataset:
+    """As from_arrow, for references, which are not fetched here."""
+    refs = _as_list(tables)
+    measure = skate.remote(_measure).options(num_cpus=0)
+    sizes = skate.get([measure.remote(ref) for ref in refs])
+    bundles = [Bundle(None, ref, *size) for ref, size in zip(refs, sizes, strict=True)]
+    return MaterializedDataset(plan.Input(tuple(bundles), label="FromArrow"))
+
+
+def _measure(table: Any) -> tuple[int, int]:
+    return table.num_rows, table.nbytes
+
+
+def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
+    """Blocks as they are: Arrow tables or pandas frames."""
+    tables = [
+        _block_of(b, allows_pickle(False)) if isinstance(b, pa.Table) else _copied(b)
+        for b in blocks
+    ]
+    return MaterializedDataset(plan.Input(tuple(map(bundle_of, tables))))
+
+
+def from_dask(df: Any) -> MaterializedDataset:
+    """The rows of a Dask DataFrame, which is computed by Dask."""
+    dask = try_import("dask", "data")
+    return from_pandas(list(dask.compute(*df.to_delayed())))
+
+
+def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
+    """A torch Dataset: one row per element. Elements that are dictionaries have their keys as
+    columns, others are in the column `item`.
+
+    Map-style datasets are read in parallel by workers, in the driver with `local_read`; an
+    IterableDataset is one stream.
+    """
+    from skate.data.sources.torch import TorchSource
+
+    return Dataset(plan.Read(TorchSource(dataset, local_read)))
+
+
+def from_tf(dataset: Any) -> MaterializedDataset:
+    """The elements of a finite tf.data.Dataset as rows."""
+    return from_items(list(dataset.as_numpy_iterator()))
+
+
+def from_huggingface(
+    dataset: Any,
+    *,
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> MaterializedDataset:
+    """A Dataset of Hugging Face, whose Arrow table is used as it is; an IterableDataset is read
+    to its end. Both happen at once and here, so that there is nothing for `concurrency` to do."""
+    override_num_blocks = blocks_wanted(parallelism, override_num_blocks)
+    if isinstance(dataset, dict):
+        raise ValueError(
+            f"a DatasetDict holds several datasets; pick one of {list(dataset.keys())}"
+        )
+    if not hasattr(dataset, "with_format") or not hasattr(dataset, "data"):
+        rows = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
+        return from_items([dict(row) for row in rows], override_num_blocks=override_num_blocks)
+    table = dataset.with_format("arrow")[:]
+    return from_arrow(table, override_num_blocks=override_num_blocks)
+
+
+def _of_blocks(
+    label: str, blocks: Sequence[Block], count: int | None = None
+) -> MaterializedDataset:
+    """A dataset of blocks that are here. Large ones are cut, so that functions on them can run in
+    parallel. A small one stays whole: without a batch size, a function is to see all of a frame
+    that has a few rows. If a number is given, there are exactly so many, some without rows if
+    there are fewer rows. Without any rows, one block is left, which knows the columns."""
+    schema = blocks[0].schema if blocks else None
+    total = sum(block.num_rows for block in blocks)
+    bundles: list[Bundle] = []
+    if blocks and (count or not total):
+        whole = concat(blocks)
+        bundles = list(even_bundles(whole, count or 1)) if total else []
+        bundles += [bundle_of(whole.slice(0, 0))] * ((count or 1) - len(bundles))
+        return MaterializedDataset(plan.Input(tuple(bundles), schema, label))
+    least = DataContext.get_current().target_min_block_size
+    for block in blocks:
+        if block.num_rows:
+            share = round(4 * driver_threads() * block.num_rows / total)
+            bundles.extend(even_bundles(block, max(1, min(share, block.nbytes // least))))
+    return MaterializedDataset(plan.Input(tuple(bundles), schema, label))
+
+
+def _number(name: str, n: Any) -> int:
+    if not isinstance(n, (int, float, np.number)) or n != int(n):
+        raise TypeError(f"{name} takes a whole number; got {n!r}")
+    if n < 0:
+        raise ValueError(f"{name} takes a number of at least 0; got {n}")
+    if n > _LARGEST:
+        raise ValueError(f"{name} takes a number of at most 2**63 - 1, as its rows do; got {n}")
+    return int(n)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+__all__ = [
+    "from_arrow", "from_arrow_refs", "from_blocks", "from_dask", "from_huggingface", "from_items",
+    "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs", "from_tf", "from_torch",
+    "range", "range_table", "range_tensor",
+]  # fmt: skip

@@ -1,0 +1,242 @@
+"""From what users write as paths to files on a file system.
+
+Files, folders, globs, lists of them; local, `s3://`, `gs://`, `http(s)://` and whatever fsspec
+knows; `example://` for the small files that come with skate.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skate._core.optional_imports import try_import
+
+EXAMPLES = Path(__file__).parent / "examples"
+SECONDS = 5  # to reach a remote store, per attempt
+ATTEMPTS = 3
+WILD = "*?["
+
+
+class NoFilesError(FileNotFoundError, ValueError):
+    """A folder has no files that fit. Ray raises a ValueError for that."""
+
+
+class File(NamedTuple):
+    """A file, or a part of it that its format knows by numbers, below the path that was given."""
+
+    path: str
+    size: int
+    root: str = ""
+    parts: tuple[int, ...] | None = None
+
+
+class Place(NamedTuple):
+    """Files and the file system they are on."""
+
+    filesystem: pafs.FileSystem
+    files: list[File]
+
+
+def resolve(path: Any, filesystem: Any = None) -> tuple[pafs.FileSystem, str]:
+    """The file system and the path on it."""
+    text = os.fspath(path)
+    if text.startswith("example://"):
+        return pafs.LocalFileSystem(), _example(text.removeprefix("example://"))
+    if filesystem is not None:
+        return _as_arrow(filesystem), urlsplit(text).netloc + urlsplit(text).path if (
+            "://" in text
+        ) else text
+    if text.startswith("local://"):
+        text = text.removeprefix("local://")
+    if "://" not in text:
+        return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(text))
+    scheme = urlsplit(text).scheme
+    if scheme == "s3":
+        return _s3(text)
+    if scheme in ("http", "https"):
+        return _fsspec(scheme), text
+    try:
+        return pafs.FileSystem.from_uri(text)  # type: ignore[no-any-return]
+    except pa.ArrowInvalid:
+        return _fsspec(scheme), text.split("://", 1)[1]
+
+
+def _as_arrow(filesystem: Any) -> pafs.FileSystem:
+    if isinstance(filesystem, pafs.FileSystem):
+        return filesystem
+    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+
+
+def _fsspec(scheme: str) -> pafs.FileSystem:
+    fsspec = try_import("fsspec", "data")
+    return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme)))
+
+
+def _s3(uri: str) -> tuple[pafs.FileSystem, str]:
+    """`s3://anonymous@bucket/key` asks without credentials. Without a network it fails sooner than
+    Arrow's own settings would; the retries are for a store that is busy."""
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+    parts = urlsplit(uri)
+    filesystem = S3FileSystem(
+        anonymous=parts.username == "anonymous",
+        connect_timeout=SECONDS,
+        request_timeout=4 * SECONDS,
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
+    )
+    return filesystem, f"{parts.hostname}{parts.path}"
+
+
+def _example(name: str) -> str:
+    place = EXAMPLES / name
+    if not place.exists():
+        known = sorted(str(p.relative_to(EXAMPLES)) for p in EXAMPLES.rglob("*") if _shown(p))
+        raise FileNotFoundError(f"there is no example://{name}; there are {known}")
+    return str(place)
+
+
+def _shown(path: Path) -> bool:
+    return path.suffix != ".md" and (path.is_dir() or path.parent == EXAMPLES)
+
+
+def find(
+    paths: Any,
+    filesystem: Any = None,
+    extensions: Sequence[str] | None = None,
+    ignore_missing: bool = False,
+    skipped: Any = None,
+) -> Place:
+    """All files that are meant, folders with everything in them, in order; without those at or
+    below a path of `skipped`."""
+    given = _given(paths)
+    skipped_places = [resolve(path, filesystem)[1].rstrip("/") for path in _given(skipped or ())]
+    if not given:
+        raise ValueError("no paths were given")
+    found: list[File] = []
+    system: pafs.FileSystem | None = None
+    for path in given:
+        there, place = resolve(path, filesystem)
+        if system is not None and not there.equals(system):
+            raise ValueError(
+                f"{os.fspath(given[0])!r} and {os.fspath(path)!r} are on different file systems; "
+                "read them one by one, and join the datasets with union"
+            )
+        system = there
+        if place.rstrip("/") in skipped_places:
+            continue
+        try:
+            found.extend(
+                file._replace(root=place)
+                for file in _listed(system, place)
+                if not _is_below(file.path, skipped_places)
+            )
+        except FileNotFoundError:
+            _check_server(os.fspath(path))
+            if not ignore_missing:
+                raise FileNotFoundError(
+                    f"there is no file or folder {os.fspath(path)!r}"
+                ) from None
+        except OSError as error:
+            raise OSError(f"cannot reach {os.fspath(path)!r}: {error}") from error
+    if extensions is not None:
+        endings = tuple(f".{extension.lstrip('.').lower()}" for extension in extensions)
+        found = [file for file in found if file.path.lower().endswith(endings)]
+    if not found and not ignore_missing:
+        ending = f" that ends in {list(extensions)}" if extensions is not None else ""
+        raise NoFilesError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
+    assert system is not None
+    return Place(system, found)
+
+
+def _is_below(path: str, places: Sequence[str]) -> bool:
+    """Return whether the path is one of the places, or a file in one of them."""
+    return any(path == place or path.startswith(f"{place}/") for place in places)
+
+
+def _given(paths: Any) -> list[Any]:
+    one = isinstance(paths, (str, os.PathLike))
+    given = [paths] if one else list(paths) if isinstance(paths, Iterable) else None
+    if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
+        raise TypeError(f"paths takes a path, as text or a pathlib.Path, or a list; got {paths!r}")
+    return given
+
+
+def _check_server(path: str) -> None:
+    """Raise if a file was not found because its server does not answer at all."""
+    if not path.startswith(("http://", "https://")):
+        return
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
+    try:
+        urlopen(path, timeout=SECONDS).close()
+    except HTTPError:
+        pass  # it answers
+    except (URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise ConnectionError(f"cannot reach {path!r}: {reason}") from error
+
+
+def _listed(system: pafs.FileSystem, place: str) -> list[File]:
+    info = system.get_file_info(place)
+    if info.type == pafs.FileType.NotFound:
+        if any(sign in place for sign in WILD):
+            return _globbed(system, place)
+        raise FileNotFoundError(place)
+    if info.type == pafs.FileType.File:
+        return [File(info.path, info.size or 0)]
+    return _visible(_inside(system, place, recursive=True), place)
+
+
+def _globbed(system: pafs.FileSystem, pattern: str) -> list[File]:
+    parts = pattern.split("/")
+    fixed = next(i for i, part in enumerate(parts) if any(sign in part for sign in WILD))
+    base = "/".join(parts[:fixed]) or "/"
+    if "**" in pattern:
+        inside = _inside(system, base, recursive=True)
+        matching = [info for info in inside if fnmatch(info.path, pattern)]
+    else:
+        matching = _by_level(system, base, parts[fixed:])
+    found = _visible(matching, base)
+    for info in matching:
+        if info.type == pafs.FileType.Directory:
+            found.extend(_listed(system, info.path))
+    if not found:
+        raise FileNotFoundError(pattern)
+    return sorted(set(found))
+
+
+def _by_level(system: pafs.FileSystem, base: str, patterns: Sequence[str]) -> list[pafs.FileInfo]:
+    """What matches folder by folder; only folders that match are looked into."""
+    folders = [base]
+    matching: list[pafs.FileInfo] = []
+    for pattern in patterns:
+        inside = [info for folder in folders for info in _inside(system, folder)]
+        matching = [info for info in inside if fnmatch(info.base_name, pattern)]
+        folders = [info.path for info in matching if info.type == pafs.FileType.Directory]
+    return matching
+
+
+def _inside(system: pafs.FileSystem, folder: str, recursive: bool = False) -> list[pafs.FileInfo]:
+    selector = pafs.FileSelector(folder, recursive=recursive, allow_not_found=True)
+    return system.get_file_info(selector)  # type: ignore[no-any-return]
+
+
+def _visible(infos: Sequence[Any], base: str) -> list[File]:
+    """Files, without those that are hidden by a dot or an underscore."""
+    return sorted(
+        File(info.path, info.size or 0)
+        for info in infos
+        if info.type == pafs.FileType.File
+        and not any(
+            part.startswith((".", "_")) and "=" not in part
+            for part in info.path[len(base) :].split("/")
+        )
+    )

@@ -1,0 +1,261 @@
+"""Sinks: what to derive from for places of your own to write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+import skate
+from skate.data._arrow.blocks import Block, concat
+from skate.data.block import BlockAccessor
+
+WriteReturnType = TypeVar("WriteReturnType")
+
+
+class SaveMode(str, Enum):
+    """What a write does with what is there already. `UPSERT` is for tables that have keys, which
+    files do not; `CREATE` is another name of `ERROR`."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR = "error"
+    CREATE = "create"
+    UPSERT = "upsert"
+
+
+@dataclass
+class WriteResult(Generic[WriteReturnType]):
+    """What was written, and what the calls of `write` returned, in order."""
+
+    num_rows: int
+    size_bytes: int
+    write_returns: list[WriteReturnType]
+
+    @classmethod
+    def combine(cls, *wrs: WriteResult[WriteReturnType]) -> WriteResult[WriteReturnType]:
+        return cls(
+            sum(each.num_rows for each in wrs),
+            sum(each.size_bytes for each in wrs),
+            [value for each in wrs for value in each.write_returns],
+        )
+
+
+class Datasink(Generic[WriteReturnType]):
+    """A sink of your own, for `write_datasink`: override `write`. `Datasink[str]` says what that
+    returns."""
+
+    def get_name(self) -> str:
+        return type(self).__name__.removesuffix("Datasink").removeprefix("_")
+
+    def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        """Called once before anything is written."""
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> WriteReturnType:
+        """Write some blocks; `ctx.task_idx` counts the calls. What it returns is collected."""
+        raise TypeError(f"{type(self).__name__} must override write")
+
+    def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
+        """Called once at the end."""
+
+    def on_write_failed(self, error: BaseException) -> None:
+        """Called instead if a write raised."""
+
+    def _writing(self) -> AbstractContextManager[None]:
+        """Around all writes."""
+        return nullcontext()
+
+    @property
+    def supports_distributed_writes(self) -> bool:
+        """Ray's; writes run in threads of the driver here."""
+        return True
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        """How many rows a call of `write` gets at least, except the last; None: those of a block.
+        Blocks are put together for that, not cut."""
+        return None
+
+    @property
+    def min_bytes_per_write(self) -> int | None:
+        """As `min_rows_per_write`, in bytes."""
+        return None
+
+
+class FilenameProvider:
+    """Names of the files that are written: override `get_filename_for_task`. The other two are
+    those of older versions of Ray, and go first where they are overridden."""
+
+    dataset_uuid: str | None = None
+    file_format: str | None = None
+
+    def __init__(self, dataset_uuid: str | None = None, file_format: str | None = None) -> None:
+        self.dataset_uuid = dataset_uuid
+        self.file_format = file_format
+
+    def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
+        """The name of the file of a block."""
+        prefix = "" if self.dataset_uuid is None else f"{self.dataset_uuid}_"
+        suffix = "" if self.file_format is None else f".{self.file_format}"
+        return f"{prefix}{write_uuid}_{task_index:06}{suffix}"
+
+    def get_filename_for_block(
+        self, block: Block, write_uuid: str, task_index: int, block_index: int
+    ) -> str:
+        """The name of the file of a block; `block_index` is 0."""
+        return self.get_filename_for_task(write_uuid, task_index)
+
+    def get_filename_for_row(
+        self, row: dict[str, Any], write_uuid: str, task_index: int, block_index: int,
+        row_index: int,
+    ) -> str:  # fmt: skip
+        """The name of the file of a row; `block_index` is 0."""
+        name = PurePosixPath(self.get_filename_for_task(write_uuid, task_index))
+        return f"{name.stem}_{block_index:06}_{row_index:06}{name.suffix}"
+
+
+class _RowCounter:
+    """An actor that remembers how many rows it was given."""
+
+    def __init__(self) -> None:
+        self.rows_written = 0
+
+    def write(self, block: Block) -> None:
+        self.rows_written += block.num_rows
+
+    def get_rows_written(self) -> int:
+        return self.rows_written
+
+
+class DummyOutputDatasink(Datasink[None]):
+    """A sink for tests: counts rows, and how often writing ended well (`num_ok`) or badly
+    (`num_failed`). With `enabled = False` each write fails."""
+
+    def __init__(self) -> None:
+        self.data_sink = skate.remote(_RowCounter).options(num_cpus=0).remote()
+        self.num_ok = 0
+        self.num_failed = 0
+        self.enabled = True
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> None:
+        if not self.enabled:
+            raise ValueError("disabled")
+        skate.get([self.data_sink.write.remote(block) for block in blocks])
+
+    def on_write_complete(self, write_result: WriteResult[None]) -> None:
+        self.num_ok += 1
+
+    def on_write_failed(self, error: BaseException) -> None:
+        self.num_failed += 1
+
+
+class _FileDatasink(Datasink[None]):
+    """Files in a folder; derived classes say what goes into one. `open_stream_args` go to the file
+    system's open_output_stream; `dataset_uuid` begins the names of the files."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        open_stream_args: dict[str, Any] | None = None,
+        filename_provider: FilenameProvider | None = None,
+        dataset_uuid: str | None = None,
+        file_format: str = "bin",
+        mode: SaveMode | str = SaveMode.APPEND,
+    ) -> None:
+        from skate.data._io.file_writers import Folder
+
+        self.folder = Folder(path, filesystem, try_create_dir, mode)
+        self.folder.uuid = dataset_uuid or self.folder.uuid
+        self.filename_provider = filename_provider or FilenameProvider(file_format=file_format)
+        self.open_stream_args = open_stream_args or {}
+        self.file_format = file_format
+        self._skip = False
+
+    @property
+    def path(self) -> str:
+        """The folder, as its file system calls it."""
+        return self.folder.path
+
+    @path.setter
+    def path(self, path: str) -> None:
+        self.folder.path = path
+
+    @property
+    def filesystem(self) -> Any:
+        """The file system that the folder is on."""
+        return self.folder.filesystem
+
+    @filesystem.setter
+    def filesystem(self, filesystem: Any) -> None:
+        self.folder.filesystem = filesystem
+
+    def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        self._skip = not self.folder.prepare()
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return self.folder.replacing()
+
+    def open_output_stream(self, path: str) -> Any:
+        """Open a file to write to.
+
+        Args:
+            path: The complete path of the file, which lies inside of the sink's folder.
+        """
+        return self.folder.open(path, **self.open_stream_args)
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> None:
+        block = concat(list(blocks))
+        if block.num_rows and not self._skip:
+            self.write_block(BlockAccessor(block), 0, ctx)
+
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+        raise TypeError(f"{type(self).__name__} must override write_block")
+
+
+class BlockBasedFileDatasink(_FileDatasink):
+    """One file per block: override `write_block_to_file(block, file)`."""
+
+    def __init__(
+        self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any
+    ) -> None:
+        super().__init__(path, **file_datasink_kwargs)
+        self._min_rows_per_file = min_rows_per_file
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        return self._min_rows_per_file
+
+    def write_block_to_file(self, block: BlockAccessor, file: Any) -> None:
+        raise TypeError(f"{type(self).__name__} must override write_block_to_file")
+
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+        name = self.filename_provider.get_filename_for_block(
+            block.to_block(), self.folder.uuid, ctx.task_idx, block_index
+        )
+        write = partial(self.write_block_to_file, block)
+        self.folder.write(self.folder.place_of(name), write, self.open_output_stream)
+
+
+class RowBasedFileDatasink(_FileDatasink):
+    """One file per row: override `write_row_to_file(row, file)`."""
+
+    def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
+        raise TypeError(f"{type(self).__name__} must override write_row_to_file")
+
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+        for number, row in enumerate(block.iter_rows()):
+            name = self.filename_provider.get_filename_for_row(
+                row, self.folder.uuid, ctx.task_idx, block_index, number
+            )
+            write = partial(self.write_row_to_file, row)
+            self.folder.write(self.folder.place_of(name), write, self.open_output_stream)

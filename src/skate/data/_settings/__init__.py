@@ -1,0 +1,1 @@
+"""The settings of skate.data."""

@@ -1,0 +1,185 @@
+"""Settings of skate.data: one object per process, of which each dataset takes a copy."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, ClassVar, TypeVar
+
+from skate._core.machine import memory
+from skate._core.optional_imports import ray_is_skate
+from skate.data._execution.options import ExecutionOptions, ExecutionResources
+from skate.data._settings.without_effect import RaySettings, Refused
+
+__all__ = ["DataContext", "ExecutionOptions", "ExecutionResources", "driver_threads"]
+
+_T = TypeVar("_T")
+MB = 1 << 20
+_NO_LIMIT = 1 << 60
+PASSING_IO_ERRORS = (
+    "AWS Error INTERNAL_FAILURE",
+    "AWS Error NETWORK_CONNECTION",
+    "AWS Error SLOW_DOWN",
+    "AWS Error UNKNOWN (HTTP status 503)",
+    "AWS Error SERVICE_UNAVAILABLE",
+)
+MOST_BLOCKS = 1_000_000  # of a dataset, or parts of a split: each is noted in a list
+_obeyed: ContextVar[DataContext | None] = ContextVar("skate.data.context", default=None)
+
+
+@dataclass
+class DataContext(RaySettings, Refused):
+    """Settings of this process. `DataContext.get_current()` is the one in use; change its
+    attributes. Datasets that are read or made from then on take a copy, and what is derived from
+    one obeys the same copy, its `context`: change that for one dataset alone. Settings that do
+    something are listed here; Ray's others are accepted where they change no result
+    (`RaySettings`) and raise where they would (`Refused`)."""
+
+    target_max_block_size: int = 128 * MB
+    """Blocks are split above this many bytes; None: never."""
+    target_min_block_size: int = 1 * MB
+    """Small files are read together up to this many bytes."""
+    in_driver_bytes: int = 4 * MB
+    """Reads that need Python code (images, torch datasets) stay in the driver up to this size."""
+    sort_memory_bytes: int = field(default_factory=lambda: memory() // 10)
+    """sort, random_shuffle, groupby and join work in memory up to this size, and need about three
+    times as much; beyond, by partitions that are kept in the object store, which spills to
+    disk."""
+    read_op_min_num_blocks: int | None = None
+    """Sources are read into at least so many blocks, unless a read says how many; None: into as
+    many as their size suggests. Ray's older name for it is min_parallelism."""
+    max_tasks_in_flight_per_actor: int | None = None
+    """Calls that wait at an actor, where its pool does not say it; None: 2."""
+    max_errored_blocks: int = 0
+    """How many blocks may fail before an execution does; -1: any number."""
+    actor_task_retry_on_errors: bool | list[type[BaseException]] = False
+    """Errors after which a class is called again with the same input; True: all."""
+    actor_init_retry_on_errors: bool = False
+    """Whether a class is constructed again when its constructor raises,"""
+    actor_init_max_retries: int = 3
+    """and how often; -1: without end."""
+    retried_map_errors: bool | list[str] = False
+    """Errors after which a function is called again: parts of their messages; True: all,"""
+    max_map_retries: int = 0
+    """and how often."""
+    retried_io_errors: list[str] = field(default_factory=lambda: list(PASSING_IO_ERRORS))
+    """Errors of stores after which reading and writing files is tried again, up to ten times with
+    growing pauses: parts of their messages."""
+    enable_progress_bars: bool = True
+    """A line of progress on a terminal; never elsewhere."""
+    plain_rows: bool | None = None
+    """True: rows that are no dictionaries come back from take and iter_rows as they are. False: as
+    `{"item": value}`, as maps see them. None: False in programs that `import ray`."""
+    execution_options: ExecutionOptions = field(default_factory=ExecutionOptions)
+    _config: dict[str, Any] = field(default_factory=dict)
+
+    _current: ClassVar[DataContext | None] = None
+
+    def has_plain_rows(self) -> bool:
+        """What `plain_rows` means here and now."""
+        return not ray_is_skate() if self.plain_rows is None else self.plain_rows
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "target_max_block_size" and value is None:
+            value = _NO_LIMIT
+        known = hasattr(self, name) or name in type(self).__dataclass_fields__
+        if not known and not name.startswith("_"):
+            self._unknown(name)
+        super().__setattr__(name, value)
+
+    def _unknown(self, name: str) -> None:
+        """Raise for a misspelt setting; those of other versions of Ray do nothing."""
+        near = get_close_matches(name, type(self).__dataclass_fields__, 1, cutoff=0.9)
+        if near:
+            raise AttributeError(f"DataContext has no {name!r}; did you mean {near[0]!r}?")
+        warnings.warn(f"DataContext has no {name!r}: it changes nothing", stacklevel=4)
+
+    @property
+    def min_parallelism(self) -> int | None:
+        return self.read_op_min_num_blocks
+
+    @min_parallelism.setter
+    def min_parallelism(self, value: int | None) -> None:
+        self.read_op_min_num_blocks = value
+
+    @property
+    def write_file_retry_on_errors(self) -> list[str]:
+        """Ray's older name of `retried_io_errors`."""
+        return self.retried_io_errors
+
+    @write_file_retry_on_errors.setter
+    def write_file_retry_on_errors(self, value: list[str]) -> None:
+        self.retried_io_errors = value
+
+    @classmethod
+    def get_current(cls) -> DataContext:
+        """The settings of this process; inside of an execution, those of its dataset."""
+        obeyed = _obeyed.get()
+        if obeyed is not None:
+            return obeyed
+        if DataContext._current is None:
+            DataContext._current = DataContext()
+        return DataContext._current
+
+    @classmethod
+    def _set_current(cls, context: DataContext | None) -> DataContext | None:
+        """Put another one in use; the one that was is returned."""
+        before, DataContext._current = DataContext._current, context
+        return before
+
+    @staticmethod
+    @contextmanager
+    def current(context: DataContext) -> Iterator[DataContext]:
+        """`with DataContext.current(changed): ...` uses another one for a while."""
+        before = DataContext._set_current(context)
+        try:
+            yield context
+        finally:
+            DataContext._set_current(before)
+
+    def during(self, items: Iterator[_T]) -> Iterator[_T]:
+        """The items, each made while this context is the current one, in the thread that asks for
+        it and in no other."""
+        try:
+            while True:
+                token = _obeyed.set(self)
+                try:
+                    item = next(items)
+                except StopIteration:
+                    return
+                finally:
+                    _obeyed.reset(token)
+                yield item
+        finally:
+            close = getattr(items, "close", None)
+            if close is not None:
+                close()
+
+    def set_dataset_logger_id(self, dataset_id: str) -> str | None:
+        """Note an id; the one before is returned."""
+        before, self.dataset_logger_id = self.dataset_logger_id, dataset_id
+        return before
+
+    def copy(self) -> DataContext:
+        return copy.deepcopy(self)
+
+    def get_config(self, key: str, default: Any = None) -> Any:
+        """A value of your own, as `set_config` left it."""
+        return self._config.get(key, default)
+
+    def set_config(self, key: str, value: Any) -> None:
+        self._config[key] = value
+
+    def remove_config(self, key: str) -> None:
+        self._config.pop(key, None)
+
+
+def driver_threads() -> int:
+    """How many threads read in this process."""
+    return max(1, len(os.sched_getaffinity(0)))
