@@ -15,7 +15,7 @@ from typing import Any
 
 from skate.exceptions import SkateError, TaskError, UnserializableException, library_name
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_LIBRARY_FRAMES = 3  # enough to find the place, where there is no frame of the user's
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by a class statement
 

@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 
 from skate._core.optional_imports import try_import
 
-EXAMPLES = Path(__file__).parent / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 SECONDS = 5  # to reach a remote store, per attempt
 ATTEMPTS = 3
 WILD = "*?["
