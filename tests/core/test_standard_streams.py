@@ -23,11 +23,11 @@ from tests.support import run_program
 # Everything that draws or says something on the way.
 PROGRAM = """
 import json, os, sys, skate
-from tests import test_streams
+from tests.core import test_standard_streams
 skate.init(num_cpus=2, engine="local")
 skate.get(skate.remote(print).remote("in a task"))
 said = {
-    "libraries": test_streams.use_all_libraries(sys.argv[1]),
+    "libraries": test_standard_streams.use_all_libraries(sys.argv[1]),
     "streams": [os.readlink(f"/proc/self/fd/{number}") for number in range(3)],
 }
 with open(os.path.join(sys.argv[1], "said"), "w") as file:
@@ -72,7 +72,7 @@ def use_all_libraries(folder: str) -> list[Any]:
 def test_descriptors_that_are_closed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     closing = ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
-    done = run_program([*closing, *command], cwd=Path(__file__).parents[1])
+    done = run_program([*closing, *command], cwd=Path(__file__).parents[2])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     said = json.loads((tmp_path / "said").read_text())
     assert said == {"libraries": [2, 40, 1, 3], "streams": [os.devnull] * 3}
