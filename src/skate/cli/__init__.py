@@ -1,4 +1,4 @@
-"""The command `skate`: `skate run [--as-ray] program.py …`, `skate serve …`, `skate --version`."""
+"""The command `skate`: `run [--as-ray] program.py …`, `serve …`, `data …`, `tune …`, `doctor`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,11 @@ import os
 from typing import Any
 
 from skate._core.optional_imports import try_import
+from skate.cli._data import data_group
+from skate.cli._doctor import doctor_command
 from skate.cli._program import Program
 from skate.cli._serve import serve_group
+from skate.cli._tune import tune_group
 
 _HELP = """Run a Python program on skate: a script, or with -m a module.
 
@@ -40,6 +43,9 @@ def _command(click: Any) -> Any:
     click.version_option(skate.__version__, package_name="skate")(group)
     group.add_command(_run_command(click))
     group.add_command(serve_group(click))
+    group.add_command(data_group(click))
+    group.add_command(tune_group(click))
+    group.add_command(doctor_command(click))
     return group
 
 

@@ -1,0 +1,75 @@
+"""What commands print: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, object]
+
+JSON_OPTION = ("--json", "as_json")
+
+
+def json_option(click: Any) -> Any:
+    """Return the option `--json`, which all commands that show something have."""
+    return click.Option(list(JSON_OPTION), is_flag=True, help="Print JSON.")
+
+
+def show_rows(rows: Sequence[Row], as_json: bool, nothing: str = "nothing") -> None:
+    """Print rows as a table whose columns are the keys of the first, or as a list in JSON.
+
+    Args:
+        rows: What to print, each with the same keys.
+        as_json: Whether to print JSON.
+        nothing: What to say, to people, if there are no rows.
+    """
+    if as_json:
+        print(json.dumps([dict(row) for row in rows], default=str, indent=2))
+    elif not rows:
+        print(nothing)
+    else:
+        _show_table(rows)
+
+
+def show_facts(facts: Row, as_json: bool) -> None:
+    """Print names and values, one in a line, or as one object in JSON."""
+    if as_json:
+        print(json.dumps(dict(facts), default=str, indent=2))
+        return
+    width = max(map(len, facts), default=0)
+    for name, value in facts.items():
+        print(f"{name:{width}}  {_shown(value)}")
+
+
+def _show_table(rows: Sequence[Row]) -> None:
+    names = list(rows[0])
+    lines = [names, *([_shown(row.get(name)) for name in names] for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(names))]
+    room = shutil.get_terminal_size((10_000, 0)).columns if sys.stdout.isatty() else None
+    for line in lines:
+        text = "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
+        print(text.rstrip()[:room])
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return " ".join(str(value).split())
+
+
+def told(click: Any, command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with mistakes of the user as one line instead of a traceback."""
+
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except (OSError, ImportError, TypeError, ValueError, KeyError) as error:
+            text = error.args[0] if isinstance(error, KeyError) and error.args else error
+            raise click.ClickException(str(text)) from None
+
+    return run

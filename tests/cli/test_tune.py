@@ -1,0 +1,73 @@
+"""`skate tune`: experiments in a folder, looked at from outside."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate
+from skate import tune
+from skate.cli import main
+from tests.support import run_program
+
+
+def trial(config: dict[str, Any]) -> None:
+    for step in range(3):
+        tune.report({"loss": config["x"] * (3 - step)})
+    if config["x"] == 2:
+        raise ValueError("too much")
+
+
+@pytest.fixture(scope="module")
+def experiments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("experiments")
+    run = tune.RunConfig(name="first", storage_path=str(folder), verbose=0)
+    tune.Tuner(trial, param_space={"x": tune.grid_search([1, 2, 3])}, run_config=run).fit()
+    skate.shutdown()
+    return folder
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(["tune", *arguments])
+    assert not ended.value.code
+    return capsys.readouterr().out
+
+
+def test_experiments_are_listed(experiments: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = json.loads(said(capsys, "ls", str(experiments), "--json"))
+    assert (row["experiment"], row["trials"]) == ("first", 3)
+    assert row["states"] == "1 ERROR, 2 TERMINATED"
+    assert row["path"] == str(experiments / "first")
+
+
+def test_trials_are_shown_the_best_first(
+    experiments: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(experiments / "first")
+    chosen = ["--metric", "loss", "--mode", "max", "--json"]
+    rows = json.loads(said(capsys, "show", path, *chosen))
+    assert [row["loss"] for row in rows] == [3, 2, 1]
+    assert [row["config/x"] for row in rows] == [3, 2, 1]
+    assert [row["error"] for row in rows] == [None, "ValueError: too much", None]
+    assert "ValueError: too much" in said(capsys, "show", path)
+
+
+def test_a_metric_that_nobody_reports(
+    experiments: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["tune", "show", str(experiments / "first"), "--metric", "los"])
+    assert ended.value.code == 1
+    assert "no trial" in capsys.readouterr().err
+
+
+def test_a_picture(experiments: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "loss.png"  # by a process of its own: matplotlib keeps fonts open
+    command = [sys.executable, "-m", "skate", "tune", "plot", str(experiments / "first"), "loss"]
+    assert run_program([*command, "-o", str(picture)]).stdout == f"{picture}\n"
+    assert picture.read_bytes().startswith(b"\x89PNG")
