@@ -10,12 +10,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from skate import exceptions
 from skate._core import serialization
 from skate._core.refs import ObjectRef
 from skate._core.serialization import NO_ARGUMENTS, Serialized
 from skate.engine.local.objects import INLINE, INLINE_LIMIT, STORED
 
-_PACKAGE = os.path.dirname(serialization.__file__) + os.sep
+_PACKAGE = os.path.dirname(exceptions.__file__) + os.sep
 
 LARGE_CAPTURE = 10 << 20  # bytes; a function that carries more is worth a warning
 
