@@ -1,15 +1,21 @@
-"""Checks of arguments, shared by the façade and `util`.
+"""Checks of arguments: the one home of those that are not of a single library.
 
-Each returns the value in its final form, or raises TypeError or ValueError that names the
-parameter, what it takes and what it got.
+Each returns the value in its final form, or raises an error that names the parameter, what it
+takes and what it got: TypeError for a wrong type, ValueError for a wrong value. Functions take the
+value at once; those below "checks for tables" make a `Check`, for tables of parameters.
 """
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any
+
+from skate._core.nearest import nearest_names
+
+Check = Callable[[str, Any], Any]  # (name of the parameter, value) -> the value in its final form
 
 LONGEST_SECONDS = 1e9  # thirty years: far longer is more than a system's clocks can count
 
@@ -25,6 +31,16 @@ def wrong_type(name: str, value: Any, allowed: str) -> TypeError:
 def wrong_value(name: str, value: Any, allowed: str) -> ValueError:
     """Return the error for a `value` that the parameter `name` does not take."""
     return ValueError(f"{name} takes {allowed}; got {shown(value)}")
+
+
+def unknown_names(owner: str, names: Iterable[str], known: Iterable[str]) -> TypeError:
+    """Return the error for parameters that `owner` does not have, with near misses."""
+    known = list(known)
+    texts = []
+    for name in names:
+        near = nearest_names(name, known, 1)
+        texts.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+    return TypeError(f"{owner} has no parameter {', '.join(texts)}; it takes {', '.join(known)}")
 
 
 def shown(value: Any) -> str:
@@ -48,9 +64,9 @@ def seconds(name: str, value: Any) -> float | None:
     return min(number, LONGEST_SECONDS)
 
 
-def whole_number(name: str, value: Any, lowest: int = 1) -> int:
-    """Return a whole number of at least `lowest`."""
-    allowed = f"a whole number of at least {lowest}"
+def whole_number(name: str, value: Any, lowest: int = 1, allowed: str = "") -> int:
+    """Return a whole number of at least `lowest`; `allowed` says so in other words."""
+    allowed = allowed or f"a whole number of at least {lowest}"
     try:
         number = operator.index(value)
     except TypeError:
@@ -78,3 +94,66 @@ def mapping(name: str, value: Any, allowed: str = "a dictionary") -> Mapping[Any
     if not isinstance(value, Mapping):
         raise wrong_type(name, value, allowed)
     return value
+
+
+# -- checks for tables --------------------------------------------------------------------------
+
+
+def optional(check: Check) -> Check:
+    """Make a check that also takes None."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def whole_numbers(lowest: int, allowed: str = "", *, whole_floats: bool = False) -> Check:
+    """Make a check for whole numbers of at least `lowest`, also as floats if `whole_floats`."""
+
+    def check(name: str, value: Any) -> int:
+        if whole_floats and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return whole_number(name, value, lowest, allowed)
+
+    return check
+
+
+def numbers(
+    lowest: float,
+    allowed: str,
+    *,
+    above: bool = False,
+    highest: float = math.inf,
+    finite: bool = True,
+) -> Check:
+    """Make a check for numbers from `lowest`, or `above` it, to `highest`."""
+
+    def check(name: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise wrong_type(name, value, allowed)
+        high_enough = value > lowest if above else value >= lowest  # which NaN never is
+        if not high_enough or value > highest or (finite and math.isinf(value)):
+            raise wrong_value(name, value, allowed)
+        return float(value)
+
+    return check
+
+
+def instances(kinds: type | tuple[type, ...], allowed: str) -> Check:
+    """Make a check for instances of some classes."""
+
+    def check(name: str, value: Any) -> Any:
+        if not isinstance(value, kinds):
+            raise wrong_type(name, value, allowed)
+        return value
+
+    return check
+
+
+def one_of(*values: Any) -> Check:
+    """Make a check for a few values."""
+    allowed = " or ".join(map(repr, values))
+
+    def check(name: str, value: Any) -> Any:
+        if value not in values:
+            raise wrong_value(name, value, allowed)
+        return value
+
+    return check

@@ -6,11 +6,19 @@ options it ends up. All eras of Ray's spelling are understood.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from skate._core.accelerators import NUMBERED
+from skate._core.argument_checks import (
+    Check,
+    instances,
+    one_of,
+    optional,
+    whole_numbers,
+    wrong_type,
+    wrong_value,
+)
 from skate._core.labels import check_fallbacks, check_selector
 from skate._core.nearest import nearest_names
 from skate.engine.base import ActorOptions, CallOptions, TaskOptions
@@ -21,7 +29,6 @@ _SMALLEST = 0.0001  # Ray's unit of a fractional resource
 _LARGEST = 1 << 53  # up to here all whole numbers have a float
 _MOST_GPUS = 65_536  # each of a machine has a number of its own
 
-Check = Callable[[str, Any], Any]
 Given = dict[str, Any]
 
 
@@ -36,29 +43,12 @@ class Option(NamedTuple):
 # -- checks: return the value in its final form, or raise ---------------------------------------
 
 
-def _wrong_type(name: str, value: Any, allowed: str) -> TypeError:
-    return TypeError(f"{name} takes {allowed}; got {value!r} of type {type(value).__name__}")
-
-
-def _wrong_value(name: str, value: Any, allowed: str) -> ValueError:
-    return ValueError(f"{name} takes {allowed}; got {value!r}")
-
-
 def _count(lowest: int, meaning: str) -> Check:
-    def check(name: str, value: Any) -> int | None:
-        if value is None:
-            return None
-        try:
-            number = operator.index(value)
-        except TypeError:
-            raise _wrong_type(name, value, meaning) from None
-        if isinstance(value, bool):
-            raise _wrong_type(name, value, meaning)
-        if number < lowest:
-            raise _wrong_value(name, value, meaning)
-        return number
+    return optional(whole_numbers(lowest, meaning))
 
-    return check
+
+def _instance(kinds: type | tuple[type, ...], allowed: str) -> Check:
+    return optional(instances(kinds, allowed))
 
 
 def _quantity(name: str, value: Any) -> float | None:
@@ -66,27 +56,27 @@ def _quantity(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, (bool, str)):
-        raise _wrong_type(name, value, allowed)
+        raise wrong_type(name, value, allowed)
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise _wrong_type(name, value, allowed) from None
+        raise wrong_type(name, value, allowed) from None
     except OverflowError:
-        raise _wrong_value(name, value, allowed) from None
+        raise wrong_value(name, value, allowed) from None
     if number < 0:
         raise ValueError(
             f"the quantity of resource {name} cannot be negative: it takes {allowed}; "
             f"got {value!r}"
         )
     if not number <= _LARGEST or 0 < number < _SMALLEST:
-        raise _wrong_value(name, value, allowed)
+        raise wrong_value(name, value, allowed)
     return number
 
 
 def _gpus(name: str, value: Any) -> float | None:
     number = _quantity(name, value)
     if number is not None and number > 1 and not number.is_integer():
-        raise _wrong_value(name, value, "a fraction below 1 or a whole number")
+        raise wrong_value(name, value, "a fraction below 1 or a whole number")
     return number
 
 
@@ -94,7 +84,7 @@ def gpus_of_machine(name: str, value: Any) -> float | None:
     """Return a checked number of GPUs that there are, as `init` is told; `name` is for errors."""
     number = _quantity(name, value)
     if number is not None and number > _MOST_GPUS:
-        raise _wrong_value(name, value, f"a number from 0 to {_MOST_GPUS:,}")
+        raise wrong_value(name, value, f"a number from 0 to {_MOST_GPUS:,}")
     return number
 
 
@@ -107,7 +97,7 @@ def _resources(name: str, value: Any) -> Mapping[str, float] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise _wrong_type(name, value, "a dictionary of names and quantities")
+        raise wrong_type(name, value, "a dictionary of names and quantities")
     for reserved in ("CPU", "GPU", "memory"):
         if reserved in value:
             option = {"CPU": "num_cpus", "GPU": "num_gpus"}.get(reserved, reserved)
@@ -125,10 +115,10 @@ def _num_returns(name: str, value: Any) -> int | str | None:
     if value is None or value in ("streaming", "dynamic"):
         return value  # type: ignore[no-any-return]
     if isinstance(value, str):
-        raise _wrong_value(name, value, allowed)
+        raise wrong_value(name, value, allowed)
     number: int = _count(0, allowed)(name, value)
     if number > MOST_RETURNS:
-        raise _wrong_value(name, value, f"{allowed}, which is for any number of values")
+        raise wrong_value(name, value, f"{allowed}, which is for any number of values")
     return number
 
 
@@ -137,32 +127,12 @@ def _retry_exceptions(name: str, value: Any) -> bool | tuple[type[BaseException]
     if value is None or isinstance(value, bool):
         return bool(value)
     if not isinstance(value, (list, tuple)):
-        raise _wrong_type(name, value, allowed)
+        raise wrong_type(name, value, allowed)
     if not all(isinstance(kind, type) for kind in value):
-        raise _wrong_type(name, value, allowed)
+        raise wrong_type(name, value, allowed)
     if not all(issubclass(kind, BaseException) for kind in value):
-        raise _wrong_value(name, value, allowed)
+        raise wrong_value(name, value, allowed)
     return tuple(value)
-
-
-def _instance(kinds: type | tuple[type, ...], allowed: str) -> Check:
-    def check(name: str, value: Any) -> Any:
-        if value is not None and not isinstance(value, kinds):
-            raise _wrong_type(name, value, allowed)
-        return value
-
-    return check
-
-
-def _one_of(*values: Any) -> Check:
-    allowed = " or ".join(map(repr, values))
-
-    def check(name: str, value: Any) -> Any:
-        if value not in values:
-            raise _wrong_value(name, value, allowed)
-        return value
-
-    return check
 
 
 def _only_on_a_cluster(*harmless: Any) -> Check:
@@ -177,7 +147,7 @@ def _only_on_a_cluster(*harmless: Any) -> Check:
 
 
 def _lifetime(name: str, value: Any) -> bool:
-    return bool(_one_of(None, "detached", "non_detached")(name, value) == "detached")
+    return bool(one_of(None, "detached", "non_detached")(name, value) == "detached")
 
 
 def _concurrency_groups(name: str, value: Any) -> Mapping[str, int]:
@@ -189,9 +159,9 @@ def _concurrency_groups(name: str, value: Any) -> Mapping[str, int]:
             value = {group["name"]: group["max_concurrency"] for group in value}
         except (TypeError, KeyError):
             each = 'or a list of {"name": "io", "max_concurrency": 2}'
-            raise _wrong_type(name, value, f"{allowed}, {each}") from None
+            raise wrong_type(name, value, f"{allowed}, {each}") from None
     if not isinstance(value, Mapping):
-        raise _wrong_type(name, value, allowed)
+        raise wrong_type(name, value, allowed)
     positive = _count(1, "a number of at least 1")
     return {group: positive(f"{name}[{group!r}]", size) for group, size in value.items()}
 
@@ -199,7 +169,7 @@ def _concurrency_groups(name: str, value: Any) -> Mapping[str, int]:
 def _backpressure(name: str, value: Any) -> int | None:
     number: int | None = _count(-1, "a number of at least 1, or -1 for no limit")(name, value)
     if number == 0:
-        raise _wrong_value(name, value, "a number of at least 1, or -1 for no limit")
+        raise wrong_value(name, value, "a number of at least 1, or -1 for no limit")
     return None if number == -1 else number
 
 
@@ -209,7 +179,7 @@ def _runtime_env(name: str, value: Any) -> Mapping[str, Any] | None:
     from skate.runtime_env import RuntimeEnv
 
     if not isinstance(value, Mapping):
-        raise _wrong_type(name, value, "a dictionary or a RuntimeEnv")
+        raise wrong_type(name, value, "a dictionary or a RuntimeEnv")
     return value if isinstance(value, RuntimeEnv) else RuntimeEnv(**value)
 
 
@@ -233,7 +203,7 @@ def _strategy(name: str, value: Any) -> Any:
 def _group(name: str, value: Any) -> Any:
     if value in (None, "default") or hasattr(value, "_ref") or hasattr(value, "bundle_specs"):
         return None if isinstance(value, str) else value
-    raise _wrong_type(name, value, "a PlacementGroup or None")
+    raise wrong_type(name, value, "a PlacementGroup or None")
 
 
 # -- the table ----------------------------------------------------------------------------------
@@ -245,7 +215,7 @@ _text = _instance(str, "a string")
 def namespace(name: str, value: Any) -> str | None:
     """A namespace that was checked: a string that is not empty, or None."""
     if _text(name, value) == "":
-        raise _wrong_value(name, value, "a string that is not empty")
+        raise wrong_value(name, value, "a string that is not empty")
     return value  # type: ignore[no-any-return]
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import stat
 import tempfile
+
+from skate._core.private_files import is_private
 
 KEY_FILE = "pickle.key"
 KEY_BYTES = 32
@@ -106,6 +107,5 @@ def _make(folder: int) -> None:
 
 
 def _check_private(descriptor: int, name: str) -> None:
-    about = os.fstat(descriptor)
-    if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
+    if not is_private(os.fstat(descriptor)):
         raise PermissionError(f"{name} is open to others, or belongs to somebody else")

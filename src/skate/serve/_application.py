@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
+from skate._core.argument_checks import unknown_names
 from skate._core.serialization import Packed, dumps
-from skate.serve._checks import unknown
 from skate.serve._deployment import Application, Deployment
 from skate.serve._identity import DeploymentID, new_tag
 from skate.serve._options import DeploymentOptions
@@ -108,7 +108,7 @@ def build(
             specs.append(_spec(builder, part, part is app))
     wrong = set(builder.overrides) - set(builder.names.values())
     if wrong:
-        raise unknown(f"application {name!r}", wrong, builder.names.values())
+        raise unknown_names(f"application {name!r}", wrong, builder.names.values())
     return ApplicationSpec(name, route_prefix, ingress, tuple(specs))
 
 

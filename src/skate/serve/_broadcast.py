@@ -8,8 +8,9 @@ import uuid
 from typing import Any
 
 import skate
+from skate._core.argument_checks import seconds
 from skate.exceptions import GetTimeoutError, TaskError
-from skate.serve._checks import non_negative, optional, refuse_event_loop
+from skate.serve._event_loops import refuse_event_loop
 from skate.serve._router import Router
 
 
@@ -37,7 +38,7 @@ class Broadcast:
                 raised.
         """
         refuse_event_loop("`await response.results_async()`")
-        _check_timeout(timeout_s)
+        seconds("timeout_s", timeout_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         found: list[Any] = []
         for ref in self._refs:
@@ -56,7 +57,7 @@ class Broadcast:
         self, *, timeout_s: float | None = None, return_exceptions: bool = False
     ) -> list[Any]:
         """As `results`, for async code."""
-        _check_timeout(timeout_s)
+        seconds("timeout_s", timeout_s)
         answers = asyncio.gather(
             *(ref.as_future() for ref in self._refs), return_exceptions=return_exceptions
         )
@@ -71,10 +72,6 @@ class Broadcast:
 
     def __await__(self) -> Any:
         return self.results_async().__await__()
-
-
-def _check_timeout(timeout_s: float | None) -> None:
-    optional(non_negative)("timeout_s", timeout_s)
 
 
 def _returned(error: Exception, return_exceptions: bool) -> Exception:

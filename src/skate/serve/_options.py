@@ -5,8 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from skate._core.argument_checks import (
+    Check,
+    instances,
+    numbers,
+    optional,
+    unknown_names,
+    whole_number,
+    whole_numbers,
+    wrong_value,
+)
 from skate._core.options import ACTOR, check_options
-from skate.serve import _checks as c
+from skate.serve._settings import (
+    anything,
+    check_setting,
+    non_negative,
+    positive,
+    positive_integer,
+)
 from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
 from skate.util.placement_group import STRATEGIES
 
@@ -46,14 +62,16 @@ class DeploymentOptions(NamedTuple):
 def _replicas(name: str, value: Any) -> int | str | None:
     if value is None or value == "auto":
         return value  # type: ignore[no-any-return]
-    checked: int = c.integer(1, 'a whole number of at least 1, or "auto"')(name, value)
+    checked: int = whole_numbers(1, 'a whole number of at least 1, or "auto"', whole_floats=True)(
+        name, value
+    )
     return checked
 
 
 def _bundles(name: str, value: Any) -> tuple[Mapping[str, float], ...]:
     if not isinstance(value, (list, tuple)) or not value or not all(map(_is_bundle, value)):
         allowed = "a list of dictionaries of resources, each of something"
-        raise c.refuse(name, allowed, value)
+        raise wrong_value(name, value, allowed)
     return tuple(dict(bundle) for bundle in value)
 
 
@@ -67,70 +85,66 @@ def _is_bundle(bundle: Any) -> bool:
 
 def _actor_options(name: str, value: Any) -> dict[str, Any]:
     """What each replica takes: checked now, and not when the first one starts."""
-    given = c.mapping(name, value)
+    given = dict(instances(Mapping, "a dictionary")(name, value))
     wrong = [key for key in given if key not in _OF_REPLICAS]
     if wrong:
         allowed = f"{', '.join(_OF_REPLICAS)}: the rest is decided on by the controller"
-        raise c.refuse(name, allowed, {key: given[key] for key in wrong})
+        raise wrong_value(name, {key: given[key] for key in wrong}, allowed)
     check_options(ACTOR, given)
     return given
 
 
 def _per_node(name: str, value: Any) -> int:
     """How many replicas a machine may have, where there are several: checked, without effect."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} takes a whole number from 1 to 100; got {value!r}")
-    if not 1 <= value <= 100:
-        raise c.refuse(name, "a whole number from 1 to 100", value)
-    return value
+    allowed = "a whole number from 1 to 100"
+    number = whole_number(name, value, 1, allowed)
+    if number > 100:
+        raise wrong_value(name, value, allowed)
+    return number
 
 
 def _strategy(name: str, value: Any) -> str:
     if value not in STRATEGIES:
-        raise c.refuse(name, f"one of {', '.join(STRATEGIES)}", value)
+        raise wrong_value(name, value, f"one of {', '.join(STRATEGIES)}")
     return str(value)
-
-
-def _version(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise c.refuse(name, "a string", value)
-    return value
 
 
 def _one_machine(name: str, value: Any) -> None:
     """Says on which of many machines something may run; here there is one."""
 
 
-def _not_here(reason: str) -> c.Check:
+def _not_here(reason: str) -> Check:
     def check(name: str, value: Any) -> None:
         if value is not None:
-            raise c.refuse(name, f"None: {reason}", value)
+            raise wrong_value(name, value, f"None: {reason}")
 
     return check
 
 
-_CHECKS: dict[str, c.Check] = {
+_CHECKS: dict[str, Check] = {
     "num_replicas": _replicas,
-    "max_ongoing_requests": c.positive_integer,
-    "max_queued_requests": c.integer(-1, "a whole number, or -1 for no limit"),
-    "user_config": c.anything,
-    "autoscaling_config": c.optional(AutoscalingConfig.of),
-    "backpressure_config": c.optional(BackpressureConfig.of),
-    "graceful_shutdown_wait_loop_s": c.non_negative,
-    "graceful_shutdown_timeout_s": c.non_negative,
-    "health_check_period_s": c.positive,
-    "health_check_timeout_s": c.positive,
-    "max_constructor_retry_count": c.positive_integer,
-    "rolling_update_percentage": c.number(0, "a number above 0, up to 1", above=True, most=1),
-    "max_surge_percent": c.integer(0, "a percentage of at least 0"),
-    "ray_actor_options": c.optional(_actor_options),
-    "placement_group_bundles": c.optional(_bundles),
-    "placement_group_strategy": c.optional(_strategy),
-    "version": c.optional(_version),
+    "max_ongoing_requests": positive_integer,
+    "max_queued_requests": whole_numbers(
+        -1, "a whole number, or -1 for no limit", whole_floats=True
+    ),
+    "user_config": anything,
+    "autoscaling_config": optional(AutoscalingConfig.of),
+    "backpressure_config": optional(BackpressureConfig.of),
+    "graceful_shutdown_wait_loop_s": non_negative,
+    "graceful_shutdown_timeout_s": non_negative,
+    "health_check_period_s": positive,
+    "health_check_timeout_s": positive,
+    "max_constructor_retry_count": positive_integer,
+    "rolling_update_percentage": numbers(0, "a number above 0, up to 1", above=True, highest=1),
+    "max_surge_percent": whole_numbers(0, "a percentage of at least 0", whole_floats=True),
+    "ray_actor_options": optional(_actor_options),
+    "placement_group_bundles": optional(_bundles),
+    "placement_group_strategy": optional(_strategy),
+    "version": optional(instances(str, "a string")),
     "placement_group_bundle_label_selector": _one_machine,
-    "max_replicas_per_node": c.optional(_per_node),
-    "logging_config": c.anything,
-    "request_router_config": c.optional(RequestRouterConfig.of),
+    "max_replicas_per_node": optional(_per_node),
+    "logging_config": anything,
+    "request_router_config": optional(RequestRouterConfig.of),
     "gang_scheduling_config": _not_here("replicas start one by one here"),
     "deployment_actors": _not_here("start an actor of your own, with a name"),
 }
@@ -151,8 +165,8 @@ def check(given: Mapping[str, Any]) -> dict[str, Any]:
         if name in _GONE:
             raise ValueError(f"a deployment has no {name}: {_GONE[name]}; got {value!r}")
         if name not in _CHECKS:
-            raise c.unknown("a deployment", [name], ["name", *_CHECKS])
-        checked[name] = _CHECKS[name](name, value)
+            raise unknown_names("a deployment", [name], ["name", *_CHECKS])
+        checked[name] = check_setting(_CHECKS[name], name, value)
     return checked
 
 
@@ -174,16 +188,16 @@ def resolve(checked: Mapping[str, Any]) -> DeploymentOptions:
 def _check_together(checked: Mapping[str, Any]) -> None:
     bundles = checked.get("placement_group_bundles")
     if checked.get("placement_group_strategy") is not None and not bundles:
-        raise c.refuse(
+        raise wrong_value(
             "placement_group_strategy",
-            "nothing without placement_group_bundles, of which it says where they are",
             checked["placement_group_strategy"],
+            "nothing without placement_group_bundles, of which it says where they are",
         )
     if checked.get("max_replicas_per_node") is not None and bundles:
-        raise c.refuse(
+        raise wrong_value(
             "max_replicas_per_node",
-            "nothing beside placement_group_bundles, which say where replicas are",
             checked["max_replicas_per_node"],
+            "nothing beside placement_group_bundles, which say where replicas are",
         )
 
 
@@ -196,10 +210,10 @@ def _check_bundles(options: DeploymentOptions) -> None:
     asked.update(actor.get("resources") or {})
     for name, amount in asked.items():
         if (amount or 0) > first.get(name, 0):
-            raise c.refuse(
+            raise wrong_value(
                 "placement_group_bundles",
-                f"a first bundle with room for the replica, which asks for {amount} {name}",
                 [dict(bundle) for bundle in options.bundles],
+                f"a first bundle with room for the replica, which asks for {amount} {name}",
             )
 
 

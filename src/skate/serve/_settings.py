@@ -6,10 +6,48 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from skate.serve._checks import Check, refuse, unknown
+from skate._core.argument_checks import (
+    Check,
+    numbers,
+    unknown_names,
+    whole_numbers,
+    wrong_type,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+positive_integer = whole_numbers(1, whole_floats=True)
+non_negative_integer = whole_numbers(0, whole_floats=True)
+positive = numbers(0, "a number above 0", above=True)
+non_negative = numbers(0, "a number of at least 0")
+
+
+class SettingTypeError(TypeError, ValueError):
+    """A setting has the wrong type.
+
+    Ray's settings are pydantic's, which raise a ValueError in this case too: programs that were
+    written for Ray expect one.
+    """
+
+
+def check_setting(check: Check, name: str, value: Any) -> Any:
+    """Return the value of a setting in its final form.
+
+    Raises:
+        SettingTypeError: If it has the wrong type.
+        ValueError: If it is not allowed.
+    """
+    try:
+        return check(name, value)
+    except TypeError as error:
+        raise SettingTypeError(*error.args) from None
+
+
+def anything(name: str, value: Any) -> Any:
+    """Return any value as it is."""
+    return value
 
 
 class Settings:
@@ -19,7 +57,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, check in self._checks.items():
-            setattr(self, name, check(name, getattr(self, name)))
+            setattr(self, name, check_setting(check, name, getattr(self, name)))
 
     @classmethod
     def of(cls, name: str, value: Any) -> Self:
@@ -27,11 +65,13 @@ class Settings:
         if isinstance(value, cls):
             return value
         if not isinstance(value, Mapping):
-            raise refuse(name, f"{cls.__name__} or a dictionary of its fields", value)
+            raise SettingTypeError(
+                *wrong_type(name, value, f"{cls.__name__} or a dictionary of its fields").args
+            )
         names = cls.names()
         wrong = [key for key in value if key not in names]
         if wrong:
-            raise unknown(name, map(str, wrong), names)
+            raise unknown_names(name, map(str, wrong), names)
         return cls(**value)
 
     @classmethod

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from skate.serve._checks import refuse, unknown
+from skate._core.argument_checks import unknown_names, wrong_value
 from skate.serve.config import ControllerOptions, HTTPOptions
 
 _FORMER_HTTP = ("http_host", "http_port", "http_middlewares")
@@ -19,7 +19,7 @@ def http_options(
     """The options as they are meant, None for no HTTP; and which of them were asked for."""
     wrong = [name for name in former if name not in (*_FORMER_HTTP, *_FORMER)]
     if wrong:
-        raise unknown("serve.start", wrong, ["proxy_location", "http_options"])
+        raise unknown_names("serve.start", wrong, ["proxy_location", "http_options"])
     fields = {
         name.removeprefix("http_"): value for name, value in former.items() if name not in _FORMER
     }
@@ -81,18 +81,18 @@ def _warn(running: str, wanted: str) -> None:
 
 def refuse_tracing(given: Any) -> None:
     if given is not None:
-        raise refuse(
+        raise wrong_value(
             "tracing_config",
-            "None: skate.serve exports no traces; instrument your classes, as by OpenTelemetry",
             given,
+            "None: skate.serve exports no traces; instrument your classes, as by OpenTelemetry",
         )
 
 
 def refuse_external_scaler(given: Any) -> None:
     if given:
-        raise refuse(
+        raise wrong_value(
             "external_scaler_enabled",
+            given,
             "False: nothing outside of the program scales deployments; run the application again "
             "with another num_replicas, or give autoscaling_config a policy of your own",
-            given,
         )

@@ -11,8 +11,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar
 
-from skate.serve import _checks as c
-from skate.serve._settings import Settings
+from skate._core.argument_checks import Check, optional, whole_numbers, wrong_value
+from skate.serve._settings import (
+    Settings,
+    check_setting,
+    non_negative,
+    non_negative_integer,
+    positive,
+    positive_integer,
+)
 
 __all__ = [
     "AggregationFunction",
@@ -93,7 +100,7 @@ def _aggregation(name: str, value: Any) -> AggregationFunction:
         return AggregationFunction(getattr(value, "value", str(value).lower()))
     except ValueError:
         names = ", ".join(repr(function.value) for function in AggregationFunction)
-        raise c.refuse(name, f"one of {names}", value) from None
+        raise wrong_value(name, value, f"one of {names}") from None
 
 
 @dataclass
@@ -118,24 +125,24 @@ class AutoscalingConfig(Settings):
     policy: AutoscalingPolicy = field(default_factory=AutoscalingPolicy)
     target_num_ongoing_requests_per_replica: float | None = None  # its name until Ray 2.32
 
-    _checks: ClassVar[dict[str, c.Check]] = {
-        "min_replicas": c.non_negative_integer,
-        "initial_replicas": c.optional(c.non_negative_integer),
-        "max_replicas": c.positive_integer,
-        "target_ongoing_requests": c.positive,
-        "metrics_interval_s": c.positive,
-        "look_back_period_s": c.positive,
-        "smoothing_factor": c.positive,
-        "upscale_smoothing_factor": c.optional(c.positive),
-        "downscale_smoothing_factor": c.optional(c.positive),
-        "upscaling_factor": c.optional(c.positive),
-        "downscaling_factor": c.optional(c.positive),
-        "downscale_delay_s": c.non_negative,
-        "downscale_to_zero_delay_s": c.optional(c.non_negative),
-        "upscale_delay_s": c.non_negative,
+    _checks: ClassVar[dict[str, Check]] = {
+        "min_replicas": non_negative_integer,
+        "initial_replicas": optional(non_negative_integer),
+        "max_replicas": positive_integer,
+        "target_ongoing_requests": positive,
+        "metrics_interval_s": positive,
+        "look_back_period_s": positive,
+        "smoothing_factor": positive,
+        "upscale_smoothing_factor": optional(positive),
+        "downscale_smoothing_factor": optional(positive),
+        "upscaling_factor": optional(positive),
+        "downscaling_factor": optional(positive),
+        "downscale_delay_s": non_negative,
+        "downscale_to_zero_delay_s": optional(non_negative),
+        "upscale_delay_s": non_negative,
         "aggregation_function": _aggregation,
         "policy": _policy,
-        "target_num_ongoing_requests_per_replica": c.optional(c.positive),
+        "target_num_ongoing_requests_per_replica": optional(positive),
     }
 
     def __post_init__(self) -> None:
@@ -145,10 +152,10 @@ class AutoscalingConfig(Settings):
             self.target_num_ongoing_requests_per_replica = None
         low, high = self.min_replicas, self.max_replicas
         if high < low:
-            raise c.refuse("max_replicas", f"at least min_replicas ({low})", high)
+            raise wrong_value("max_replicas", high, f"at least min_replicas ({low})")
         first = self.initial_replicas
         if first is not None and not low <= first <= high:
-            raise c.refuse("initial_replicas", f"what is between {low} and {high}", first)
+            raise wrong_value("initial_replicas", first, f"what is between {low} and {high}")
 
     @classmethod
     def default(cls) -> AutoscalingConfig:
@@ -174,8 +181,10 @@ class BackpressureConfig(Settings):
 
     def __post_init__(self) -> None:
         if self.status_code not in (429, 503):
-            raise c.refuse("status_code", "429 or 503", self.status_code)
-        self.retry_after_s = c.optional(c.non_negative)("retry_after_s", self.retry_after_s)
+            raise wrong_value("status_code", self.status_code, "429 or 503")
+        self.retry_after_s = check_setting(
+            optional(non_negative), "retry_after_s", self.retry_after_s
+        )
 
 
 @dataclass
@@ -209,16 +218,16 @@ class RequestRouterConfig(Settings):
     def check_supported(self) -> None:
         """Refuse another router, when an application is run; a config can be made of anything."""
         if self.request_router_kwargs:
-            raise c.refuse(
-                "request_router_kwargs", "nothing for this router", self.request_router_kwargs
+            raise wrong_value(
+                "request_router_kwargs", self.request_router_kwargs, "nothing for this router"
             )
         given = self.request_router_class
         name = given if isinstance(given, str) else getattr(given, "__name__", "")
         if given is not None and "PowerOfTwoChoices" not in name:
-            raise c.refuse(
+            raise wrong_value(
                 "request_router_class",
-                "None or PowerOfTwoChoicesRequestRouter, the one router of skate.serve",
                 given,
+                "None or PowerOfTwoChoicesRequestRouter, the one router of skate.serve",
             )
 
 
@@ -276,20 +285,20 @@ class HTTPOptions(Settings):
     auth_token: str | None = field(default_factory=_token_of_environment, repr=False)
     auth_token_file: str | None = None
 
-    _checks: ClassVar[dict[str, c.Check]] = {
-        "port": c.integer(0, "a port number, or 0 for any that is free"),
-        "request_timeout_s": c.optional(c.non_negative),
-        "keep_alive_timeout_s": c.non_negative,
-        "receive_timeout_s": c.positive,
+    _checks: ClassVar[dict[str, Check]] = {
+        "port": whole_numbers(0, "a port number, or 0 for any that is free", whole_floats=True),
+        "request_timeout_s": optional(non_negative),
+        "keep_alive_timeout_s": non_negative,
+        "receive_timeout_s": positive,
     }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
             given = (self.ssl_keyfile, self.ssl_certfile)
-            raise c.refuse("ssl_keyfile and ssl_certfile", "both or neither", given)
+            raise wrong_value("ssl_keyfile and ssl_certfile", given, "both or neither")
         if self.ssl_ca_certs and not self.ssl_certfile:
-            raise c.refuse("ssl_ca_certs", "a file beside ssl_certfile", self.ssl_ca_certs)
+            raise wrong_value("ssl_ca_certs", self.ssl_ca_certs, "a file beside ssl_certfile")
         self._check_token()
 
     def _check_token(self) -> None:

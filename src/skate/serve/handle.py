@@ -10,10 +10,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import skate
+from skate._core.argument_checks import wrong_value
 from skate.exceptions import GetTimeoutError
 from skate.serve import _client
 from skate.serve._broadcast import Broadcast
-from skate.serve._checks import refuse, refuse_event_loop
+from skate.serve._event_loops import refuse_event_loop
 from skate.serve._identity import DEFAULT_APP, DeploymentID
 from skate.serve._requests import NOT_YET, Failure, Request
 from skate.serve._router import Router
@@ -333,7 +334,7 @@ class DeploymentHandle:
         """
         for serialization in (request_serialization, response_serialization):
             if serialization not in (None, *_SERIALIZATIONS):
-                raise refuse("a serialization", f"one of {_SERIALIZATIONS}", serialization)
+                raise wrong_value("a serialization", serialization, f"one of {_SERIALIZATIONS}")
         copy = object.__new__(DeploymentHandle)
         copy.__dict__.update(self.__dict__)
         copy._is_new = False

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from skate._core.private_files import is_private
 from skate._core.requirements import Requirements
 
 WORKING_DIR = "RAY_RUNTIME_ENV_CREATE_WORKING_DIR"  # in lines of requirements, as in Ray
@@ -127,7 +128,7 @@ def _make_private(root: str) -> None:
     can write there could have our workers run what they like."""
     os.makedirs(root, mode=0o700, exist_ok=True)
     found = os.lstat(root)
-    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+    if not is_private(found, others_may_read=True):
         raise PermissionError(
             f"{root} is not this user's alone (owner {found.st_uid}, mode "
             f"{found.st_mode & 0o777:o}): set XDG_CACHE_HOME to a folder that is"

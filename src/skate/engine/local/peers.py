@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skate._core.peer_credentials import user_of_peer
 from skate.engine.base import CallOptions
 from skate.engine.local import messages as m
 from skate.engine.local.objects import INLINE, STORED, Entry
@@ -328,9 +328,7 @@ class Peers:
     def _check_user(self, sock: socket.socket) -> None:
         """Raise unless the other end is a process of the session's user: what comes from there is
         unpickled, and where others may rename the session's directory it can be anybody's."""
-        size = struct.calcsize("3i")
-        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        user = struct.unpack("3i", credentials)[1]
+        user = user_of_peer(sock)
         if user != self._user:
             raise PermissionError(f"user {user} is at the other end; expected user {self._user}")
 

@@ -24,6 +24,8 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from skate._core.private_files import is_own, is_private_folder
+
 _PREFIX = "skate"
 _SHM = "/dev/shm"
 _LOCK = "lock"
@@ -116,10 +118,10 @@ def _make_inside(private: str, name: str) -> str:
 def _check_private(path: str) -> None:
     """Raise if a folder that was just made is not this user's alone: some file systems have no
     owners and modes, and where others may rename what is ours it may be theirs by now."""
-    found = os.lstat(path)
-    if stat.S_ISDIR(found.st_mode) and _is_ours(found) and not found.st_mode & 0o077:
+    if is_private_folder(path):
         return
-    if _is_ours(found):
+    found = os.lstat(path)
+    if is_own(found):
         _quietly(os.rmdir, path)
     raise PermissionError(
         f"{path} cannot be kept from other users: it was made for user {os.geteuid()} with mode "
@@ -127,10 +129,6 @@ def _check_private(path: str) -> None:
         "Choose a folder on a file system with owners and modes, by the environment variable "
         "TMPDIR or skate.init(spill_dir=...)"
     )
-
-
-def _is_ours(found: os.stat_result) -> bool:
-    return found.st_uid == os.geteuid()
 
 
 def _make_lock(home: str, places: Sequence[str]) -> int:
@@ -238,7 +236,7 @@ def _opened(path: str) -> Iterator[int | None]:
         yield None
         return
     try:
-        yield fd if _is_ours(os.fstat(fd)) else None
+        yield fd if is_own(os.fstat(fd)) else None
     finally:
         os.close(fd)
 
@@ -262,7 +260,7 @@ def _quietly(remove: Callable[[str], None], path: str) -> None:
 def _is_there(path: str) -> bool:
     """Whether there is something of this user: what others put there instead is theirs."""
     try:
-        return _is_ours(os.lstat(path))
+        return is_own(os.lstat(path))
     except OSError:
         return False
 
@@ -286,7 +284,7 @@ def _is_own_folder(entry: os.DirEntry[str], prefix: str) -> bool:
     return (
         entry.name.startswith(prefix)
         and entry.is_dir(follow_symlinks=False)
-        and _is_ours(entry.stat(follow_symlinks=False))
+        and is_own(entry.stat(follow_symlinks=False))
     )
 
 

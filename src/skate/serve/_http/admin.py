@@ -16,9 +16,9 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+from skate._core.peer_credentials import is_own_process
 from skate.serve._application import ApplicationSpec
 from skate.serve._http.folder import address_of, find_sockets, remove_socket
-from skate.serve._http.passing import is_ours
 from skate.serve.exceptions import SkateServeError
 
 _METHODS = (
@@ -46,7 +46,7 @@ class Desk:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if is_ours(writer.get_extra_info("socket")):
+            if is_own_process(writer.get_extra_info("socket")):
                 answer = await self._answer(await reader.read())
                 writer.write(json.dumps(answer, default=_plain).encode())
                 await writer.drain()
@@ -104,7 +104,7 @@ def _connect(port: int) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.connect(place)
-            if is_ours(connection):
+            if is_own_process(connection):
                 return connection
         except OSError:
             pass  # it ended a moment ago

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import tempfile
 from collections.abc import Iterator
 
 import skate
+from skate._core.private_files import is_private_folder
 
 _LONGEST_ADDRESS_BYTES = 107  # of a Unix socket
 _MAX_BASE_CHARACTERS = 60  # of a folder, which leave room for the names in it
@@ -54,15 +54,5 @@ def find_sockets(name: str) -> Iterator[str]:
     with contextlib.suppress(OSError), open(_SOCKETS) as listed:
         for line in listed:
             path = line.rstrip("\n").partition("/")[2]
-            if path.endswith(f"/{name}") and is_private(os.path.dirname(f"/{path}")):
+            if path.endswith(f"/{name}") and is_private_folder(os.path.dirname(f"/{path}")):
                 yield f"/{path}"
-
-
-def is_private(folder: str) -> bool:
-    """Whether a folder is this user's, and nobody else may enter it."""
-    try:
-        found = os.lstat(folder)
-    except OSError:
-        return False
-    shared = found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not shared

@@ -15,10 +15,10 @@ import contextlib
 import os
 import secrets
 import socket
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from skate._core.peer_credentials import is_own_process
 from skate.serve._http.folder import address_of, remove_socket
 
 _LARGEST_BYTES = 32 * 1024  # of a message by itself; a larger one travels as a file in memory
@@ -62,7 +62,7 @@ class Mailbox:
         except OSError:
             return False
         connection.setblocking(False)
-        if not is_ours(connection):
+        if not is_own_process(connection):
             connection.close()
         elif not self._take(connection):
             self._coming.add(connection)
@@ -113,7 +113,7 @@ def _offer(place: str, message: bytes, descriptors: Sequence[int]) -> socket.soc
     connection = _new_socket()
     try:
         connection.connect(address_of(place))
-        if not is_ours(connection):
+        if not is_own_process(connection):
             raise PermissionError(f"{place} belongs to another user")
         if len(message) <= _LARGEST_BYTES:
             _send_with(connection, _WHOLE + message, descriptors)
@@ -152,11 +152,3 @@ def _new_socket() -> socket.socket:
     new = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     new.setblocking(False)
     return new
-
-
-def is_ours(connection: Any) -> bool:
-    """Whether the other end of a Unix socket is a process of the same user."""
-    size = struct.calcsize("3i")
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    _, user, _ = struct.unpack("3i", credentials)
-    return bool(user == os.getuid())

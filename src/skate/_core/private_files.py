@@ -1,0 +1,31 @@
+"""Whether files and folders are this user's alone: what others may change is not trusted."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+
+def is_own(found: os.stat_result) -> bool:
+    """Return whether a file or folder belongs to the user of this process."""
+    return found.st_uid == os.geteuid()
+
+
+def is_private(found: os.stat_result, *, others_may_read: bool = False) -> bool:
+    """Return whether a file or folder is this user's, and closed to everybody else.
+
+    Args:
+        found: What `os.stat`, `os.lstat` or `os.fstat` says of it.
+        others_may_read: Whether it is enough that nobody else can write.
+    """
+    open_to_others = stat.S_IWGRP | stat.S_IWOTH if others_may_read else 0o077
+    return is_own(found) and not found.st_mode & open_to_others
+
+
+def is_private_folder(path: str) -> bool:
+    """Return whether `path` is a folder, and no link to one, that only this user may enter."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and is_private(found)
