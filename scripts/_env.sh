@@ -22,7 +22,12 @@ find_python() {
 
 pip_install() {
     # Every install obeys the test pins, so that no step can undo an earlier one.
-    "$python" -m pip install --quiet --disable-pip-version-check --constraint "$pins" "$@"
+    local pip=("$python" -m pip install --disable-pip-version-check --constraint "$pins")
+    if [ -n "${show_installs:-}" ]; then
+        "${pip[@]}" "$@" 2>&1 | sed -un 's/^Collecting \([^ ]*\).*/  \1/p; /^ERROR/p'
+    else
+        "${pip[@]}" --quiet "$@"
+    fi
 }
 
 fingerprint() {
