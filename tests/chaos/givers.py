@@ -32,16 +32,18 @@ class Giver:
     def die_before_the_hub_knows(self):
         """When the next value for the hub is to be written."""
         hub = current_engine().hub
-        die_when(lambda connection: connection is hub and has(hub, m.PUT_FOR))
+        die_when(lambda connection: connection is hub and has(hub, m.PutValueFor))
 
     def die_before_the_caller_knows(self):
         """When the next value for the hub has been written, and nothing else."""
         hub = current_engine().hub
-        die_when(lambda connection: connection is not hub and has(hub, m.PUT_FOR) and flush(hub))
+        die_when(
+            lambda connection: connection is not hub and has(hub, m.PutValueFor) and flush(hub)
+        )
 
 
-def has(connection, operation):
-    return any(message[0] == operation for message in connection.outbox)
+def has(connection, kind):
+    return any(m.MESSAGES[number] is kind for number, _ in connection.outbox)
 
 
 def die_when(doomed):

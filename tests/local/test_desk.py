@@ -22,11 +22,13 @@ def test_a_lost_call_of_a_dead_caller_leaves_nothing() -> None:
     engine: Any = current_engine()
     caller, callee = new_worker(), new_worker()
     caller.options[1] = CallOptions()
-    call: tuple[Any, ...] = (5 << 64, 4 << 64, "method", INLINE, NONE, [], (), 1, 0)
+    id, actor_id = 5 << 64, 4 << 64
+    call = m.SubmitCall(id, actor_id, "method", INLINE, NONE, [], (), 1, 0)
+    lost = m.LostCall(callee.number, tuple(call))
     with engine.lock:
         before = set(engine.entries)
         engine.processes.workers[callee.number] = callee
-        engine.hub.handlers[m.LOST_CALL](caller, callee.number, *call)
+        engine.hub.received(caller, [m.encode(lost)])
         engine.hub.counts.release(caller, list(caller.holds))  # as at its end
         del engine.processes.workers[callee.number]
         for follow_up in callee.when_lost:

@@ -72,7 +72,7 @@ def test_workers_forget_functions_that_are_gone() -> None:
     @skate.remote
     def functions_here() -> int:
         engine: Any = installed_engine()
-        return len(engine.execution._functions)
+        return len(engine.execution.preparation._names)
 
     assert skate.get(functions_here.remote(), timeout=60) < 20
 
@@ -141,7 +141,7 @@ def test_a_cancelled_task_that_a_worker_gives_back_is_answered(flag: Any) -> Non
             skate.cancel(ref)
         for worker in list(engine.processes.workers.values()):
             back = [id for id, task in worker.in_flight.items() if task.cancelled]
-            engine.hub.received(worker, [(m.GAVE_BACK, back)])
+            engine.hub.received(worker, [m.encode(m.GaveBack(back))])
     for ref in behind:
         with pytest.raises(skate.exceptions.TaskCancelledError):
             skate.get(ref, timeout=60)

@@ -79,7 +79,7 @@ def test_the_plain_task(bench: Bench) -> None:
     plan = bench.task()
     assert plan.shape.demand == to_units({"CPU": 1})
     assert plan.shape.environment == ()
-    assert (plan.num_returns, plan.retries, plan.extra, plan.max_calls) == (1, 3, None, None)
+    assert (plan.num_returns, plan.retries, plan.settings, plan.max_calls) == (1, 3, None, None)
     assert plan.simple
 
 
@@ -106,13 +106,13 @@ def test_numbers_of_values(
         bench.planner.call_plan(1, CallOptions(num_returns=num_returns)),
     ):
         assert (plan.num_returns, plan.streaming, plan.simple) == (count, streaming, simple)
-        assert bool(plan.extra and plan.extra.get("dynamic")) == (num_returns == "dynamic")
+        assert bool(plan.settings and plan.settings.get("dynamic")) == (num_returns == "dynamic")
 
 
 def test_demands(bench: Bench) -> None:
     plan = bench.task(num_cpus=0.5, num_gpus=1, memory=100, resources={"x": 2})
     wanted = {"CPU": 0.5, "GPU": 1.0, "memory": 100.0, "x": 2.0}
-    assert plan.extra["resources"] == wanted
+    assert plan.settings["resources"] == wanted
     assert plan.shape.demand == to_units(wanted)
     assert plan.shape.problem is not None  # there is no "x" here
     assert bench.task(num_cpus=0).shape.demand == {}
@@ -125,11 +125,11 @@ def test_workers_with_gpus_are_for_one_call_unless_told(bench: Bench) -> None:
 
 def test_allowed_exceptions_travel_packed(bench: Bench) -> None:
     def allowed(plan: Any) -> Any:
-        return serialization.loads(plan.extra["retry_exceptions"])
+        return serialization.loads(plan.settings["retry_exceptions"])
 
     assert allowed(bench.task(retry_exceptions=True)) == (Exception,)
     assert allowed(bench.task(retry_exceptions=(ValueError,))) == (ValueError,)
-    assert bench.task(retry_exceptions=False).extra is None
+    assert bench.task(retry_exceptions=False).settings is None
     call = CallOptions(retry_exceptions=(KeyError,))
     assert allowed(bench.planner.call_plan(1, call)) == (KeyError,)
 
@@ -161,8 +161,8 @@ def test_actors_have_a_worker_for_themselves_and_no_cpu_by_default(bench: Bench)
     plan = bench.actor(name="n")
     assert plan.shape.dedicated
     assert plan.shape.demand == {}
-    assert plan.extra["namespace"] == "default"
-    assert bench.actor(namespace="other").extra["namespace"] == "other"
+    assert plan.settings["namespace"] == "default"
+    assert bench.actor(namespace="other").settings["namespace"] == "other"
     assert bench.actor(num_cpus=1).shape.demand == to_units({"CPU": 1})
 
 

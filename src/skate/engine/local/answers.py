@@ -14,14 +14,13 @@ from skate._core import serialization
 from skate._core.refs import DynamicObjectRefGenerator
 from skate._core.serialization import Serialized
 from skate.engine.local import messages as m
+from skate.engine.local.messages import Work, WorkerValue, WorkSettings
 from skate.engine.local.objects import FAILED, INLINE, INLINE_LIMIT
 from skate.engine.local.reactor import Waiter
+from skate.engine.local.wire import Message
 
 if TYPE_CHECKING:
-    from skate.engine.local.execution import Work
     from skate.engine.local.worker import WorkerEngine
-
-Value = tuple[int, Any, tuple[int, ...]]  # kind, data, contained ids
 
 
 class Answers:
@@ -34,49 +33,44 @@ class Answers:
 
     def give(self, work: Work, value: Any, start: float) -> None:
         """Answer with what the function returned."""
-        message = work[0]
-        id, extra = message[1], message[-1]
-        if message[0] == m.CALL:
+        operation, id, _, _, _, _, count, settings = work
+        if operation == m.CALL:
             self._engine.execution.leave_if_asked()
             if id in self._engine.execution.cancelled:
                 self.cancelled(work)
                 return
-        count = message[6] if message[0] != m.CREATE else 1
-        if extra and message[0] != m.CREATE:
-            if "streaming" in extra:
+        if settings and operation != m.CREATION:
+            if "streaming" in settings:
                 self._stream(work, value, start)
                 return
-            if "dynamic" in extra:
+            if "dynamic" in settings:
                 value = self._collect(work, value)
         if isinstance(value, GeneratorType) and count:
-            self._send_values(work, self._items(work, value, count), start)
-        elif count == 1:
-            packed = self.pack(value)
-            self._send(work, (m.RESULT, id, *packed, _micros(start)))
-        elif count == 0:
-            self._send(work, (m.RESULT, id, *self.pack(None), _micros(start)))
+            self._send_values(id, self._items(work, value, count), start)
+        elif count <= 1:
+            kind, data, contained = self.pack(value if count else None)
+            self._send(id, m.encode_result(id, kind, data, contained, _micros(start)))
         else:
             # Nothing is kept before all are known to be serialisable.
             prepared = [_prepared(item) for item in _exactly(value, count)]
-            self._send_values(work, [self._keep(item) for item in prepared], start)
+            self._send_values(id, [self._keep(item) for item in prepared], start)
 
-    def _send_values(self, work: Work, values: list[Value], start: float) -> None:
-        id = work[0][1]
+    def _send_values(self, id: int, values: list[WorkerValue], start: float) -> None:
         if len(values) == 1:
-            self._send(work, (m.RESULT, id, *values[0], _micros(start)))
+            self._send(id, m.encode_result(id, *values[0], _micros(start)))
         else:
-            self._send(work, (m.RESULTS, id, values, _micros(start)))
+            self._send(id, m.encode(m.WorkResults(id, values, _micros(start))))
 
-    def _items(self, work: Work, items: Iterator[Any], count: int) -> list[Value]:
+    def _items(self, work: Work, items: Iterator[Any], count: int) -> list[WorkerValue]:
         """The first items of a generator, stored as they come; after an error, the error."""
-        values: list[Value] = []
+        values: list[WorkerValue] = []
         try:
             for item in islice(items, count):
                 values.append(self.pack(item))
             if len(values) < count:
                 raise _wrong_count(count, len(values))
         except Exception as error:
-            if self._may_retry(work[0][-1], error):
+            if _may_retry(work.settings, error):
                 raise
             values += [(FAILED, self._packed_error(work, error), ())] * (count - len(values))
         return values
@@ -88,19 +82,19 @@ class Answers:
             for item in _iterate(items):
                 refs.append(self._engine.put(item))
         except Exception as error:
-            if self._may_retry(work[0][-1], error):
+            if _may_retry(work.settings, error):
                 raise
             refs.append(self._engine.put_error(self._packed_error(work, error)))
         return DynamicObjectRefGenerator(refs)
 
     def _packed_error(self, work: Work, error: Exception) -> Any:
         execution = self._engine.execution
-        return execution.remote_error(error, execution.name_of(work[0]))
+        return execution.remote_error(error, execution.preparation.name_of(work))
 
-    def pack(self, value: Any) -> Value:
+    def pack(self, value: Any) -> WorkerValue:
         return self._keep(_prepared(value))
 
-    def _keep(self, serialized: bytes | Serialized) -> Value:
+    def _keep(self, serialized: bytes | Serialized) -> WorkerValue:
         if isinstance(serialized, bytes):
             return INLINE, serialized, ()
         kind, stored = self._engine.keep(serialized)
@@ -109,64 +103,59 @@ class Answers:
                 return kind, stored, self._engine.published(serialized.refs)
         return kind, stored, ()
 
-    def _send(self, work: Work, message: tuple[Any, ...]) -> None:
-        engine = self._engine
-        engine.execution.unanswered.discard(message[1])
-        if engine.execution.cancelled:
-            engine.execution.cancelled.discard(message[1])
+    def _send(self, id: int, message: Message) -> None:
+        """Tell whoever wants to know of the work with this id."""
+        engine, execution = self._engine, self._engine.execution
+        execution.unanswered.discard(id)
+        if execution.cancelled:
+            execution.cancelled.discard(id)
         if engine.unfinished_lines:
-            engine.finish_lines(engine.execution.current())
-        if work[1] is not None:
-            engine.peers.reply(work[1], message)
-            return
+            engine.finish_lines(execution.current())
+        if execution.callers:
+            caller = execution.callers.pop(id, None)
+            if caller is not None:
+                engine.peers.reply(caller, message)
+                return
         with engine.lock:
-            borrowed = engine.execution.borrowed
-            if borrowed and message[1] in borrowed:
-                engine.keep_borrowed(borrowed.pop(message[1]))
-            engine.send(message)
+            borrowed = execution.preparation.borrowed
+            if borrowed and id in borrowed:
+                engine.keep_borrowed(borrowed.pop(id))
+            engine.reactor.collect(engine.hub, message)
 
     # -- errors --------------------------------------------------------------------------------
 
     def fail(self, work: Work, error: BaseException, start: float) -> None:
         """Answer with what the function raised."""
-        message = work[0]
-        id = message[1]
+        id = work.id
         execution = self._engine.execution
         if id in execution.cancelled and isinstance(error, _INTERRUPTS):
             self.cancelled(work)
             return
-        name = execution.name_of(message)
-        packed = execution.remote_error(error, name)
-        if message[0] != m.CREATE and self._may_retry(message[-1], error):
-            self._send(work, (m.RETRY, id, FAILED, packed, _micros(start)))
+        packed = execution.remote_error(error, execution.preparation.name_of(work))
+        if work.operation != m.CREATION and _may_retry(work.settings, error):
+            self._send(id, m.encode(m.RetryWork(id, FAILED, packed, _micros(start))))
         else:
             self._send_error(work, packed, _micros(start))
 
     def _send_error(self, work: Work, packed: Any, micros: int) -> None:
-        message = work[0]
-        count = message[6] if message[0] != m.CREATE else 1
+        id, count = work.id, work.num_returns
         if count <= 1:
-            self._send(work, (m.RESULT, message[1], FAILED, packed, (), micros))
+            self._send(id, m.encode_result(id, FAILED, packed, (), micros))
         else:
-            self._send(work, (m.RESULTS, message[1], [(FAILED, packed, ())] * count, micros))
+            values = [(FAILED, packed, ())] * count
+            self._send(id, m.encode(m.WorkResults(id, values, micros)))
 
     def cancelled(self, work: Work) -> None:
         error = exceptions.TaskCancelledError(
-            work[0][1].to_bytes(16, "big").hex(), self._engine.execution.name_of(work[0])
+            work.id.to_bytes(16, "big").hex(), self._engine.execution.preparation.name_of(work)
         )
         self._send_error(work, serialization.dumps(error).packed(), 0)
-
-    @staticmethod
-    def _may_retry(extra: Any, error: BaseException) -> bool:
-        if not extra or "retry_exceptions" not in extra:
-            return False
-        return isinstance(error, serialization.loads(extra["retry_exceptions"]))
 
     # -- streams -------------------------------------------------------------------------------
 
     def _stream(self, work: Work, items: Any, start: float) -> None:
-        message = work[0]
-        id = message[1]
+        id = work.id
+        limit = work.settings.get("backpressure") if work.settings else None
         try:
             for index, item in enumerate(_iterate(items)):
                 self.item(id, index, item)
@@ -174,7 +163,7 @@ class Answers:
                 if id in self._engine.execution.cancelled:  # a call of an actor
                     _close(items)
                     raise exceptions.TaskCancelledError
-                if not self._may_go_on(id, index + 1, message[-1].get("backpressure")):
+                if not self._may_go_on(id, index + 1, limit):
                     _close(items)
                     break
         except BaseException:
@@ -184,9 +173,9 @@ class Answers:
 
     def finish_stream(self, work: Work, start: float) -> None:
         self._engine.execution.leave_if_asked()
-        id = work[0][1]
+        id = work.id
         self._credits.pop(id, None)
-        self._send(work, (m.RESULT, id, *self.pack(None), _micros(start)))
+        self._send(id, m.encode_result(id, *self.pack(None), _micros(start)))
 
     async def credit(self, task_id: int) -> None:
         """Wait until the consumer has taken something, or wants no more."""
@@ -203,7 +192,7 @@ class Answers:
         item_id = engine.next_id()
         packed = self.pack(value)
         with engine.lock:
-            engine.send((m.ITEM, task_id, index, item_id, *packed))
+            engine.send(m.StreamItem(task_id, index, item_id, *packed))
         engine.reactor.flush()
 
     def on_credit(self, task_id: int, taken: int) -> None:
@@ -249,6 +238,12 @@ def _resolve(future: Any) -> None:
 
 
 _INTERRUPTS = (KeyboardInterrupt, exceptions.TaskCancelledError)
+
+
+def _may_retry(settings: WorkSettings | None, error: BaseException) -> bool:
+    if not settings or "retry_exceptions" not in settings:
+        return False
+    return isinstance(error, serialization.loads(settings["retry_exceptions"]))
 
 
 def _micros(start: float) -> int:

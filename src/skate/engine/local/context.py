@@ -8,15 +8,18 @@ from skate._core import serialization
 from skate.engine.base import Context, method_name
 
 if TYPE_CHECKING:
-    from skate.engine.local.execution import Execution, Running
+    from skate._core.serialization import Packed
+    from skate.engine.local.execution import Execution
+    from skate.engine.local.messages import WorkSettings
+    from skate.engine.local.running import Running
 
 
 def build_context(execution: Execution, running: Running | None) -> Context:
     engine = execution.engine
     settings = engine.settings
-    actor = execution.actor_settings
-    extra: dict[str, Any] = {**actor, **(running.extra if running else {})}
-    actor_id = execution.actor_id
+    actor = execution.actor.settings
+    own: WorkSettings = {**actor, **(running.settings if running else {})}
+    actor_id = execution.actor.id
     return Context(
         job_id=settings["job_id"],
         node_id=settings["node_id"],
@@ -29,12 +32,12 @@ def build_context(execution: Execution, running: Running | None) -> Context:
         actor_name=actor.get("name"),
         actor=_own_handle(execution),
         actor_restarted=bool(actor.get("restarted")),
-        placement_group=_loaded(actor.get("group") or extra.get("group")),
-        capture_child_tasks=bool(extra.get("capture")),
-        resources=extra.get("resources", {} if actor_id else {"CPU": 1.0}),
-        gpu_ids=tuple(extra.get("accelerators", {}).get("GPU", ())),
-        accelerator_ids=extra.get("accelerators", {}),
-        runtime_env=_loaded(extra.get("runtime_env")) or {},
+        placement_group=_loaded(own.get("placement_group")),
+        capture_child_tasks=bool(own.get("capture_child_tasks")),
+        resources=own.get("resources", {} if actor_id else {"CPU": 1.0}),
+        gpu_ids=tuple(own.get("accelerators", {}).get("GPU", ())),
+        accelerator_ids=own.get("accelerators", {}),
+        runtime_env=_loaded(own.get("runtime_env")) or {},
         cancelled=bool(running and running.id in execution.cancelled),
         session_name=settings["session_name"],
         temp_dir=settings["session_dir"],
@@ -45,10 +48,11 @@ def build_context(execution: Execution, running: Running | None) -> Context:
 def _task_name(execution: Execution, running: Running | None) -> str | None:
     if running is None:
         return None
-    if running.extra.get("name") and running.id != execution.actor_id:
-        return str(running.extra["name"])
-    if execution.actor_id and running.id != execution.actor_id:
-        return f"{execution.actor_label}.{running.function_name}"
+    given = running.settings.get("name")
+    if given and running.id != execution.actor.id:
+        return given
+    if execution.actor.id and running.id != execution.actor.id:
+        return f"{execution.actor.label}.{running.function_name}"
     return running.function_name
 
 
@@ -56,24 +60,24 @@ def _full_name(execution: Execution, running: Running | None) -> str | None:
     """With the module of the function, or of the actor's class."""
     if running is None:
         return None
-    if not execution.actor_id:
+    if not execution.actor.id:
         return f"{getattr(running.function, '__module__', '')}.{running.function_name}"
-    cls = type(execution.actor)
-    is_async = execution.actor_settings["is_async"]
+    cls = type(execution.actor.instance)
+    is_async = execution.actor.settings["is_async"]
     # The constructor comes as "Class.__init__", other methods by their own name.
     method = running.function_name.rpartition(".")[2]
-    return method_name(cls, execution.actor_label, method, is_async=is_async)
+    return method_name(cls, execution.actor.label, method, is_async=is_async)
 
 
 def _own_handle(execution: Execution) -> Any:
-    if not execution.actor_id:
+    if not execution.actor.id:
         return None
-    ref = execution.engine.adopt(execution.actor_id)
-    return ref, serialization.loads(execution.actor_settings["meta"])
+    ref = execution.engine.adopt(execution.actor.id)
+    return ref, serialization.loads(execution.actor.settings["meta"])
 
 
-def _loaded(packed: Any) -> Any:
-    return None if packed is None or isinstance(packed, str) else serialization.loads(packed)
+def _loaded(packed: Packed | None) -> Any:
+    return None if packed is None else serialization.loads(packed)
 
 
 def _hex(id: int, size: int) -> str:

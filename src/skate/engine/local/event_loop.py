@@ -17,7 +17,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from skate.engine.local.execution import Work, _running
+from skate.engine.local.messages import Work, WorkSettings
+from skate.engine.local.running import running_now
 
 if TYPE_CHECKING:
     from skate.engine.local.execution import Execution
@@ -26,16 +27,16 @@ _DEFAULT = ""
 _PATIENCE = 1.0  # seconds for what still runs when the actor ends
 
 
-def run_event_loop(execution: Execution, creation: Work) -> None:
+def run_event_loop(execution: Execution, creation: Work, settings: WorkSettings) -> None:
     """Construct the actor on a new event loop, then run its calls there until it ends."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    actor = _Actor(execution, creation)
+    actor = _Actor(execution, creation, settings)
     try:
         try:
             loop.run_until_complete(actor.run())
         except SystemExit as exit:  # in a task of the user's own
-            execution.leave(exit, execution.actor_label)
+            execution.leave(exit, execution.actor.label)
         with suppress(SystemExit):  # of those that were cancelled
             loop.run_until_complete(actor.wind_up())
     finally:
@@ -44,24 +45,24 @@ def run_event_loop(execution: Execution, creation: Work) -> None:
 
 
 class _Actor:
-    def __init__(self, execution: Execution, creation: Work) -> None:
+    def __init__(self, execution: Execution, creation: Work, settings: WorkSettings) -> None:
         self._execution = execution
         self._creation = creation
+        self._settings = settings
         self._lanes: dict[str, _Lane] = {}
 
     async def run(self) -> None:
         execution = self._execution
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        settings = self._creation[0][6]
-        main = _Lane(execution, self._loop, settings["concurrency"])
+        main = _Lane(execution, self._loop, self._settings["max_concurrency"])
         self._lanes = {_DEFAULT: main}
         execution.cancel_running = self._cancel
         execution.on_exit = self._stop
         await main.perform(self._creation)
         execution.engine.reactor.flush()  # so that the hub knows it before a call begins
-        groups = {name: self._group(name, size) for name, size in settings["groups"].items()}
-        self._lanes.update(groups)
+        for name, size in self._settings["concurrency_groups"].items():
+            self._lanes[name] = self._group(name, size)
         with execution.engine.lock:
             execution.deliver = self._deliver
             waiting = list(execution.queue)
@@ -147,7 +148,7 @@ class _Lane:
             self._loop.call_soon_threadsafe(self._start, work)
 
     def _start(self, work: Work) -> None:
-        id = work[0][1]
+        id = work.id
         if id in self._execution.cancelled:  # on the way to this loop
             self._execution.answers.cancelled(work)
             self.plan_flush()
@@ -181,7 +182,7 @@ class _Lane:
             return
         if call is not None:
             function, args, kwargs, running = call
-            _running.set(running)
+            running_now.set(running)
             try:
                 value = function(*args, **kwargs)
                 if inspect.isawaitable(value):
@@ -199,8 +200,8 @@ class _Lane:
 
     async def _stream(self, work: Work, items: Any, start: float) -> None:
         answers = self._execution.answers
-        message = work[0]
-        id, limit = message[1], message[7].get("backpressure")
+        id = work.id
+        limit = work.settings.get("backpressure") if work.settings else None
         index = 0
         async for item in items:
             answers.item(id, index, item)

@@ -1,6 +1,6 @@
 """What a worker does: takes work from its queue, runs it, answers.
 
-    FUNCTION, TASK, CREATE, CALL ─► queue ─► (sync | threads | event loop) ─► RESULT
+    Work ─► queue ─► (sync | threads | event loop) ─► WorkResult
 
 Tasks and ordinary actors run on the main thread, which reads the socket itself whenever it has
 nothing to do (`run`). An actor with max_concurrency or concurrency groups hands calls
@@ -9,33 +9,30 @@ to threads (`threads`), one with async methods to an event loop (`event_loop`).
 
 from __future__ import annotations
 
-import contextvars
 import os
 import pickle
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate._core import serialization
 from skate._core.errors import task_error, unknown_concurrency_group
-from skate.engine.base import ActorOptions, Context, TaskOptions, method_of
+from skate.engine.base import ActorOptions, Context, TaskOptions
 from skate.engine.local import messages as m
-from skate.engine.local import surroundings
 from skate.engine.local.answers import Answers
-from skate.engine.local.arguments import unpack
+from skate.engine.local.hosted_actor import HostedActor, safe_repr
 from skate.engine.local.interrupts import MAIN, Interrupts
-from skate.engine.local.objects import INLINE, Entry
+from skate.engine.local.messages import Work, WorkSettings
+from skate.engine.local.preparation import Preparation, Prepared, actor_settings_of
 from skate.engine.local.reactor import Waiter
-from skate.engine.local.store import parts_of
-from skate.engine.local.titles import Title
+from skate.engine.local.running import Running, running_now
 
 if TYPE_CHECKING:
-    from skate.engine.local.wire import Connection, Message
+    from skate.engine.local.wire import Connection
     from skate.engine.local.worker import WorkerEngine
 
-Work = tuple["Message", "Connection | None"]  # what to do, and who wants to know (None: the hub)
 Options = TypeVar("Options", TaskOptions, ActorOptions)
 
 _SHORT = 200e-6  # seconds; answers may wait for the end of a run this short
@@ -45,29 +42,6 @@ _MOST = 4096  # entries in tables that a long life could fill
 
 class ActorExit(SystemExit):
     """Raised by exit_actor(): ends the actor after this call."""
-
-
-class Running:
-    """The piece of work that a thread or coroutine is busy with."""
-
-    __slots__ = (
-        "extra", "function", "function_name", "id", "label", "leaving", "pending", "waiter",
-    )  # fmt: skip
-
-    def __init__(
-        self, id: int, function_name: str, label: str, extra: Any, function: Any = None
-    ) -> None:
-        self.id = id
-        self.leaving = False  # it has called exit_actor()
-        self.pending = False  # its wait is to end, because it was cancelled; see `reactor.Stop`
-        self.waiter: Waiter | None = None  # what it waits for, in an actor with several calls
-        self.function = function
-        self.function_name = function_name
-        self.label = label
-        self.extra = extra or {}
-
-
-_running: contextvars.ContextVar[Running | None] = contextvars.ContextVar("running", default=None)
 
 
 class Execution:
@@ -80,57 +54,51 @@ class Execution:
         self.queue: deque[Work] = deque()
         self.arrived = Waiter()  # done when there is work
         self.unanswered: set[int] = set()  # ids of the work that is here
+        self.callers: dict[int, Connection] = {}  # who wants to know of it, if not the hub
         self.cancelled: set[int] = set()  # those of them that somebody has cancelled
-        self.borrowed: dict[int, list[Entry]] = {}  # objects that came with a call, by its id
         self.exiting = False
         self.exit_code = 0
         self.ended = Waiter()  # done when this process is to end
-        self.actor: Any = None
-        self.actor_id = 0
-        self.actor_label = ""
-        self._print_label = ""  # in front of what the actor prints
-        self.actor_settings: dict[str, Any] = {}
+        self.actor = HostedActor(self.exit_actor)
+        self.preparation = Preparation(engine, self.actor)
         self.cancel_running: Callable[[int], None] = self._interrupt_main
         self.deliver: Callable[[Work], None] = self._enqueue
         self.on_exit: Callable[[], object] = lambda: None
-        self._functions: dict[int, Any] = {}
-        self._methods: dict[str, Callable[..., Any]] = {}  # of the actor, as they are called
         self._captured: dict[Any, tuple[Any, Any]] = {}
         self._durations: dict[Any, float] = {}
         self._pid = os.getpid()
         self._current: Running | None = None  # on the main thread
-        self._title = Title(engine.settings["titles"])
-        self._shown = ""  # the last name in the title: most calls are of the same function
         self._waiting = 0  # the main thread is inside get or wait
         self._calls_waiting: dict[int, Running] = {}  # of an actor, other than on the main thread
-        self.handlers: dict[int, Callable[..., None]] = {
-            m.FUNCTION: self._on_function,
-            m.FORGET: self._on_forget,
-            m.CREATE: lambda *rest: self._enqueue(((m.CREATE, *rest), None)),
-            m.CANCEL: self._on_cancel,
-            m.STEAL: self._on_steal,
-            m.CREDIT: self.answers.on_credit,
-            m.EXIT: self._on_exit,
-        }
-
-    @property
-    def has_cpu(self) -> bool:
-        return bool(self.actor_settings.get("resources", {}).get("CPU"))
+        self.handlers = m.by_number(
+            {
+                m.DefineFunction: self.preparation.on_function,
+                m.ForgetFunction: self.preparation.on_forget,
+                m.CancelWork: self._on_cancel,
+                m.StealWork: self._on_steal,
+                m.GrantCredit: self.answers.on_credit,
+                m.ExitWorker: self._on_exit,
+            }
+        )
 
     # -- messages ------------------------------------------------------------------------------
 
-    def _on_function(self, key: int, kind: int, data: Any, name: str) -> None:
-        self._functions[key] = (kind, data, name)
-
-    def _on_forget(self, key: int) -> None:
-        self._functions.pop(key, None)
-
-    def on_task(self, message: Message) -> None:
-        if self._waiting:
-            self.unanswered.discard(message[1])
-            self.engine.send((m.GAVE_BACK, [message[1]]))
+    def take(self, work: Work, caller: Connection | None = None) -> None:
+        """Work has come: from the hub, or from a caller that wants the answer itself."""
+        operation, id = work.operation, work.id
+        if operation == m.CALL:
+            self.unanswered.add(id)
+            if caller is not None:
+                self.callers[id] = caller
+            self.deliver(work)
+        elif operation == m.TASK:
+            if self._waiting:
+                self.engine.send(m.GaveBack([id]))
+                return
+            self.unanswered.add(id)
+            self._enqueue(work)
         else:
-            self._enqueue((message, None))
+            self._enqueue(work)
 
     def _enqueue(self, work: Work) -> None:
         self.queue.append(work)
@@ -138,7 +106,7 @@ class Execution:
 
     def _on_cancel(self, id: int) -> None:
         for work in self.queue:
-            if work[0][1] == id:
+            if work.id == id:
                 self.queue.remove(work)
                 self.answers.cancelled(work)
                 return
@@ -151,7 +119,7 @@ class Execution:
         have changed half of its state, and can ask whether it is cancelled."""
         current = self._current
         if current is not None and current.id == id:
-            if self.actor is None:
+            if self.actor.instance is None:
                 self.interrupts.trigger(MAIN)
             else:
                 self.interrupts.end_wait()
@@ -169,7 +137,7 @@ class Execution:
         return self._current is not None and self._current.id in self.cancelled
 
     def _on_steal(self) -> None:
-        waiting = [work[0][1] for work in self.queue]
+        waiting = [work.id for work in self.queue]
         self._give_back(waiting[len(waiting) // 2 :])
 
     def _on_exit(self) -> None:
@@ -181,14 +149,15 @@ class Execution:
 
     def give_back(self) -> None:
         """This worker is going to wait: what it has not started is for others. Lock held."""
-        if self.queue and self.actor is None:
-            self._give_back([work[0][1] for work in self.queue])
+        if self.queue and self.actor.instance is None:
+            self._give_back([work.id for work in self.queue])
 
     def _give_back(self, ids: list[int]) -> None:
         if ids:
-            self.queue = deque(work for work in self.queue if work[0][1] not in set(ids))
+            given = set(ids)
+            self.queue = deque(work for work in self.queue if work.id not in given)
             self.unanswered.difference_update(ids)
-        self.engine.send((m.GAVE_BACK, ids))
+        self.engine.send(m.GaveBack(ids))
 
     # -- running, in order ---------------------------------------------------------------------
 
@@ -200,12 +169,7 @@ class Execution:
         try:
             run_setup_hook(pickle.loads(hook))
         except Exception as error:
-            failure = error
-
-            def refuse(key: int) -> NoReturn:
-                raise failure
-
-            self._function = refuse  # type: ignore[method-assign]
+            self.preparation.refuse_all(error)
 
     def run(self) -> int:
         """Work until told to exit; returns the exit code."""
@@ -228,29 +192,25 @@ class Execution:
                 if not self.queue:
                     continue
                 work = self.queue.popleft()
-            if work[0][0] == m.CREATE and not self._is_sequential(work):
+            if work.operation == m.CREATION and not _is_sequential(actor_settings_of(work)):
                 return self._run_concurrently(work)
             self._perform(work)
         return self.exit_code
 
-    @staticmethod
-    def _is_sequential(work: Work) -> bool:
-        extra = work[0][6]
-        return not extra["is_async"] and extra["concurrency"] == 1 and not extra["groups"]
-
     def _run_concurrently(self, creation: Work) -> int:
-        if creation[0][6]["is_async"]:
+        settings = actor_settings_of(creation)
+        if settings["is_async"]:
             from skate.engine.local.event_loop import run_event_loop
 
-            run_event_loop(self, creation)
+            run_event_loop(self, creation, settings)
         else:
             from skate.engine.local.threads import run_threads
 
-            run_threads(self, creation)
+            run_threads(self, creation, settings)
         return self.exit_code
 
     def _perform(self, work: Work) -> None:
-        key = work[0][2]
+        key = work.target
         self._flush_unless_short(key)
         start = time.perf_counter()
         call = self.begin(work)
@@ -258,7 +218,7 @@ class Execution:
             return
         function, args, kwargs, running = call
         self._current = running
-        token = _running.set(running)
+        token = running_now.set(running)
         try:
             self.stop_if_cancelled()
             value = function(*args, **kwargs)
@@ -272,7 +232,7 @@ class Execution:
         finally:
             self._current = None
             self.interrupts.pending = False
-            _running.reset(token)
+            running_now.reset(token)
             elapsed = time.perf_counter() - start
             if len(self._durations) >= _MOST:
                 self._durations.clear()
@@ -295,14 +255,14 @@ class Execution:
     def ends_actor(self, work: Work, error: BaseException) -> bool:
         """Whether what a call has raised, or has asked for before, is the end of its actor, which
         begins then: the process ends, and the hub sees the call unanswered."""
-        running = _running.get()
+        running = running_now.get()
         if running is not None and running.leaving:
             error = ActorExit(0)
         if not isinstance(error, SystemExit):
             return False
-        if self.actor_id == 0:
+        if self.actor.id == 0:
             raise error  # a task: its process ends at once
-        self.leave(error, self.name_of(work[0]))
+        self.leave(error, self.preparation.name_of(work))
         return True
 
     def leave(self, exit: SystemExit, who: str) -> None:
@@ -313,7 +273,7 @@ class Execution:
         with self.engine.lock:
             if not self.exiting:
                 why = f"it ended itself with {said}" if wanted else f"{who} called {said}"
-                self.engine.send((m.EXITING, wanted, why))
+                self.engine.send(m.ActorExiting(wanted, why))
                 self.exit_code = 0 if wanted else _exit_code(exit)
                 self._on_exit()
 
@@ -325,109 +285,22 @@ class Execution:
 
     # -- preparing a call ----------------------------------------------------------------------
 
-    def begin(self, work: Work) -> tuple[Callable[..., Any], Any, Any, Running] | None:
+    def begin(self, work: Work) -> Prepared | None:
         """The function, its arguments and the context; None if it has been answered already."""
-        message = work[0]
         try:
-            if message[0] == m.TASK:
-                return self._begin_task(message)
-            if message[0] == m.CALL:
-                return self._begin_call(message)
-            return self._begin_creation(message)
+            return self.preparation.prepare(work)
         except BaseException as error:
             if isinstance(error, SystemExit):
                 raise
             self.answers.fail(work, error, time.perf_counter())
             return None
 
-    def _begin_task(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
-        _, id, key, kind, data, dependencies, _, extra = message
-        function, name = self._function(key)
-        args, kwargs = self._arguments(id, kind, data, dependencies)
-        if extra and "accelerators" in extra:
-            surroundings.show_accelerators(extra["accelerators"])
-        title = name if not extra else extra.get("name") or name
-        if title is not self._shown:
-            self._shown = title
-            self._title.show(_short(title))
-        return function, args, kwargs, Running(id, name, _short(name), extra, function)
-
-    def _begin_call(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
-        _, id, method, kind, data, dependencies, _, extra = message
-        if extra and extra.get("group") and not self.actor_settings["groups"]:
-            raise unknown_concurrency_group(extra["group"], ())
-        args, kwargs = self._arguments(id, kind, data, dependencies)
-        function = self._methods.get(method) or self._method(method)
-        if method != self._shown:
-            self._shown = method
-            self._title.show(f"{self.actor_label}.{method}")
-        return function, args, kwargs, Running(id, method, self._print_label, extra)
-
-    def _method(self, name: str) -> Callable[..., Any]:
-        if name.startswith("__ray_"):
-            if name == "__ray_ready__":
-                return lambda: True
-            if name == "__ray_terminate__":
-                return self.exit_actor
-            if name == "__ray_call__":
-                return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
-        method = self._methods[name] = method_of(self.actor, name)
-        return method
-
-    def _begin_creation(self, message: Message) -> tuple[Callable[..., Any], Any, Any, Running]:
-        _, id, key, kind, data, dependencies, extra = message
-        cls, name = self._function(key)
-        self.actor_id = id
-        self.actor_label = self._print_label = name
-        self.actor_settings = extra
-        if "accelerators" in extra:
-            surroundings.show_accelerators(extra["accelerators"])
-        self._title.show(f"{_short(name)}.__init__")
-        args, kwargs = self._arguments(id, kind, data, dependencies)
-        return (
-            lambda *a, **k: self._construct(cls, a, k),
-            args,
-            kwargs,
-            Running(id, f"{name}.__init__", name, extra),
-        )
-
-    def _construct(self, cls: Any, args: Any, kwargs: Any) -> None:
-        # The instance is in place before __init__ runs, which may already ask who it is.
-        self.actor = cls.__new__(cls, *args, **kwargs) if _has_own_new(cls) else cls.__new__(cls)
-        self.actor.__init__(*args, **kwargs)
-        self._print_label = _own_repr(self.actor) or self.actor_label
-
-    def _function(self, key: int) -> tuple[Callable[..., Any], str]:
-        known = self._functions[key]
-        if len(known) == 3:
-            kind, data, name = known
-            if kind == INLINE:
-                function = serialization.loads(data)
-            else:
-                function = serialization.loads(parts_of(self.engine.store.open(data)))
-            known = self._functions[key] = (function, name)
-        return known  # type: ignore[no-any-return]
-
-    def _arguments(self, task_id: int, kind: int, data: Any, dependencies: Any) -> tuple[Any, Any]:
-        if kind == INLINE and not dependencies:
-            return serialization.loads(data)  # type: ignore[no-any-return]
-        load = self.engine.load_argument
-        borrowed = self.borrowed[task_id] = []
-        if kind == INLINE:
-            value = serialization.loads(data)
-        else:
-            location, object_id = data
-            value = load(kind, location, object_id, borrowed)
-        if not dependencies:
-            return value  # type: ignore[no-any-return]
-        return unpack(value, [(slot, load(k, d, id, borrowed)) for slot, k, d, id in dependencies])
-
     # -- inside user code ----------------------------------------------------------------------
 
     def wait(self, needs: Waiter, timeout: float | None) -> bool:
         """Wait inside get, wait or next; ended early by cancellation."""
         if self._current is None or threading.get_ident() != MAIN:
-            running = _running.get() if self.actor_id else None
+            running = running_now.get() if self.actor.id else None
             if running is None:
                 return self.engine.reactor.run_until(needs, timeout)
             return self._wait_in_call(running, needs, timeout)
@@ -452,53 +325,40 @@ class Execution:
 
     def exit_actor(self) -> None:
         """End the actor when the calling method ends, even if it catches what is raised here."""
-        if self.actor_id == 0:
+        if self.actor.id == 0:
             raise TypeError("exit_actor() is for the methods of an actor; this is a task")
-        running = _running.get()
+        running = running_now.get()
         if running is None:  # a thread of the user's own
-            self.leave(ActorExit(0), self.actor_label)
+            self.leave(ActorExit(0), self.actor.label)
         else:
             running.leaving = True
         raise ActorExit(0)
 
     def leave_if_asked(self) -> None:
         """Raise again what exit_actor() has raised, if the method has caught it."""
-        running = _running.get()
+        running = running_now.get()
         if running is not None and running.leaving:
             raise ActorExit(0)
 
-    def end_actor(self) -> None:
-        """Let the actor clean up: `__ray_shutdown__` if it has one, then `__del__`."""
-        actor, self.actor = self.actor, None
-        self._methods.clear()
-        shutdown = getattr(actor, "__ray_shutdown__", None)
-        if shutdown is not None:
-            try:
-                shutdown()
-            except Exception:
-                import traceback
-
-                traceback.print_exc()
-
     def current_task_id(self) -> int:
-        running = _running.get()
-        return running.id if running is not None else self.actor_id
+        running = running_now.get()
+        return running.id if running is not None else self.actor.id
 
     @staticmethod
     def current() -> Running | None:
         """The piece of work that this thread or coroutine is busy with."""
-        return _running.get()
+        return running_now.get()
 
     def label(self) -> str:
-        running = _running.get()
-        return running.label if running is not None else self._print_label or "worker"
+        running = running_now.get()
+        return running.label if running is not None else self.actor.print_label or "worker"
 
     def captured(self, options: Options) -> Options:
         """Options of a child: in the parent's environment, and in its placement group if that
         captures children."""
-        running = _running.get()
-        settings = {**self.actor_settings, **(running.extra if running else {})}
-        group = settings.get("group") if settings.get("capture") else None
+        running = running_now.get()
+        settings: WorkSettings = {**self.actor.settings, **(running.settings if running else {})}
+        group = settings.get("placement_group") if settings.get("capture_child_tasks") else None
         env = settings.get("runtime_env")
         if group is None and env is None:
             return options
@@ -523,63 +383,34 @@ class Execution:
     def context(self) -> Context:
         from skate.engine.local.context import build_context
 
-        return build_context(self, _running.get())
+        return build_context(self, running_now.get())
 
     def group_of(self, work: Work, groups: Iterable[str]) -> str | None:
         """The concurrency group of a call ("" is the default one); None if there is no such
         group, which the caller has been told then."""
-        extra = work[0][7]
-        group: str = extra.get("group", "") if extra else ""
+        settings = work.settings
+        group = (settings.get("concurrency_group") if settings else None) or ""
         if group in groups:
             return group
         error = unknown_concurrency_group(group, groups)
         self.answers.fail(work, error, time.perf_counter())
         return None
 
-    def name_of(self, message: Message) -> str:
-        """What the work is called, in errors."""
-        if message[0] == m.CALL:
-            return f"{self.actor_label or 'actor'}.{message[2]}"
-        known = self._functions[message[2]]
-        return f"{known[-1]}.__init__" if message[0] == m.CREATE else str(known[-1])
-
     def remote_error(self, error: BaseException, name: str) -> Any:
         """Packed error of user code."""
-        actor_id = self.actor_id.to_bytes(16, "big").hex() if self.actor_id else None
-        label = safe_repr(self.actor) if self.actor is not None else ""
+        actor = self.actor
+        actor_id = actor.id.to_bytes(16, "big").hex() if actor.id else None
+        label = safe_repr(actor.instance) if actor.instance is not None else ""
         return serialization.dumps(
             task_error(error, name, actor_repr=label, actor_id=actor_id)
         ).packed()
 
 
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def safe_repr(value: Any) -> str:
-    """For messages: a user's own __repr__ may fail, before __init__ is done above all."""
-    try:
-        return repr(value)
-    except Exception:
-        return object.__repr__(value)
-
-
-def _own_repr(actor: Any) -> str:
-    """What the user's own __repr__ says in one line, or nothing."""
-    cls: Any = type(actor)
-    if cls.__repr__ is object.__repr__:
-        return ""
-    try:
-        said = repr(actor)
-    except Exception:
-        return ""
-    return said if said.isprintable() else ""
+def _is_sequential(settings: WorkSettings) -> bool:
+    concurrent = settings["is_async"] or settings["max_concurrency"] != 1
+    return not concurrent and not settings["concurrency_groups"]
 
 
 def _exit_code(exit: SystemExit) -> int:
     """The status of a process that has crashed: never 0."""
     return exit.code & 0xFF or 1 if isinstance(exit.code, int) else 1
-
-
-def _has_own_new(cls: type) -> bool:
-    return getattr(cls, "__new__", None) is not object.__new__

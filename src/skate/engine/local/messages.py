@@ -1,54 +1,405 @@
-"""The vocabulary between the driver's hub and its workers: the first item of each message.
+"""The vocabulary between the driver's hub and its workers: one named tuple per message.
+
+On the wire a message is its number, which is its place in the table at the end, and the tuple of
+its fields: `marshal` takes plain tuples only. Who receives one calls the handler of that number
+with the fields, whose parameters are named as they are here (`tests/local/test_messages.py`).
 
 `kind, data` is an object's value as in `objects.Entry`. Ids are ints. Messages on one connection
-are handled in order, which is what reference counting rests on: a worker's HOLD always arrives
+are handled in order, which is what reference counting rests on: a worker's `Hold` always arrives
 before whatever lets the hub forget the object.
 """
 
 from __future__ import annotations
 
-# hub -> worker
-TASK = 0  # id, function, kind, data, dependencies, num_returns, extra
-FUNCTION = 1  # key, kind, data, name
-CREATE = 2  # id, class, kind, data, dependencies, options
-CALL = 3  # id, method, kind, data, dependencies, num_returns, extra
-VALUE = 4  # id, kind, data
-CANCEL = 5  # id
-STEAL = 6  #
-FORGET = 7  # key of a function that nobody can send any more
-RECYCLE = 8  # segment name
-CREDIT = 9  # id of a streaming task, items consumed (-1: wants no more)
-PEER = 10  # actor, name of its socket ("": not now), whether it keeps no order, process number
-LISTEN = 11  #
-EXIT = 12  #
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict
 
-# worker -> hub
-RESULT = 0  # id, kind, data, contained, µs
-RESULTS = 1  # id, [(kind, data, contained)], µs
-RETRY = 2  # id, kind, data (of the error that may be retried), µs
-SUBMIT = 3  # id, function, kind, data, [(slot, id)], nested, options, parent
-CREATE_ACTOR = 4  # id, class, kind, data, [(slot, id)], nested, options, meta
-CALL_ACTOR = 5  # id, actor, method, kind, data, [(slot, id)], nested, options, parent
-SUBSCRIBE = 6  # ids
-BLOCKED = 7  # number of the wait, ids that are waited for, how many of them
-UNBLOCKED = 8  # number of the wait
-HOLD = 9  # ids
-RELEASE = 10  # ids
-PUT = 11  # id, kind, data, contained
-REQUEST = 13  # id of the answer, method, packed arguments
-UNEXPORT = 12  # key of a function that this worker cannot send any more
-EXPORT = 14  # key, kind, data, name, nested
-OPTIONS = 15  # key (-1: forget all), packed
-GAVE_BACK = 16  # ids
-ITEM = 17  # id of the task, index, id, kind, data, contained
-LOG = 18  # stream (1, 2), label, text
-PROMISE = 19  # ids that this worker will PUT
-CONNECT = 20  # actor
-LISTENING = 21  # name of the socket ("": it could not be made)
-LOST_CALL = 22  # process number of the actor, then as CALL_ACTOR: it was sent directly
-EXITING = 23  # the actor ends itself: whether that is wanted (exit_actor) or a crash, and why
-PUT_FOR = 24  # process number of the owner, id, kind, data, contained
-RETURN = 25  # id: the worker holds what it was lent
+from skate._core.serialization import Packed
+from skate.engine.local.wire import Message
 
-# worker -> actor, on a connection of their own: HELLO, then CALL and CANCEL as from the hub
-HELLO = 13  # process number of the caller
+Slot = int | str  # position or keyword of an argument
+WorkerValue = tuple[int, Any, Sequence[int]]  # kind, data, ids of the references inside
+
+
+class WorkSettings(TypedDict, total=False):
+    """What a worker must know of its work beyond the defaults, as plain values."""
+
+    name: str | None
+    resources: dict[str, float]
+    accelerators: Mapping[str, tuple[int | str, ...]]  # by resource: those that it may use
+    runtime_env: Packed
+    placement_group: Packed
+    capture_child_tasks: bool
+    concurrency_group: str | None
+    streaming: bool
+    dynamic: bool
+    backpressure: int
+    retry_exceptions: Packed  # a tuple of types
+    # Of actors, for as long as they live; the first five are always there.
+    max_concurrency: int
+    concurrency_groups: dict[str, int]
+    is_async: bool
+    namespace: str | None
+    meta: Packed
+    restarted: bool
+
+
+# -- hub to worker --------------------------------------------------------------------------------
+
+TASK, CREATION, CALL = range(3)
+
+
+class Work(NamedTuple):
+    """Run a function, construct an actor, or call one of its methods. From actor to actor too."""
+
+    operation: int  # TASK, CREATION or CALL
+    id: int
+    target: Any  # key of the function or class, or name of the method
+    kind: int
+    data: Any
+    dependencies: Sequence[tuple[Slot, int, Any, int]] | None  # slot, kind, data, id
+    num_returns: int
+    settings: WorkSettings | None
+
+
+class DefineFunction(NamedTuple):
+    """Keep a function or class, for the work that names its key."""
+
+    key: int
+    kind: int
+    data: Any
+    name: str
+
+
+class ForgetFunction(NamedTuple):
+    """Forget a function that nobody can send work for any more."""
+
+    key: int
+
+
+class TellValue(NamedTuple):
+    """An object that was subscribed to, or the answer to a request, is there."""
+
+    id: int
+    kind: int
+    data: Any
+
+
+class CancelWork(NamedTuple):
+    """Do not begin this work, or interrupt it. From actor to actor too."""
+
+    id: int
+
+
+class StealWork(NamedTuple):
+    """Give back half of what has not begun: another worker is idle."""
+
+
+class RecycleSegment(NamedTuple):
+    """Nobody needs a segment any more that this worker wrote."""
+
+    name: str
+
+
+class GrantCredit(NamedTuple):
+    """How far the consumer of a stream is."""
+
+    task_id: int
+    taken: int  # items; -1: it wants no more
+
+
+class PeerAddress(NamedTuple):
+    """Where an actor can be called directly."""
+
+    actor_id: int
+    path: str  # name of its socket; "": not now
+    concurrent: bool  # it keeps no order
+    target: int  # its process number
+
+
+class ListenToPeers(NamedTuple):
+    """Make a socket for direct calls, and tell its name (`Listening`)."""
+
+
+class ExitWorker(NamedTuple):
+    """End when the current work is over."""
+
+
+# -- worker to hub --------------------------------------------------------------------------------
+
+
+class WorkResult(NamedTuple):
+    """The one value of some work. From actor to actor too."""
+
+    id: int
+    kind: int
+    data: Any
+    contained: Sequence[int]
+    micros: int
+
+
+class WorkResults(NamedTuple):
+    """The several values of some work, with consecutive ids. From actor to actor too."""
+
+    id: int
+    values: Sequence[WorkerValue]
+    micros: int
+
+
+class RetryWork(NamedTuple):
+    """Some work has raised what its options allow to be retried; `kind, data` is the error."""
+
+    id: int
+    kind: int
+    data: Packed
+    micros: int
+
+
+class SubmitTask(NamedTuple):
+    """Run a function."""
+
+    id: int
+    key: int
+    kind: int
+    data: Any
+    dependencies: Sequence[tuple[Slot, int]]
+    nested: Sequence[int]
+    options_key: int
+    parent: int
+
+
+class SubmitActor(NamedTuple):
+    """Start an actor."""
+
+    id: int
+    key: int
+    kind: int
+    data: Any
+    dependencies: Sequence[tuple[Slot, int]]
+    nested: Sequence[int]
+    options_key: int
+    meta: Packed
+
+
+class SubmitCall(NamedTuple):
+    """Call a method of an actor."""
+
+    id: int
+    actor_id: int
+    method: str
+    kind: int
+    data: Any
+    dependencies: Sequence[tuple[Slot, int]]
+    nested: Sequence[int]
+    options_key: int
+    parent: int
+
+
+class LostCall(NamedTuple):
+    """A call that was sent directly, to a process that is gone by now."""
+
+    target: int  # process number of the actor
+    call: tuple[Any, ...]  # the fields of a `SubmitCall`
+
+
+class Subscribe(NamedTuple):
+    """Tell these values, each as soon as it is there."""
+
+    ids: Sequence[int]
+
+
+class Blocked(NamedTuple):
+    """A thread of this worker waits until so many of these are there."""
+
+    number: int  # of the wait
+    ids: Sequence[int]
+    missing: int
+
+
+class Unblocked(NamedTuple):
+    """The wait of that number is over."""
+
+    number: int
+
+
+class Hold(NamedTuple):
+    """This worker has a reference to these objects, or a view."""
+
+    ids: Sequence[int]
+
+
+class Release(NamedTuple):
+    """This worker has none any more."""
+
+    ids: Sequence[int]
+
+
+class PutValue(NamedTuple):
+    """Keep a value; this worker holds it."""
+
+    id: int
+    kind: int
+    data: Any
+    contained: Sequence[int]
+
+
+class PutValueFor(NamedTuple):
+    """The same for another process: the answer to a direct call, too large to go directly."""
+
+    owner: int  # process number
+    id: int
+    kind: int
+    data: Any
+    contained: Sequence[int]
+
+
+class PromiseValues(NamedTuple):
+    """These will be put by this worker."""
+
+    ids: Sequence[int]
+
+
+class AskHub(NamedTuple):
+    """Ask what `hub.requests` can answer; a `TellValue` of this id is the answer."""
+
+    answer: int
+    method: str
+    arguments: Packed
+
+
+class ExportFunction(NamedTuple):
+    """Keep a function or class that this worker will submit work of."""
+
+    key: int
+    kind: int
+    data: Any
+    name: str
+    nested: Sequence[int]
+
+
+class UnexportFunction(NamedTuple):
+    """This worker cannot submit work of it any more."""
+
+    key: int
+
+
+class DefineOptions(NamedTuple):
+    """Keep options, for what is submitted with their key."""
+
+    key: int  # -1: forget all
+    packed: Packed | None
+
+
+class GaveBack(NamedTuple):
+    """Work that was sent here, has not begun and will not."""
+
+    ids: list[int]
+
+
+class StreamItem(NamedTuple):
+    """An item of a stream."""
+
+    task_id: int
+    position: int
+    id: int
+    kind: int
+    data: Any
+    contained: Sequence[int]
+
+
+class PrintText(NamedTuple):
+    """Something was printed."""
+
+    stream: int  # 1 or 2
+    label: str
+    text: str
+
+
+class ConnectTo(NamedTuple):
+    """This worker wants to call an actor directly."""
+
+    actor_id: int
+
+
+class Listening(NamedTuple):
+    """The answer to `ListenToPeers`."""
+
+    path: str  # name of the socket; "": it could not be made
+
+
+class ActorExiting(NamedTuple):
+    """The actor ends itself."""
+
+    wanted: bool  # by exit_actor(), not by a crash
+    why: str
+
+
+class ReturnLoan(NamedTuple):
+    """This worker holds by itself what the hub has kept for it."""
+
+    id: int
+
+
+# -- actor to actor -------------------------------------------------------------------------------
+
+
+class Hello(NamedTuple):
+    """The first message on a direct connection."""
+
+    caller: int  # process number
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+MESSAGES: tuple[type[tuple[Any, ...]], ...] = (
+    Work, WorkResult, WorkResults, Hello, DefineFunction, ForgetFunction, TellValue, CancelWork,
+    StealWork, RecycleSegment, GrantCredit, PeerAddress, ListenToPeers, ExitWorker, RetryWork,
+    SubmitTask, SubmitActor, SubmitCall, LostCall, Subscribe, Blocked, Unblocked, Hold, Release,
+    PutValue, PutValueFor, PromiseValues, AskHub, ExportFunction, UnexportFunction,
+    DefineOptions, GaveBack, StreamItem, PrintText, ConnectTo, Listening, ActorExiting,
+    ReturnLoan,
+)  # fmt: skip
+
+_NUMBERS: dict[type[tuple[Any, ...]], int] = {kind: n for n, kind in enumerate(MESSAGES)}
+WORK, RESULT, RESULTS, HELLO = range(4)
+
+
+def encode(message: tuple[Any, ...]) -> Message:
+    """Return a message as it is written."""
+    return _NUMBERS[type(message)], tuple(message)
+
+
+def by_number(handlers: Mapping[Any, Callable[..., None]]) -> dict[int, Callable[..., None]]:
+    """Return the handlers of types of messages by the numbers of these."""
+    return {_NUMBERS[kind]: handler for kind, handler in handlers.items()}
+
+
+# What every task and call needs, without the named tuple, which takes five times as long to make
+# as all the rest of its way to the outbox.
+
+
+def encode_work(
+    operation: int,
+    id: int,
+    target: int | str,
+    kind: int,
+    data: Any,
+    dependencies: Sequence[tuple[Slot, int, Any, int]] | None,
+    num_returns: int,
+    settings: WorkSettings | None,
+) -> Message:
+    """Return a `Work` as it is written."""
+    return WORK, (operation, id, target, kind, data, dependencies, num_returns, settings)
+
+
+def encode_result(id: int, kind: int, data: Any, contained: Sequence[int], micros: int) -> Message:
+    """Return a `WorkResult` as it is written."""
+    return RESULT, (id, kind, data, contained, micros)
+
+
+def decode_work(fields: tuple[Any, ...]) -> Work:
+    """Return the work that was written as these fields."""
+    return _bare(Work, fields)
+
+
+_bare = tuple.__new__

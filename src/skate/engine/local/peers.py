@@ -48,8 +48,9 @@ class _Call(NamedTuple):
     parent: int
 
 
-# A direct call: how to report it if it is lost, and what it keeps alive.
-_Sent = tuple[Message, "list[ObjectRef[Any]]", "ObjectRef[Any]"]
+# A direct call: its values, and what is needed to report it if it is lost. As a plain tuple: a
+# named one takes as long to make as the call takes to pack.
+_Sent = tuple["list[ObjectRef[Any]]", "ObjectRef[Any]", str, "Arguments", CallOptions]
 
 
 class _Link:
@@ -123,13 +124,14 @@ class Peers:
         packed: Arguments,
         options: CallOptions,
     ) -> None:
-        extra = _extra(options)
         connection = link.connection
         assert connection is not None
         count = options.num_returns
-        message = (m.CALL, id, method, packed.kind, packed.data, None, count, extra)
-        lost: Message = (id, actor._id, method, packed.kind, packed.data, [], (), options)
-        link.in_flight[id] = (lost, refs, actor)
+        assert isinstance(count, int)
+        message = m.encode_work(
+            m.CALL, id, method, packed.kind, packed.data, None, count, _settings(options)
+        )
+        link.in_flight[id] = (refs, actor, method, packed, options)
         for ref in refs:
             ref._entry.asked = True
             ref._entry.link = link
@@ -155,7 +157,7 @@ class Peers:
         self._go_on_by_hub(link)
         if not link.asked and link.connection is None:
             link.asked = True
-            engine.send((m.CONNECT, actor._id))
+            engine.send(m.ConnectTo(actor._id))
 
     def _count_by_hub(self, link: _Link, ref: ObjectRef[Any]) -> None:
         """Know when the call is answered, also if nobody else asks for its value."""
@@ -175,7 +177,7 @@ class Peers:
             return False
         if force:
             raise ValueError("force=True is not supported for actor tasks; use skate.kill(actor)")
-        self._engine.reactor.collect(link.connection, (m.CANCEL, entry.id))
+        self._engine.reactor.collect(link.connection, m.encode(m.CancelWork(entry.id)))
         link.connection.flush()
         return True
 
@@ -199,7 +201,7 @@ class Peers:
         connection = link.connection = Connection(sock)
         link.concurrent = concurrent
         link.target = target
-        connection.outbox.append((m.HELLO, self._engine.process))
+        connection.outbox.append(m.encode(m.Hello(self._engine.process)))
         connection.flush()
         self._engine.reactor.add(sock.fileno(), lambda: self._answered(actor_id, link))
 
@@ -213,33 +215,45 @@ class Peers:
             if received is None:
                 self._lost(actor_id, link)
                 return
-            for operation, id, *rest in received:
-                call = link.in_flight.pop(id)
-                if operation == m.RESULT:
-                    if rest[0] == _AT_HUB:
-                        self._ask_hub(link, id, call)
-                    else:
-                        self._complete(call[1][0], rest[0], rest[1])
-                elif rest[0][0][0] == _AT_HUB:
-                    self._ask_hub(link, id, call)
+            for number, fields in received:
+                if number == m.RESULT:
+                    self._on_result(link, *fields)
                 else:
-                    for ref, (kind, data, _) in zip(call[1], rest[0], strict=True):
-                        self._complete(ref, kind, data)
+                    self._on_results(link, *fields)
             if link.waiting and not link.in_flight:
                 self._go_on_by_hub(link)
+
+    def _on_result(
+        self, link: _Link, id: int, kind: int, data: Any, contained: Any, micros: int
+    ) -> None:
+        sent = link.in_flight.pop(id)
+        if kind == _AT_HUB:
+            self._ask_hub(link, id, sent)
+        else:
+            (ref, *_), *_ = sent
+            self._complete(ref, kind, data)
+
+    def _on_results(self, link: _Link, id: int, values: Any, micros: int) -> None:
+        sent = link.in_flight.pop(id)
+        if any(kind == _AT_HUB for kind, _, _ in values):
+            self._ask_hub(link, id, sent)
+            return
+        refs, *_ = sent
+        for ref, (kind, data, _) in zip(refs, values, strict=True):
+            self._complete(ref, kind, data)
 
     def _complete(self, ref: ObjectRef[Any], kind: int, data: Any) -> None:
         engine, entry = self._engine, ref._entry
         promised = entry.link is None
         engine.complete(entry, kind, data)
         if promised:
-            engine.send((m.PUT, entry.id, kind, data, ()))
+            engine.send(m.PutValue(entry.id, kind, data, ()))
 
-    def _ask_hub(self, link: _Link, id: int, call: _Sent) -> None:
+    def _ask_hub(self, link: _Link, id: int, sent: _Sent) -> None:
         """The actor has given the values to the hub, or has died before that was written: the
         call is not over until they are here."""
-        link.at_hub[id] = call
-        refs = call[1]
+        link.at_hub[id] = sent
+        refs, *_ = sent
 
         def came(entry: Entry) -> None:
             if all(ref._entry.kind is not None for ref in refs):
@@ -268,7 +282,7 @@ class Peers:
             engine.published([actor])
             sendable = engine.sendable(packed)
             key = engine.options_key(options)  # which is good until a thousand others are used
-            engine.send((m.CALL_ACTOR, id, actor._id, method, *sendable, key, parent))
+            engine.send(m.SubmitCall(id, actor._id, method, *sendable, key, parent))
 
     def _lost(self, actor_id: int, link: _Link) -> None:
         """The actor's process is gone: the hub knows what that means for these calls."""
@@ -278,11 +292,17 @@ class Peers:
         link.connection.close()
         if self._links.get(actor_id) is link:
             del self._links[actor_id]
-        for (*call, options), _, actor in (*link.at_hub.values(), *link.in_flight.values()):
+        for id, (_, actor, method, packed, options) in (
+            *link.at_hub.items(),
+            *link.in_flight.items(),
+        ):
             engine.published([actor])
             key = engine.options_key(options)
-            engine.send((m.LOST_CALL, link.target, *call, key, engine.parent()))
-        for _, refs, _ in link.in_flight.values():
+            call = m.SubmitCall(
+                id, actor._id, method, packed.kind, packed.data, [], (), key, engine.parent()
+            )
+            engine.send(m.LostCall(link.target, tuple(call)))
+        for refs, *_ in link.in_flight.values():
             self._wait_for_hub(refs)
         link.in_flight.clear()
         self._go_on_by_hub(link)
@@ -295,9 +315,9 @@ class Peers:
             return
         entry.link = None
         if entry.kind is None:
-            self._engine.send((m.PROMISE, (entry.id,)))
+            self._engine.send(m.PromiseValues((entry.id,)))
         else:
-            self._engine.send((m.PUT, entry.id, entry.kind, entry.data, ()))
+            self._engine.send(m.PutValue(entry.id, entry.kind, entry.data, ()))
 
     # -- being called --------------------------------------------------------------------------
 
@@ -308,12 +328,12 @@ class Peers:
         try:
             self._at(name, listener.bind)
         except OSError:  # calls go on by the hub
-            engine.send((m.LISTENING, ""))
+            engine.send(m.Listening(""))
             return
         listener.listen(128)
         listener.setblocking(False)
         engine.reactor.add(listener.fileno(), lambda: self._accept(listener))
-        engine.send((m.LISTENING, name))
+        engine.send(m.Listening(name))
 
     def _at(self, name: str, use: Callable[[str], None]) -> None:
         """Bind or connect to a socket in the session's directory, however long its path is: an
@@ -351,43 +371,44 @@ class Peers:
                 connection.close()
                 self._callers.pop(connection, None)
                 return
-            for message in received:
-                if message[0] == m.CALL:
-                    engine.execution.unanswered.add(message[1])
-                    engine.execution.deliver((message, connection))
-                elif message[0] == m.HELLO:
-                    self._callers[connection] = message[1]
+            for number, fields in received:
+                if number == m.WORK:
+                    engine.execution.take(m.decode_work(fields), connection)
+                elif number == m.HELLO:
+                    (self._callers[connection],) = fields
                 else:
-                    engine.execution.handlers[message[0]](*message[1:])
+                    engine.execution.handlers[number](*fields)
 
     def reply(self, connection: Connection, message: Message) -> None:
         """Answer a direct call; what others may need goes through the hub."""
+        number, fields = message
         engine = self._engine
         with engine.lock:
-            if message[0] == m.RESULT:
-                _, id, kind, data, contained, micros = message
+            if number == m.RESULT:
+                id, kind, data, contained, micros = fields
                 if kind == STORED or contained:
                     self._give_to_hub(connection, id, kind, data, contained)
-                    message = (m.RESULT, id, _AT_HUB, None, (), micros)
+                    message = m.encode_result(id, _AT_HUB, None, (), micros)
             else:
-                _, id, values, micros = message
+                id, values, micros = fields
                 if any(kind == STORED or contained for kind, _, contained in values):
                     for offset, value in enumerate(values):
                         self._give_to_hub(connection, id + offset, *value)
-                    message = (m.RESULTS, id, [(_AT_HUB, None, ())] * len(values), micros)
+                    at_hub = [(_AT_HUB, None, ())] * len(values)
+                    message = m.encode(m.WorkResults(id, at_hub, micros))
             engine.reactor.collect(connection, message)
 
     def _give_to_hub(
         self, connection: Connection, id: int, kind: int, data: Any, contained: Any
     ) -> None:
         caller = self._callers.get(connection, 0)  # 0: it has gone, and the hub lets go of it
-        self._engine.send((m.PUT_FOR, caller, id, kind, data, contained))
+        self._engine.send(m.PutValueFor(caller, id, kind, data, contained))
 
 
-def _extra(options: CallOptions) -> dict[str, Any] | None:
-    extra = {}
+def _settings(options: CallOptions) -> m.WorkSettings | None:
+    settings: m.WorkSettings = {}
     if options.concurrency_group:
-        extra["group"] = options.concurrency_group
+        settings["concurrency_group"] = options.concurrency_group
     if options.name:
-        extra["name"] = options.name
-    return extra or None
+        settings["name"] = options.name
+    return settings or None

@@ -58,7 +58,7 @@ class Printer(io.TextIOBase):
     def _send(self, text: str) -> None:
         label = self._engine.execution.label()
         with self._engine.lock:
-            self._engine.send((m.LOG, self._number, label, text))
+            self._engine.send(m.PrintText(self._number, label, text))
         self._engine.reactor.flush()
 
     def writable(self) -> bool:

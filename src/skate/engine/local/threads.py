@@ -7,7 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from skate.engine.local.execution import Work, _running
+from skate.engine.local.messages import Work, WorkSettings
+from skate.engine.local.running import running_now
 
 if TYPE_CHECKING:
     from skate.engine.local.execution import Execution
@@ -15,13 +16,12 @@ if TYPE_CHECKING:
 _DEFAULT = ""
 
 
-def run_threads(execution: Execution, creation: Work) -> None:
+def run_threads(execution: Execution, creation: Work, settings: WorkSettings) -> None:
     """Construct the actor, then pass calls to the threads of their group until it ends."""
     start = time.perf_counter()
     _perform(execution, creation, start)
     execution.engine.reactor.flush()  # so that the hub knows it before a call begins
-    settings = creation[0][6]
-    sizes = {_DEFAULT: settings["concurrency"], **settings["groups"]}
+    sizes = {_DEFAULT: settings["max_concurrency"], **settings["concurrency_groups"]}
     groups = {name: _Group(execution, name, size) for name, size in sizes.items()}
 
     def deliver(work: Work) -> None:
@@ -86,7 +86,7 @@ class _Group:
 
 
 def _perform(execution: Execution, work: Work, start: float) -> None:
-    if work[0][1] in execution.cancelled:
+    if work.id in execution.cancelled:
         execution.answers.cancelled(work)
         return
     try:
@@ -97,7 +97,7 @@ def _perform(execution: Execution, work: Work, start: float) -> None:
     if call is None:
         return
     function, args, kwargs, running = call
-    token = _running.set(running)
+    token = running_now.set(running)
     try:
         value = function(*args, **kwargs)
         del args, kwargs, call
@@ -106,4 +106,4 @@ def _perform(execution: Execution, work: Work, start: float) -> None:
         if not execution.ends_actor(work, error):
             execution.answers.fail(work, error, start)
     finally:
-        _running.reset(token)
+        running_now.reset(token)

@@ -43,7 +43,7 @@ from skate.engine.local.peers import Peers
 from skate.engine.local.printing import Printer
 from skate.engine.local.reactor import Reactor
 from skate.engine.local.store import Store
-from skate.engine.local.wire import Connection, Message
+from skate.engine.local.wire import Connection
 
 _SOON = 0.002
 _LINGER = 0.05
@@ -86,19 +86,23 @@ class WorkerEngine(Objects, Asking):
         self._lingers_until = 0.0
         self._linger_timer = False
         self._handlers: dict[int, Callable[..., None]] = {
-            m.VALUE: self._on_value,
-            m.RECYCLE: self.store.recycle,
-            m.PEER: self.peers.on_peer,
-            m.LISTEN: self.peers.listen,
+            **m.by_number(
+                {
+                    m.TellValue: self._on_value,
+                    m.RecycleSegment: self.store.recycle,
+                    m.PeerAddress: self.peers.on_peer,
+                    m.ListenToPeers: self.peers.listen,
+                }
+            ),
             **self.execution.handlers,
         }
         self.reactor.add(sock.fileno(), self._readable)
 
     # -- the hub -------------------------------------------------------------------------------
 
-    def send(self, message: Message) -> None:
-        """Collect a message for the hub; the lock is held, or order does not matter."""
-        self.reactor.collect(self.hub, message)
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Send one of `messages` to the hub; the lock is held, or order does not matter."""
+        self.reactor.collect(self.hub, m.encode(message))
 
     def _readable(self) -> None:
         with self.lock:
@@ -106,15 +110,11 @@ class WorkerEngine(Objects, Asking):
             if received is None:
                 surroundings.end_process_group()  # the driver is gone
                 return
-            for message in received:
-                if message[0] == m.CALL:
-                    self.execution.unanswered.add(message[1])
-                    self.execution.deliver((message, None))
-                elif message[0] == m.TASK:
-                    self.execution.unanswered.add(message[1])
-                    self.execution.on_task(message)
+            for number, fields in received:
+                if number == m.WORK:
+                    self.execution.take(m.decode_work(fields))
                 else:
-                    self._handlers[message[0]](*message[1:])
+                    self._handlers[number](*fields)
 
     def request(self, method: str, *args: Any, blocking: bool = False) -> Any:
         """Ask the hub something and wait for the answer."""
@@ -124,7 +124,7 @@ class WorkerEngine(Objects, Asking):
         with self.lock:
             self.entries[entry.id] = entry
             self._blocked.append(needs)
-            self.send((m.REQUEST, entry.id, method, packed))
+            self.send(m.AskHub(entry.id, method, packed))
         try:
             if blocking:
                 self._while_blocked(needs, None)
@@ -145,7 +145,7 @@ class WorkerEngine(Objects, Asking):
         if self.dropped:
             self.collect()
         while self._unexported:
-            self.send((m.UNEXPORT, self._unexported.popleft()))
+            self.send(m.UnexportFunction(self._unexported.popleft()))
 
     # -- objects -------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class WorkerEngine(Objects, Asking):
         with self.lock:
             self._own(entry)
             entry.kind, entry.data = kind, data
-            self.send((m.PUT, entry.id, kind, data, self.published(serialized.refs)))
+            self.send(m.PutValue(entry.id, kind, data, self.published(serialized.refs)))
         self.reactor.touch()
         return self.new_ref(entry)
 
@@ -168,7 +168,7 @@ class WorkerEngine(Objects, Asking):
         with self.lock:
             self._own(entry)
             entry.kind, entry.data = FAILED, packed
-            self.send((m.PUT, entry.id, FAILED, packed, ()))
+            self.send(m.PutValue(entry.id, FAILED, packed, ()))
         return self.new_ref(entry)
 
     def keep(self, serialized: Serialized) -> tuple[int, Any]:
@@ -192,19 +192,19 @@ class WorkerEngine(Objects, Asking):
         entry.held = True
 
     def _hold(self, entry: Entry) -> None:
-        self.send((m.HOLD, (entry.id,)))
+        self.send(m.Hold((entry.id,)))
 
     def _release(self, entry: Entry) -> None:
         self.entries.pop(entry.id, None)
         if entry.link is None:
-            self.send((m.RELEASE, (entry.id,)))
+            self.send(m.Release((entry.id,)))
 
     def _want(self, entries: Iterable[Entry]) -> None:
         unknown = [entry for entry in entries if not entry.asked and entry.kind is None]
         if unknown:
             for entry in unknown:
                 entry.asked = True
-            self.send((m.SUBSCRIBE, [entry.id for entry in unknown]))
+            self.send(m.Subscribe([entry.id for entry in unknown]))
 
     def load_argument(self, kind: int, data: Any, id: int, borrowed: list[Entry]) -> Any:
         """The value of an object that came along with a call, which keeps it until answered."""
@@ -260,17 +260,17 @@ class WorkerEngine(Objects, Asking):
             self.execution.give_back()
             number = next(self._waits)
             ids = [entry.id for entry in needs.wanted if entry.kind is None]
-            self.send((m.BLOCKED, number, ids, needs.missing))
+            self.send(m.Blocked(number, ids, needs.missing))
         try:
             return self.execution.wait(needs, timeout)
         finally:
             with self.lock:
-                self.send((m.UNBLOCKED, number))
+                self.send(m.Unblocked(number))
 
     def _hub_need_not_know(self, needs: Needs, timeout: float | None) -> bool:
         """Whether waiting keeps no CPU from others: an actor that has none, or an answer that
         comes directly from another actor, and soon."""
-        if self.execution.actor is not None and not self.execution.has_cpu:
+        if self.execution.actor.instance is not None and not self.execution.actor.has_cpu:
             return True
         if all(entry.link is not None for entry in needs.wanted):
             return self.execution.wait(needs, _SOON if timeout is None else min(timeout, _SOON))
@@ -292,11 +292,13 @@ class WorkerEngine(Objects, Asking):
         with self.lock:
             key_of_options = self.options_key(options)
             sendable = self.sendable(packed)
-            self.send((m.SUBMIT, id, key, *sendable, key_of_options, self.parent()))
+            self.send(m.SubmitTask(id, key, *sendable, key_of_options, self.parent()))
         self._write()
         return _returned(options.num_returns, refs)
 
-    def sendable(self, packed: Arguments) -> tuple[Any, ...]:
+    def sendable(
+        self, packed: Arguments
+    ) -> tuple[int, Any, list[tuple[m.Slot, int]], tuple[int, ...]]:
         """kind, data, dependencies, nested."""
         dependencies = [(slot, ref._id) for slot, ref in packed.dependencies]
         self.published([ref for _, ref in packed.dependencies])
@@ -320,7 +322,7 @@ class WorkerEngine(Objects, Asking):
             key = self.next_id()
             with self.lock:
                 nested = self.published(serialized.refs)
-                self.send((m.EXPORT, key, kind, data, name, nested))
+                self.send(m.ExportFunction(key, kind, data, name, nested))
             spec.exported = exported = (self, key, _Exported())
             weakref.finalize(exported[2], self._unexported.append, key).atexit = False
         return exported[1]  # type: ignore[no-any-return]
@@ -332,7 +334,7 @@ class WorkerEngine(Objects, Asking):
             return known[1]
         if len(self._options_sent) >= _MOST_OPTIONS:
             self._options_sent.clear()
-            self.send((m.OPTIONS, -1, None))
+            self.send(m.DefineOptions(-1, None))
         sendable = options
         if isinstance(getattr(options, "retry_exceptions", None), tuple):
             types = serialization.dumps(options.retry_exceptions).packed()
@@ -341,7 +343,7 @@ class WorkerEngine(Objects, Asking):
         key = self.next_id()
         self._options_sent[id(options)] = (options, key)
         self.published(serialized.refs)
-        self.send((m.OPTIONS, key, serialized.packed()))
+        self.send(m.DefineOptions(key, serialized.packed()))
         return key
 
     def parent(self) -> int:
@@ -370,7 +372,7 @@ class WorkerEngine(Objects, Asking):
         """A reference to what the hub has lent us: ours from now on, so the loan can end."""
         with self.lock:
             ref = self.adopt(id)
-            self.send((m.RETURN, id))
+            self.send(m.ReturnLoan(id))
             return ref
 
     def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
@@ -400,7 +402,7 @@ class WorkerEngine(Objects, Asking):
             self.entries[entry.id] = entry
             self.on_complete(entry, self._forget_watch)
             args = serialization.dumps((generator._id, index)).packed()
-            self.send((m.REQUEST, entry.id, "stream_wait", args))
+            self.send(m.AskHub(entry.id, "stream_wait", args))
         return entry
 
     def _forget_watch(self, entry: Entry) -> None:
@@ -423,13 +425,14 @@ class WorkerEngine(Objects, Asking):
         with self.lock:
             key_of_options = self.options_key(options)
             sendable = self.sendable(packed)
-            creation = (id, key, *sendable, key_of_options, meta)
+            creation = m.SubmitActor(id, key, *sendable, key_of_options, meta)
             if options.name is None:
-                self.send((m.CREATE_ACTOR, *creation))
+                self.send(creation)
         if options.name is not None:
             existing = self.request("create_named_actor", *creation)
             if existing is not None:
-                return self.given(existing[0]), serialization.loads(existing[1])
+                id, meta = existing
+                return self.given(id), serialization.loads(meta)
         self._write()
         return ref, cls.meta
 
@@ -516,7 +519,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
         return _exit_code(exit)
     finally:
         engine.reactor.flush()
-        engine.execution.end_actor()
+        engine.execution.actor.end()
         atexit._run_exitfuncs()
         for writer in list(engine.unfinished_lines):
             engine.finish_lines(writer)

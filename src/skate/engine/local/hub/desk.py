@@ -31,21 +31,23 @@ class Desk:
         self._hub = engine.hub
         self._requests = requests
         engine.hub.handlers.update(
-            {
-                m.SUBMIT: self.on_submit,
-                m.CREATE_ACTOR: self.on_create_actor,
-                m.CALL_ACTOR: self.on_call_actor,
-                m.EXPORT: self.on_export,
-                m.UNEXPORT: self.on_unexport,
-                m.OPTIONS: self.on_options,
-                m.REQUEST: self.on_request,
-                m.LOG: self.on_log,
-                m.CONNECT: self.on_connect,
-                m.LISTENING: self.on_listening,
-                m.LOST_CALL: self.on_lost_call,
-                m.PUT_FOR: self.on_put_for,
-                m.RETURN: self.on_return,
-            }
+            m.by_number(
+                {
+                    m.SubmitTask: self.on_submit,
+                    m.SubmitActor: self.on_create_actor,
+                    m.SubmitCall: self.on_call_actor,
+                    m.ExportFunction: self.on_export,
+                    m.UnexportFunction: self.on_unexport,
+                    m.DefineOptions: self.on_options,
+                    m.AskHub: self.on_request,
+                    m.PrintText: self.on_log,
+                    m.ConnectTo: self.on_connect,
+                    m.Listening: self.on_listening,
+                    m.LostCall: self.on_lost_call,
+                    m.PutValueFor: self.on_put_for,
+                    m.ReturnLoan: self.on_return,
+                }
+            )
         )
 
     # -- work ----------------------------------------------------------------------------------
@@ -118,58 +120,50 @@ class Desk:
         self._hub.announce(task)
         self._requests.new_actor(task, options, function.name, meta)
 
-    def on_call_actor(self, worker: Worker, *call: Any) -> None:
-        self._call_actor(worker, *_with_options(worker, call))
+    def on_call_actor(self, worker: Worker, *fields: Any) -> None:
+        call = m.SubmitCall(*fields)
+        self._call_actor(worker, call, worker.options[call.options_key])
 
-    def _call_actor(
-        self,
-        worker: Worker,
-        id: int,
-        actor_id: int,
-        method: str,
-        kind: int,
-        data: Any,
-        dependencies: Any,
-        nested: Sequence[int],
-        options: CallOptions,
-        parent: int,
-    ) -> None:
+    def _call_actor(self, worker: Worker, call: m.SubmitCall, options: CallOptions) -> None:
         try:
-            self._hub.check_pending_calls(actor_id, worker.number)
-            plan = self._engine.planner.call_plan(actor_id, options)
+            self._hub.check_pending_calls(call.actor_id, worker.number)
+            plan = self._engine.planner.call_plan(call.actor_id, options)
         except Exception as error:
-            self._refuse(worker, id, options.num_returns, error)
+            self._refuse(worker, call.id, options.num_returns, error)
             return
-        arguments = self._entries(dependencies)
-        task = Task(id, None, (kind, data), arguments, nested, plan, worker, parent)
-        task.method = method
+        arguments = self._entries(call.dependencies)
+        value = (call.kind, call.data)
+        task = Task(call.id, None, value, arguments, call.nested, plan, worker, call.parent)
+        task.method = call.method
         self._hub.announce(task)
-        self._hub.call_actor(actor_id, task)
+        self._hub.call_actor(call.actor_id, task)
 
-    def on_lost_call(self, worker: Worker, target: int, *call: Any) -> None:
+    def on_lost_call(self, worker: Worker, target: int, call: tuple[Any, ...]) -> None:
         """A call that the worker had sent directly to an actor whose process is gone."""
         callee = self._engine.processes.workers.get(target)
-        lost = _with_options(worker, call)
-        ids = range(lost[0], lost[0] + max(1, returns(lost[-2].num_returns)[1]))
+        lost = m.SubmitCall(*call)
+        options: CallOptions = worker.options[lost.options_key]  # which holds only for now
+        _, count = returns(options.num_returns)
+        ids = range(lost.id, lost.id + max(1, count))
         self._hub.counts.hold(worker, ids)
         values = [self._hub.counts.entry(id) for id in ids]
 
         def lose() -> None:
             answered = all(entry.kind is not None for entry in values)
             if not answered and worker.number in self._engine.processes.workers:
-                self._lost_call(worker, *lost)
+                self._lost_call(worker, lost, options)
 
         if callee is None:
             lose()
         else:  # the hub has not noticed yet, and may still hear of the values
             callee.when_lost.append(lose)
 
-    def _lost_call(self, worker: Worker, id: int, actor_id: int, *rest: Any) -> None:
-        *_, options, _ = rest
-        if self._engine.planner.call_plan(actor_id, options).retries:
-            self._call_actor(worker, id, actor_id, *rest)
+    def _lost_call(self, worker: Worker, call: m.SubmitCall, options: CallOptions) -> None:
+        if self._engine.planner.call_plan(call.actor_id, options).retries:
+            self._call_actor(worker, call, options)
         else:
-            self._fail(worker, id, options.num_returns, self._hub.why_lost(actor_id))
+            error = self._hub.why_lost(call.actor_id)
+            self._fail(worker, call.id, options.num_returns, error)
 
     def _entries(self, dependencies: Any) -> list[Any]:
         return [(slot, self._hub.counts.entry(id)) for slot, id in dependencies]
@@ -207,12 +201,12 @@ class Desk:
         actor = self._hub.actors.get(actor_id)
         target = actor.worker if actor is not None else None
         if actor is None or target is None or actor.options.max_pending_calls > 0:
-            self._engine.processes.send(worker, (m.PEER, actor_id, "", False, 0))
+            self._engine.processes.send(worker, m.PeerAddress(actor_id, "", False, 0))
         elif target.listening:
             self._tell_path(worker, target)
         else:
             if not target.wants_peer:
-                self._engine.processes.send(target, (m.LISTEN,))
+                self._engine.processes.send(target, m.ListenToPeers())
             target.wants_peer.append(worker)
 
     def on_listening(self, worker: Worker, path: str) -> None:
@@ -224,7 +218,7 @@ class Desk:
     def _tell_path(self, asking: Worker, target: Worker) -> None:
         actor = target.actor
         self._engine.processes.send(
-            asking, (m.PEER, actor.id, target.listening, actor.concurrent, target.number)
+            asking, m.PeerAddress(actor.id, target.listening, actor.concurrent, target.number)
         )
 
     # -- output --------------------------------------------------------------------------------
@@ -240,8 +234,8 @@ class Desk:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def on_request(self, worker: Worker, answer: int, method: str, packed: Any) -> None:
-        args = serialization.loads(packed)
+    def on_request(self, worker: Worker, answer: int, method: str, arguments: Any) -> None:
+        args = serialization.loads(arguments)
         try:
             special = getattr(self, f"_request_{method}", None)
             if special is not None:
@@ -256,7 +250,7 @@ class Desk:
 
     def _answer(self, worker: Worker, answer: int, kind: int, data: Any) -> None:
         worker.answered = answer
-        self._engine.processes.send(worker, (m.VALUE, answer, kind, data))
+        self._engine.processes.send(worker, m.TellValue(answer, kind, data))
 
     def _request_sync(self, worker: Worker, answer: int) -> None:
         """All that was subscribed to and is ready has been sent before this answer."""
@@ -274,7 +268,7 @@ class Desk:
         return _LATER
 
     def _request_create_named_actor(self, worker: Worker, answer: int, *creation: Any) -> Any:
-        actor = self._requests.claim_name(worker.options[creation[-2]])
+        actor = self._requests.claim_name(worker.options[m.SubmitActor(*creation).options_key])
         if actor is not None:
             return self._lend(worker, actor.id, actor.meta)
         self.on_create_actor(worker, *creation)
@@ -344,9 +338,3 @@ class Desk:
 
     def _request_stream_close(self, worker: Worker, answer: int, id: int) -> None:
         self._hub.close_stream(self._hub.counts.entry(id))
-
-
-def _with_options(worker: Worker, call: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A call with its options in the place of their number, which holds only for now."""
-    *rest, key, parent = call
-    return *rest, worker.options[key], parent

@@ -24,6 +24,7 @@ from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.values import NONE
 from skate.engine.local.hub.workers import Worker
 from skate.engine.local.objects import FAILED, INLINE
+from skate.engine.local.wire import Message
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
@@ -42,27 +43,30 @@ class Hub(Lives):
     ) -> None:
         super().__init__(engine, scheduler, processes, guard)
         self.removed_groups: deque[Group] = deque(maxlen=1000)  # for those who ask later
-        self.handlers: dict[int, Any] = {
-            m.RESULT: self.on_result,
-            m.RESULTS: self.on_results,
-            m.RETRY: self.on_retry,
-            m.SUBSCRIBE: self.on_subscribe,
-            m.PUT: self.on_put,
-            m.PROMISE: self.on_promise,
-            m.ITEM: self.on_item,
-            m.EXITING: self.on_exiting,
-            m.HOLD: self.counts.hold,
-            m.RELEASE: self.counts.release,
-            m.BLOCKED: self.on_blocked,
-            m.UNBLOCKED: self.on_unblocked,
-            m.GAVE_BACK: self.on_gave_back,
-        }
+        self.handlers = m.by_number(
+            {
+                m.WorkResult: self.on_result,
+                m.WorkResults: self.on_results,
+                m.RetryWork: self.on_retry,
+                m.Subscribe: self.on_subscribe,
+                m.PutValue: self.on_put,
+                m.PromiseValues: self.on_promise,
+                m.StreamItem: self.on_item,
+                m.ActorExiting: self.on_exiting,
+                m.Hold: self.counts.hold,
+                m.Release: self.counts.release,
+                m.Blocked: self.on_blocked,
+                m.Unblocked: self.on_unblocked,
+                m.GaveBack: self.on_gave_back,
+            }
+        )
 
-    def received(self, worker: Worker, incoming: Sequence[tuple[Any, ...]]) -> None:
+    def received(self, worker: Worker, incoming: Sequence[Message]) -> None:
         """Messages of a worker, in order."""
         for message in incoming:
             try:
-                self.handlers[message[0]](worker, *message[1:])
+                number, fields = message
+                self.handlers[number](worker, *fields)
             except Exception:  # a defect must be seen, and must not take the others along
                 sys.excepthook(*sys.exc_info())
         while self._answered:
@@ -97,7 +101,7 @@ class Hub(Lives):
         if actor is not None:
             self._lose_maker_of_groups(worker)
         for asking in worker.wants_peer:
-            self.processes.send(asking, (m.PEER, actor.id, "", False, 0))
+            self.processes.send(asking, m.PeerAddress(actor.id, "", False, 0))
         for follow_up in worker.when_lost:
             follow_up()
         self.scheduler.dispatch_all()

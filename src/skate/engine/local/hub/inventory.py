@@ -103,7 +103,7 @@ def _task_row(engine: LocalEngine, task: Task) -> Row:
     worker = task.worker
     body = task.function.name if task.function is not None else task.actor.class_name
     name = _called(body, task.method, task.actor is not None)
-    given = (task.plan.extra or {}).get("name") if task.actor is None or task.method else None
+    given = (task.plan.settings or {}).get("name") if task.actor is None or task.method else None
     return {
         "task_id": _hex(task.id, 24),
         "attempt_number": task.attempt,

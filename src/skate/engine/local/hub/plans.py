@@ -24,6 +24,7 @@ from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.work import Plan
 from skate.engine.local.hub.workers import Environment
+from skate.engine.local.messages import WorkSettings
 from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env import check_possible_here, merge_runtime_envs
 
@@ -79,15 +80,15 @@ class Planner:
     def _make_task_plan(self, options: TaskOptions) -> Plan:
         demand = self._demand(options, default_cpus=1.0)
         streaming, count = returns(options.num_returns)
-        extra = self._extra(options, demand)
+        settings = self._settings(options, demand)
         if options.num_returns == "dynamic":
-            extra["dynamic"] = True
+            settings["dynamic"] = True
         if options.backpressure:
-            extra["backpressure"] = int(options.backpressure)
+            settings["backpressure"] = int(options.backpressure)
         if options.retry_exceptions is not False:
-            extra["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
+            settings["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
         if streaming:
-            extra["streaming"] = True
+            settings["streaming"] = True
         shape = self._engine.hub.scheduler.shape(
             to_units(demand),
             self._environment(options.runtime_env, demand),
@@ -97,37 +98,39 @@ class Planner:
         max_calls = options.max_calls
         if max_calls is None and options.num_gpus:
             max_calls = 1  # so that the GPU's memory is free for the next
-        return Plan(shape, count, options.max_retries, extra or None, max_calls, streaming)
+        return Plan(shape, count, options.max_retries, settings or None, max_calls, streaming)
 
-    def _extra(
+    def _settings(
         self, options: TaskOptions | ActorOptions, demand: dict[str, float]
-    ) -> dict[str, Any]:
+    ) -> WorkSettings:
         """What a worker cannot take for granted."""
-        extra: dict[str, Any] = {}
+        settings: WorkSettings = {}
         if options.name and isinstance(options, TaskOptions):
-            extra["name"] = plain_text(options.name)
+            settings["name"] = plain_text(options.name)
         if demand != {"CPU": 1.0}:
-            extra["resources"] = demand
+            settings["resources"] = demand
         if options.placement_group:
-            extra["group"] = serialization.dumps(options.placement_group).packed()
-            extra["capture"] = options.capture_child_tasks
+            settings["placement_group"] = serialization.dumps(options.placement_group).packed()
+            settings["capture_child_tasks"] = options.capture_child_tasks
         env = self._runtime_env(options.runtime_env)
         if env:
-            extra["runtime_env"] = serialization.dumps(env).packed()
-        return extra
+            settings["runtime_env"] = serialization.dumps(env).packed()
+        return settings
 
     # -- actors --------------------------------------------------------------------------------
 
     def actor_plan(self, options: ActorOptions, meta: ActorMeta) -> Plan:
         demand = self._demand(options, default_cpus=0.0)
-        extra = self._extra(options, demand)
-        extra["resources"] = demand
-        extra["concurrency"] = concurrency(options, meta.is_async)
-        extra["groups"] = {str(k): int(n) for k, n in options.concurrency_groups.items()}
-        extra["is_async"] = meta.is_async
-        extra["name"] = plain_text(options.name)
-        extra["namespace"] = plain_text(options.namespace or self._engine.namespace)
-        extra["meta"] = serialization.dumps(meta).packed()
+        settings = self._settings(options, demand)
+        settings["resources"] = demand
+        settings["max_concurrency"] = concurrency(options, meta.is_async)
+        settings["concurrency_groups"] = {
+            str(k): int(n) for k, n in options.concurrency_groups.items()
+        }
+        settings["is_async"] = meta.is_async
+        settings["name"] = plain_text(options.name)
+        settings["namespace"] = plain_text(options.namespace or self._engine.namespace)
+        settings["meta"] = serialization.dumps(meta).packed()
         shape = self._engine.hub.scheduler.shape(
             to_units(demand),
             self._environment(options.runtime_env, demand),
@@ -135,7 +138,7 @@ class Planner:
             options.bundle_index,
             dedicated=True,
         )
-        return Plan(shape, 1, 0, extra)
+        return Plan(shape, 1, 0, settings)
 
     def _make_call_plan(self, actor_id: int, options: CallOptions) -> Plan:
         streaming, count = returns(options.num_returns)
@@ -143,20 +146,20 @@ class Planner:
         if retries is None:
             actor = self._engine.hub.actors.get(actor_id)
             retries = actor.options.max_task_retries if actor is not None else 0
-        extra: dict[str, Any] = {}
+        settings: WorkSettings = {}
         if streaming:
-            extra["streaming"] = True
+            settings["streaming"] = True
         if options.num_returns == "dynamic":
-            extra["dynamic"] = True
+            settings["dynamic"] = True
         if options.backpressure:
-            extra["backpressure"] = int(options.backpressure)
+            settings["backpressure"] = int(options.backpressure)
         if options.name:
-            extra["name"] = plain_text(options.name)
+            settings["name"] = plain_text(options.name)
         if options.concurrency_group:
-            extra["group"] = plain_text(options.concurrency_group)
+            settings["concurrency_group"] = plain_text(options.concurrency_group)
         if options.retry_exceptions is not False:
-            extra["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
-        return Plan(None, count, retries, extra or None, None, streaming)
+            settings["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
+        return Plan(None, count, retries, settings or None, None, streaming)
 
     def _demand(
         self, options: TaskOptions | ActorOptions, default_cpus: float

@@ -130,14 +130,18 @@ class Processes:
 
     # -- talking -------------------------------------------------------------------------------
 
-    def send(self, worker: Worker, message: Message, at_once: bool = True) -> None:
-        """Collect a message. The engine writes it at once if `at_once`, or with others soon."""
+    def send(self, worker: Worker, message: tuple[Any, ...], at_once: bool = True) -> None:
+        """Send one of `messages`: at once, or with others soon."""
+        self.write(worker, m.encode(message), at_once)
+
+    def write(self, worker: Worker, message: Message, at_once: bool) -> None:
+        """The same, of a message that is encoded already."""
         self._reactor.collect(worker.connection, message)
         if at_once:
             self.urgent = True
 
     def steal(self, worker: Worker) -> None:
-        self.send(worker, (m.STEAL,))
+        self.send(worker, m.StealWork())
 
     def _readable(self, worker: Worker) -> None:
         with self._engine.lock:
@@ -172,7 +176,7 @@ class Processes:
     def retire(self, worker: Worker) -> None:
         """Ask it to exit; insist after a while."""
         worker.doomed = worker.doomed or "not needed any more"
-        self.send(worker, (m.EXIT,))
+        self.send(worker, m.ExitWorker())
         self._reactor.call_later(_GRACE, lambda: self._insist(worker))
 
     def _insist(self, worker: Worker) -> None:
@@ -288,7 +292,7 @@ class Processes:
         if writer == 0:
             self._engine.store.recycle(name)
         elif writer in self.workers:
-            self.send(self.workers[writer], (m.RECYCLE, name), at_once=False)
+            self.send(self.workers[writer], m.RecycleSegment(name), at_once=False)
         else:
             return False
         return True

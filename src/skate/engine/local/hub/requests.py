@@ -42,9 +42,10 @@ class Requests:
         )
 
     def new_actor(self, task: Task, options: ActorOptions, class_name: str, meta: Any) -> None:
-        extra = task.plan.extra
-        assert extra is not None
-        concurrent = extra["is_async"] or extra["concurrency"] > 1 or bool(extra["groups"])
+        settings = task.plan.settings
+        assert settings is not None
+        concurrent = settings["is_async"] or settings["max_concurrency"] > 1
+        concurrent = concurrent or bool(settings["concurrency_groups"])
         actor = Actor(task, options, class_name, meta, concurrent)
         actor.key = self._name_key(options.name, options.namespace)
         task.actor = actor

@@ -21,21 +21,28 @@ class Streaming(Values):
         """Nobody wants what a task that has not started would produce."""
 
     def on_item(
-        self, worker: Worker, task_id: int, index: int, id: int, kind: int, data: Any, inner: Any
+        self,
+        worker: Worker,
+        task_id: int,
+        position: int,
+        id: int,
+        kind: int,
+        data: Any,
+        contained: Any,
     ) -> None:
         stream = self._stream(task_id)
         if stream is None or stream.abandoned:
             self._discard(kind, data)
-            self.processes.send(worker, (m.CREDIT, task_id, -1))
+            self.processes.send(worker, m.GrantCredit(task_id, -1))
             return
-        if index < stream.produced:  # the task runs again, and knows nothing of its consumer
+        if position < stream.produced:  # the task runs again, and knows nothing of its consumer
             self._discard(kind, data)
             if stream.taken:
-                self.processes.send(worker, (m.CREDIT, task_id, stream.taken))
+                self.processes.send(worker, m.GrantCredit(task_id, stream.taken))
             return
         self.counts.add((id,))  # kept by the stream until it is taken
-        self._complete(id, kind, data, inner)
-        stream.add(index, id)
+        self._complete(id, kind, data, contained)
+        stream.add(position, id)
 
     def _stream(self, task_id: int) -> Stream | None:
         entry = self.engine.entries.get(task_id)
@@ -63,8 +70,8 @@ class Streaming(Values):
         task = entry.task
         if id is None or task is None or task.worker is None:
             return id
-        if task.plan.extra and "backpressure" in task.plan.extra:
-            self.processes.send(task.worker, (m.CREDIT, task.id, index + 1))
+        if task.plan.settings and "backpressure" in task.plan.settings:
+            self.processes.send(task.worker, m.GrantCredit(task.id, index + 1))
         return id
 
     def close_stream(self, entry: Entry) -> None:
@@ -78,6 +85,6 @@ class Streaming(Values):
         if task is None or stream.finished:
             return
         if task.worker is not None:
-            self.processes.send(task.worker, (m.CREDIT, task.id, -1))
+            self.processes.send(task.worker, m.GrantCredit(task.id, -1))
         elif not task.cancelled:
             self.give_up(task)

@@ -115,19 +115,21 @@ class Tasks(Streaming):
         self._ensure_function(worker, function)
         kind, data = task.args
         arguments = self._dependency_values(task) if task.dependencies else None
-        extra = self._extra(worker, task)
+        message = m.encode_work(
+            m.TASK if task.actor is None else m.CREATION,
+            task.id,
+            function.key,
+            kind,
+            data,
+            arguments,
+            task.plan.num_returns,
+            self._settings(worker, task),
+        )
+        # The first task of a worker goes at once; those behind it go together.
+        self.processes.write(worker, message, len(worker.in_flight) == 1)
         if task.actor is not None:
             worker.actor = task.actor
-            self.processes.send(
-                worker, (m.CREATE, task.id, function.key, kind, data, arguments, extra)
-            )
             self._send_calls(task.actor, task.actor.placed(worker))
-        else:
-            message = (
-                m.TASK, task.id, function.key, kind, data, arguments, task.plan.num_returns, extra,
-            )  # fmt: skip
-            # The first task of a worker goes at once; those behind it go together.
-            self.processes.send(worker, message, at_once=len(worker.in_flight) == 1)
 
     def _send_calls(self, actor: Actor, tasks: Sequence[Task]) -> None:
         if self.guard.asleep:
@@ -140,25 +142,22 @@ class Tasks(Streaming):
             kind, data = task.args
             arguments = self._dependency_values(task) if task.dependencies else None
             plan = task.plan
-            self.processes.send(
-                worker,
-                (
-                    m.CALL,
-                    task.id,
-                    task.method,
-                    kind,
-                    data,
-                    arguments,
-                    plan.num_returns,
-                    plan.extra,
-                ),
-                len(worker.in_flight) == 1,
+            message = m.encode_work(
+                m.CALL,
+                task.id,
+                task.method,
+                kind,
+                data,
+                arguments,
+                plan.num_returns,
+                plan.settings,
             )
+            self.processes.write(worker, message, len(worker.in_flight) == 1)
 
     def _ensure_function(self, worker: Worker, function: Function) -> None:
         if function.key not in worker.functions:
             worker.functions.add(function.key)
-            message = (m.FUNCTION, function.key, function.kind, function.data, function.name)
+            message = m.DefineFunction(function.key, function.kind, function.data, function.name)
             self.processes.send(worker, message, at_once=False)
 
     def forget_function(self, key: int) -> None:
@@ -167,7 +166,7 @@ class Tasks(Streaming):
         for worker in self.processes.workers.values():
             if key in worker.functions:
                 worker.functions.discard(key)
-                self.processes.send(worker, (m.FORGET, key), at_once=False)
+                self.processes.send(worker, m.ForgetFunction(key), at_once=False)
 
     def _dependency_values(self, task: Task) -> list[tuple[Any, ...]]:
         for _, entry in task.dependencies:
@@ -175,8 +174,8 @@ class Tasks(Streaming):
                 self.engine.spilling.used(entry)
         return [(slot, e.kind, e.data, e.id) for slot, e in task.dependencies]
 
-    def _extra(self, worker: Worker, task: Task) -> Any:
-        extra = task.plan.extra
+    def _settings(self, worker: Worker, task: Task) -> m.WorkSettings | None:
+        settings = task.plan.settings
         allocation = worker.allocation
         if allocation is not None and allocation.numbered:
             visible = self.engine.visible_accelerators
@@ -184,10 +183,12 @@ class Tasks(Streaming):
                 name: nth(allocation.numbers(name), visible.get(name))
                 for name in allocation.numbered
             }
-            extra = {**(extra or {}), "accelerators": ids}
+            settings = settings.copy() if settings else {}
+            settings["accelerators"] = ids
         if task.actor is not None and task.actor.restarts:
-            extra = {**(extra or {}), "restarted": True}
-        return extra
+            settings = settings.copy() if settings else {}
+            settings["restarted"] = True
+        return settings
 
     # -- answers ----------------------------------------------------------------------------
 
@@ -380,7 +381,7 @@ class Tasks(Streaming):
             self.processes.kill(task.worker)
         elif not task.cancelled:
             task.cancelled = True
-            self.processes.send(task.worker, (m.CANCEL, task.id))
+            self.processes.send(task.worker, m.CancelWork(task.id))
 
     def _cancel_child(self, id: int, force: bool) -> None:
         entry = self.engine.entries.get(id)

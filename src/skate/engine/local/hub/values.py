@@ -54,7 +54,8 @@ class Values(ABC):
     def _tell_value(self, worker: Worker, entry: Entry) -> None:
         if entry.kind == STORED:
             self.engine.spilling.used(entry)
-        self.processes.send(worker, (m.VALUE, entry.id, entry.kind, entry.data))
+        assert entry.kind is not None
+        self.processes.send(worker, m.TellValue(entry.id, entry.kind, entry.data))
 
     def on_put(self, worker: Worker, id: int, kind: int, data: Any, contained: Any) -> None:
         worker.promised.discard(id)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.scheduler import Shape
     from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.messages import WorkSettings
     from skate.engine.local.objects import Entry
 
 _TARGET = 2_000  # µs of known short work that may wait inside a worker
@@ -42,7 +43,7 @@ class Plan:
     """Options of a task or actor call, worked out once and shared by all calls that have them."""
 
     __slots__ = (
-        "extra", "max_calls", "num_returns", "retries",         "shape", "simple", "streaming",
+        "max_calls", "num_returns", "retries", "settings", "shape", "simple", "streaming",
     )  # fmt: skip
 
     def __init__(
@@ -50,14 +51,14 @@ class Plan:
         shape: Shape | None,
         num_returns: int,
         retries: int,
-        extra: Mapping[str, Any] | None = None,
+        settings: WorkSettings | None = None,
         max_calls: int | None = None,
         streaming: bool = False,
     ) -> None:
         self.shape = shape
         self.num_returns = num_returns
         self.retries = retries
-        self.extra = extra  # what the worker must know beyond the defaults
+        self.settings = settings  # what the worker must know beyond the defaults
         self.max_calls = max_calls
         self.streaming = streaming
         self.simple = num_returns == 1 and not streaming  # one value: the usual case
@@ -103,8 +104,8 @@ class Task:
 
     @property
     def name(self) -> str:
-        if self.plan.extra and self.plan.extra.get("name"):
-            return str(self.plan.extra["name"])
+        if self.plan.settings and self.plan.settings.get("name"):
+            return str(self.plan.settings["name"])
         if self.method:
             return f"{self.actor.class_name}.{self.method}"
         return self.function.name if self.function else "task"
@@ -142,12 +143,12 @@ class Run(NamedTuple):
 
 def run_of(task: Task, worker: Worker | None, micros: int, failed: bool) -> tuple[Any, ...]:
     """A `Run`, as the plain tuple that takes a tenth of the time to make."""
-    function, actor, extra = task.function, task.actor, task.plan.extra
+    function, actor, settings = task.function, task.actor, task.plan.settings
     return (
         task.id,
         function.name if function is not None else actor.class_name if actor else "",
         task.method,
-        extra.get("name") if extra else None,
+        settings.get("name") if settings else None,
         actor.id if actor is not None else 0,
         task.parent,
         worker.number if worker is not None else 0,
