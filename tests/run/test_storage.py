@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.history import keep_results
-from skate._run.records import RESULT_FILE
+from skate._run.ledger import RESULT_FILE, Ledger
 from skate._run.storage import Storage
 
 
@@ -74,7 +73,7 @@ def test_a_damaged_line_is_passed_over(tmp_path):
     storage.write(RESULT_FILE, b'{"n": 0}\n{"n": "xx{"n": 1}\n7\n{"n": 2}\n{"n": 3}\n')
     rows = storage.lines(RESULT_FILE)
     assert rows == [{"n": 0}, {"n": 2}, {"n": 3}]
-    keep_results(storage, rows[:2])
+    Ledger(storage).keep_results(rows[:2])
     assert storage.read(RESULT_FILE) == b'{"n": 0}\n{"n": 2}\n'
 
 

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from skate import train
-from skate._run.claim import FolderInUseError
 from skate._run.folders import RemoteFolder
-from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE
+from skate._run.ledger import CHECKPOINTS_FILE, RESULT_FILE, RunFolderInUseError
 from skate._run.storage import Storage
 from skate.train import (
     Checkpoint,
@@ -339,7 +338,7 @@ def test_a_driver_killed_at_any_step_of_a_report(tmp_path, name):
 
 HOLDER = """
     import sys
-    from skate._run.claim import claimed
+    from skate._run.ledger import claimed
     from skate._run.storage import Storage
 
     with claimed(Storage.at(sys.argv[1])):
@@ -356,7 +355,7 @@ def test_a_folder_has_one_run_at_a_time(run_config, tmp_path):
     with Program([sys.executable, program, result.path], stdin=pipe, stdout=pipe) as held:
         assert held.stdout.readline() == "claimed\n"
         before = Path(result.path, RESULT_FILE).read_bytes()
-        with pytest.raises(FolderInUseError, match="has not ended") as caught:
+        with pytest.raises(RunFolderInUseError, match="has not ended") as caught:
             fit(counting(2), run_config())
         assert result.path in str(caught.value)
         assert Path(result.path, RESULT_FILE).read_bytes() == before
@@ -364,7 +363,7 @@ def test_a_folder_has_one_run_at_a_time(run_config, tmp_path):
     assert fit(counting(2), run_config()).metrics["step"] == 1
 
     def loop():
-        with pytest.raises(FolderInUseError):
+        with pytest.raises(RunFolderInUseError):
             fit(counting(2), run_config())
         fit(counting(2), run_config(name="another"))
 

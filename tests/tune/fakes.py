@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import Kept
+from skate._run.checkpoint_manager import RecordedCheckpoint
 from skate._run.storage import Storage
 from skate.tune.experiment import Trial
 from skate.tune.schedulers import TrialScheduler
@@ -70,7 +70,7 @@ class FakeController:
     def save_trial(self, trial: Trial) -> Checkpoint:
         self.saved.append(trial.trial_id)
         made = Checkpoint(f"checkpoint of {trial.trial_id}")
-        trial.on_checkpoint(Kept(made, dict(trial.last_result)))
+        trial.on_checkpoint(RecordedCheckpoint(made, dict(trial.last_result)))
         return made
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:

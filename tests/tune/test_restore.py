@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from skate import tune
-from skate._run.checkpoints import Kept
+from skate._run.checkpoint_manager import RecordedCheckpoint
 from skate._run.pickles import signed_pickle
 from skate._run.storage import Storage
 from skate.tune import running
@@ -170,7 +170,7 @@ def _write_state(storage: Storage, trials: int, first: int = 0) -> None:
         log.trial(trial)
         trial.update_last_result({"loss": number * 1.5})
         place = trial.storage.persist(tune.Checkpoint.from_dict({"a": 1}), "checkpoint_000000")
-        log.checkpoint(trial, Kept(place, trial.last_result))
+        log.checkpoint(trial, RecordedCheckpoint(place, trial.last_result))
         trial.set_status(Trial.TERMINATED)
         log.progress(trial)
 

@@ -8,7 +8,7 @@ import pytest
 
 from skate import tune
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import Kept
+from skate._run.checkpoint_manager import RecordedCheckpoint
 from skate.tune.experiment import Trial
 from skate.tune.schedulers import (
     PB2,
@@ -357,7 +357,7 @@ class TestPBT:
         control.report(worst, training_iteration=2, score=0)
         control.report(best, training_iteration=4, score=2)
         assert control.saved == ["t1"]
-        best.on_checkpoint(Kept(Checkpoint("newer"), {"training_iteration": 5}))
+        best.on_checkpoint(RecordedCheckpoint(Checkpoint("newer"), {"training_iteration": 5}))
         control.report(worst, training_iteration=4, score=0)
         assert worst.adopted == "newer"
 

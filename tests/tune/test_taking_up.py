@@ -14,8 +14,8 @@ import pytest
 
 from skate import tune
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import Kept
-from skate._run.claim import FolderInUseError
+from skate._run.checkpoint_manager import RecordedCheckpoint
+from skate._run.ledger import RunFolderInUseError
 from skate.tune.experiment import Trial
 from skate.tune.experiment._states import STATE_FILE
 from skate.tune.schedulers import (
@@ -151,7 +151,7 @@ class TestPopulations:
         before.report(behind, training_iteration=2, score=1)
         before.report(ahead, training_iteration=6, score=2)
         taken = {"training_iteration": 6, "score": 2, "trial_id": "t1"}
-        behind.on_checkpoint(Kept(Checkpoint("of the other"), taken))
+        behind.on_checkpoint(RecordedCheckpoint(Checkpoint("of the other"), taken))
         after = taken_up(self.make(), before, tmp_path)
         assert after.scheduler._states["t0"].last_train_time == 6
         after.trials[0].set_status(Trial.RUNNING)
@@ -279,7 +279,7 @@ def test_a_folder_has_one_search_at_a_time(run, tmp_path):
         state = tmp_path / "runs" / "run" / STATE_FILE
         before = state.read_bytes()
         for attempt in (again, lambda: run(other), lambda: run(other, resume="AUTO")):
-            with pytest.raises(FolderInUseError, match="has not ended"):
+            with pytest.raises(RunFolderInUseError, match="has not ended"):
                 attempt()
         assert state.read_bytes() == before
         assert not (tmp_path / "runs" / "run" / "tuner.pkl").exists()

@@ -8,8 +8,8 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.errors import read_error
+from skate._run.ledger import CHECKPOINTS_FILE, RESULT_FILE, Ledger
 from skate._run.pickles import allowing
-from skate._run.records import CHECKPOINTS_FILE, RESULT_FILE, recorded_checkpoints
 from skate._run.reporting import AUTOMATIC
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup
@@ -70,16 +70,17 @@ class Result:
             raise RuntimeError(
                 f"{storage.path!r} is not the folder of a run or trial: there is no {RESULT_FILE}"
             )
-        history = storage.lines(RESULT_FILE)
+        ledger = Ledger(storage)
+        history = ledger.results()
         with allowing(allow_pickle):
-            kept = recorded_checkpoints(storage, history)
+            recorded = ledger.checkpoints(history)
             error = read_error(storage)
         return cls(
             metrics=history[-1] if history else None,
-            checkpoint=kept[-1].checkpoint if kept else None,
+            checkpoint=recorded[-1].checkpoint if recorded else None,
             error=error,
             path=storage.path,
-            best_checkpoints=[(entry.checkpoint, entry.metrics) for entry in kept],
+            best_checkpoints=[(entry.checkpoint, entry.metrics) for entry in recorded],
             _storage_filesystem=None if storage.is_local else storage.filesystem,
         )
 
@@ -109,7 +110,7 @@ class Result:
         return Path(self.path)
 
     def _history(self) -> list[dict[str, Any]]:
-        return Storage.at(self.path, self._storage_filesystem).lines(RESULT_FILE)
+        return Ledger(Storage.at(self.path, self._storage_filesystem)).results()
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint:
         """The kept checkpoint with the largest ("max") or smallest ("min") value of a metric."""

@@ -6,7 +6,7 @@ import shutil
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import CHECKPOINT_NAME
+from skate._run.checkpoint_manager import CHECKPOINT_NAME
 from skate._run.folders import LocalFolder
 from skate._run.reporting import CheckpointUploadMode, Report
 from skate._run.storage import Storage, write_into

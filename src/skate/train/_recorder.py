@@ -11,25 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.callbacks import CallbackList
 from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
-from skate._run.checkpoints import CheckpointManager, Kept, number_of
+from skate._run.checkpoint_manager import CheckpointManager, RecordedCheckpoint, number_of
 from skate._run.config import RunConfig
 from skate._run.errors import delete_error, write_error
 from skate._run.folders import LocalFolder
-from skate._run.history import begin_anew, keep_results, results_until
+from skate._run.ledger import Ledger, Line, NewCheckpoint, results_until
 from skate._run.loggers import default_loggers
+from skate._run.loggers.rolling_back import delete_logged, keep_logged
 from skate._run.pickles import signed_pickle
-from skate._run.records import (
-    CHECKPOINTS_FILE,
-    RESULT_FILE,
-    checkpoint_line,
-    recorded_checkpoints,
-    take_back_unrecorded,
-)
 from skate._run.reporting import Metrics, ResultClock
 from skate._run.result import Result
 from skate._run.storage import Storage
 from skate._run.syncing import sync_tree
 from skate._run.uploads import Uploads
+from skate._run.validation import ValidationTaskConfig
 from skate._run.values import reached
 from skate.train._errors import TrainingFailedError
 from skate.train._events import Event
@@ -49,6 +44,7 @@ class Run:
     name: str
     config: dict[str, Any]
     storage: Storage
+    ledger: Ledger
     run_config: RunConfig
     last_result: dict[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
@@ -102,7 +98,10 @@ class Recorder:
             run_config.storage_filesystem,
             run_config.durability,
         )
-        self.run = Run(secrets.token_hex(4), name, dict(config), self.storage, run_config)
+        self.ledger = Ledger(self.storage)
+        self.run = Run(
+            secrets.token_hex(4), name, dict(config), self.storage, self.ledger, run_config
+        )
         self.manager = CheckpointManager(run_config.checkpoint_config)
         self.preprocessor = preprocessor
         self.callbacks = CallbackList(
@@ -110,13 +109,14 @@ class Recorder:
         )
         self.clock = ResultClock(self.run.trial_id, config)
         self.next_checkpoint = 0  # larger than all numbers in names of checkpoints
-        self.validator = Validator(self.storage)
+        self.validator = Validator(self.ledger)
         self._uploads = Uploads(self.storage, lambda: [self.storage])
         self._result: Result | None = None
 
     def __enter__(self) -> Self:
         try:
             self._take_up()
+            self.ledger.open()
             stop = self.run.run_config.stop
             self.callbacks.call("setup", stop=stop, num_samples=1, total_num_samples=1)
             self.callbacks.call("before_run", run_context=self.run)
@@ -138,34 +138,21 @@ class Recorder:
     def _take_up(self) -> None:
         """A folder with a checkpoint goes on from it; without one it is that of a new run."""
         delete_error(self.storage)
-        history = self.storage.lines(RESULT_FILE)
-        self._delete_drafts(history)
-        for kept in recorded_checkpoints(self.storage, history):
-            self._keep(kept)
+        history = self.ledger.results()
+        self.ledger.delete_unfinished(history)
+        for recorded in self.ledger.checkpoints(history):
+            self._keep(recorded)
         if self.manager.latest is None:
-            begin_anew(self.storage)
+            delete_logged(self.storage)
+            self.ledger.begin_anew()
         elif history:
             self.run.trial_id = self.clock.trial_id = history[-1].get(
                 "trial_id", self.run.trial_id
             )
-        names = [row.get("checkpoint_dir_name") or "" for row in history]
-        saved = self.storage.lines(CHECKPOINTS_FILE)
-        names += [row["checkpoint_dir_name"] for row in saved if "training_iteration" not in row]
-        for name in names:
-            self._count(name)
+        self.next_checkpoint = self.ledger.next_number(history)
         self.roll_back()
-        for kept in self.manager.pending:
-            self.validator.ask_again(kept.checkpoint, kept.validation or {})
-
-    def _count(self, name: str) -> None:
-        number = number_of(name)
-        if number is not None:
-            self.next_checkpoint = max(self.next_checkpoint, number + 1)
-
-    def _delete_drafts(self, history: list[dict[str, Any]]) -> None:
-        """What processes that died were writing."""
-        take_back_unrecorded(self.storage, history)
-        self.storage.delete_drafts()
+        for recorded in self.manager.pending:
+            self.validator.ask_again(recorded.checkpoint, recorded.validation or {})
 
     def _delete_unrecorded(self) -> None:
         """Folders of checkpoints that are complete, perhaps, but were never reported by all."""
@@ -176,9 +163,9 @@ class Recorder:
             if number_of(name) is not None and name not in recorded:
                 self.storage.delete(name)
 
-    def _keep(self, kept: Kept) -> None:
+    def _keep(self, recorded: RecordedCheckpoint) -> None:
         """Note a checkpoint, and delete those that are not to be kept any longer."""
-        self._delete(self.manager.keep(kept))
+        self._delete(self.manager.keep(recorded))
 
     def _delete(self, checkpoints: Sequence[Checkpoint]) -> None:
         for dismissed in checkpoints:
@@ -203,60 +190,79 @@ class Recorder:
     def record(self, events: Sequence[Event]) -> Checkpoint | None:
         """All ranks have reported: rank 0's metrics count, and the checkpoint of the lowest rank
         that has one. The new checkpoint."""
-        first = events[0]
-        bearer = next((event for event in events if event.checkpoint_name), None)
-        result = None if first.metrics is None else self.clock.fill(first.metrics)
-        checkpoint = None if bearer is None else self._checkpoint_of(bearer)
-        if bearer is not None and checkpoint is not None:
-            positions = [event.positions for event in events]
-            name = str(bearer.checkpoint_name)
-            line = checkpoint_line(self.storage, name, checkpoint, result, positions)
-            self.storage.append(CHECKPOINTS_FILE, line)
-            self._put_into_place(bearer)
+        source = next((event for event in events if event.checkpoint_name), None)
+        metrics = events[0].metrics
+        result = None if metrics is None else self.clock.fill(metrics)
+        new = None if source is None else self._new_checkpoint(source, events)
+        dismissed = [] if result is None else self._name_checkpoint_of(result, new)
+        line = self.ledger.record(result, new)
         if result is not None:
-            self._record_result(result, bearer.checkpoint_name if bearer else None)
-            self.storage.settle(RESULT_FILE)
-        if bearer is not None and checkpoint is not None:
+            self.run.last_result = result
+            self.callbacks.call("on_trial_result", *self._here, result)
+            self._delete(dismissed)
+        if source is not None and new is not None and line is not None:
             self._uploads.send()
-            self.storage.forget_replaced(name)
-            kept = Kept(checkpoint, dict(result or {}), positions)
-            if bearer.validation:
-                kept.validation = self.validator.ask(checkpoint, bearer.validation, line)
-            self._record_checkpoint(kept, name)
+            self._note_checkpoint(new, dict(result or {}), source.validation, line)
         self._uploads.send_if_due()
         self.check()
         self._note_validations()
+        checkpoint = None if new is None else new.checkpoint
         reported = [dict(event.metrics or {}) for event in events]
         self.callbacks.call(
             "after_report", run_context=self.run, metrics=reported, checkpoint=checkpoint
         )
         return checkpoint
 
-    def _checkpoint_of(self, bearer: Event) -> Checkpoint:
+    def _new_checkpoint(self, source: Event, events: Sequence[Event]) -> NewCheckpoint:
         """The one that is reported, at its place or at that which it will get."""
-        if bearer.checkpoint is not None:
-            return bearer.checkpoint
-        place = self.storage.checkpoint(str(bearer.checkpoint_name))
-        return bearer.checkpoint_class.from_checkpoint(place)
+        name = str(source.checkpoint_name)
+        checkpoint = source.checkpoint or source.checkpoint_class.from_checkpoint(
+            self.storage.checkpoint(name)
+        )
+        positions = [event.positions for event in events]
+        return NewCheckpoint(name, checkpoint, lambda: self._put_into_place(source), positions)
 
-    def _put_into_place(self, bearer: Event) -> None:
+    def _name_checkpoint_of(
+        self, result: dict[str, Any], new: NewCheckpoint | None
+    ) -> list[Checkpoint]:
+        """Say in a result which checkpoint came with it. Without one, it may belong to one that
+        was saved just before; those to be deleted then."""
+        if new is not None:
+            result["checkpoint_dir_name"] = new.name
+            return []
+        latest = self.manager.latest
+        if latest is None or latest.metrics:
+            return []
+        result["checkpoint_dir_name"] = latest.checkpoint.path.rpartition("/")[2]
+        return self.manager.add_metrics(result)
+
+    def _put_into_place(self, source: Event) -> None:
         """All ranks have written their parts."""
-        if bearer.checkpoint is not None:
-            if self.storage.synced and isinstance(bearer.checkpoint._folder, LocalFolder):
-                sync_tree(bearer.checkpoint.path)
+        if source.checkpoint is not None:
+            if self.storage.synced and isinstance(source.checkpoint._folder, LocalFolder):
+                sync_tree(source.checkpoint.path)
             return
-        name = str(bearer.checkpoint_name)
+        name = str(source.checkpoint_name)
         draft = self.storage.draft(name)
         if self.preprocessor is not None and not draft.exists(PREPROCESSOR_FILE):
             draft.write(PREPROCESSOR_FILE, signed_pickle(self.preprocessor))
         self.storage.put_into_place(name)
 
-    def _record_checkpoint(self, kept: Kept, name: str) -> None:
-        self.next_checkpoint += 1
-        self._count(name)
-        self.run.checkpoint = kept.checkpoint
-        self._keep(kept)
-        self.callbacks.call("on_checkpoint", *self._here, kept.checkpoint)
+    def _note_checkpoint(
+        self,
+        new: NewCheckpoint,
+        metrics: dict[str, Any],
+        validation: bool | ValidationTaskConfig,
+        line: Line,
+    ) -> None:
+        """A new checkpoint counts: have it validated if that was asked for, and tell callbacks."""
+        recorded = RecordedCheckpoint(new.checkpoint, metrics, new.positions)
+        if validation:
+            recorded.validation = self.validator.ask(new.checkpoint, validation, line)
+        self.next_checkpoint = max(self.next_checkpoint, number_of(new.name) or 0) + 1
+        self.run.checkpoint = new.checkpoint
+        self._keep(recorded)
+        self.callbacks.call("on_checkpoint", *self._here, new.checkpoint)
         self.callbacks.call("on_trial_save", *self._here)
 
     def check(self) -> None:
@@ -272,30 +278,18 @@ class Recorder:
             if "error" in line:
                 warnings.warn(f"validating {checkpoint} has failed: {line['error']}", stacklevel=2)
 
-    def _record_result(self, result: dict[str, Any], name: str | None) -> None:
-        """The line of the result says which checkpoint came with it, and makes that count.
-        Without one, it may belong to a checkpoint that was saved just before."""
-        latest, dismissed = self.manager.latest, []
-        if name is None and latest is not None and not latest.metrics:
-            name = latest.checkpoint.path.rpartition("/")[2]
-            dismissed = self.manager.add_metrics({**result, "checkpoint_dir_name": name})
-        if name is not None:
-            result["checkpoint_dir_name"] = name
-        self.run.last_result = result
-        self.callbacks.call("on_trial_result", *self._here, result)
-        self._delete(dismissed)
-
     def roll_back(self) -> None:
         """Workers begin again from the last checkpoint: so does the history."""
         self._uploads.send()
-        history = self.storage.lines(RESULT_FILE)
-        self._delete_drafts(history)
+        history = self.ledger.results()
+        self.ledger.delete_unfinished(history)
         self._delete_unrecorded()
         latest = self.manager.latest
         rows = []
         if latest is not None:
             rows = results_until(history, latest.metrics.get("checkpoint_dir_name"))
-        keep_results(self.storage, rows)
+        keep_logged(self.storage, rows)
+        self.ledger.keep_results(rows)
         self.run.last_result = rows[-1] if rows else {}
         self.clock.go_on_from(self.run.last_result, len(rows))
 

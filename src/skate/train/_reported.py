@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.records import RESULT_FILE, recorded_checkpoints
+from skate._run.ledger import Ledger
 from skate._run.reporting import Metrics
 from skate._run.session import current
 from skate._run.validation import ReportedCheckpointStatus
@@ -42,15 +42,18 @@ def get_all_reported_checkpoints(
     validations, `timeout_s` at most."""
     session = current("get_all_reported_checkpoints()")
     whereabouts = session.whereabouts
-    storage = whereabouts.storage
+    ledger = Ledger(whereabouts.storage)
     waits = whereabouts.validates and consistency_mode is CheckpointConsistencyMode.VALIDATED
     end = math.inf if timeout_s is None else time.monotonic() + timeout_s
     patience = FIRST_LOOK
     while True:
         session.check()
-        found = recorded_checkpoints(storage, storage.lines(RESULT_FILE))
+        found = ledger.checkpoints()
         left = end - time.monotonic()
-        if left <= 0 or not waits or not any(kept.pending for kept in found):
-            return [ReportedCheckpoint(k.checkpoint, Metrics(k.metrics), k.status) for k in found]
+        if left <= 0 or not waits or not any(one.pending for one in found):
+            return [
+                ReportedCheckpoint(one.checkpoint, Metrics(one.metrics), one.status)
+                for one in found
+            ]
         time.sleep(min(patience, left))
         patience = min(patience * 1.5, LONGEST)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
 from skate._run.folders import scratch_dir
-from skate._run.loggers import JsonLoggerCallback
 from skate._run.reporting import Report
 from skate._run.result import Result
 from skate._run.session import Session, current
@@ -111,7 +110,7 @@ class ForwardingRecorder(Recorder):
     def __init__(
         self, name: str, run_config: RunConfig, config: Any, preprocessor: Any = None
     ) -> None:
-        super().__init__(name, run_config, config, preprocessor, [JsonLoggerCallback()])
+        super().__init__(name, run_config, config, preprocessor, loggers=[])
         self._trial: Session = current("a trainer's trial")
         self._unreported: Checkpoint | None = None  # saved alone; its metrics are yet to come
 

@@ -18,8 +18,7 @@ from typing import Any
 
 import skate
 from skate._run.checkpoint import Checkpoint
-from skate._run.records import VALIDATIONS_FILE
-from skate._run.storage import Storage
+from skate._run.ledger import Ledger, Line
 from skate._run.validation import (
     OwnValidation,
     ReportedCheckpointStatus,
@@ -27,8 +26,6 @@ from skate._run.validation import (
     ValidationTaskConfig,
 )
 from skate.exceptions import SkateError
-
-Line = dict[str, Any]
 
 _PENDING = ReportedCheckpointStatus.PENDING_VALIDATION
 _VALIDATED = ReportedCheckpointStatus.VALIDATED
@@ -39,10 +36,10 @@ _FAILED = ReportedCheckpointStatus.VALIDATION_FAILED
 class Validator:
     """Those of one run."""
 
-    def __init__(self, storage: Storage, config: ValidationConfig | None = None) -> None:
+    def __init__(self, ledger: Ledger, config: ValidationConfig | None = None) -> None:
         self.configured = config is not None
         self._config = config or ValidationConfig(_none_was_given)
-        self._storage = storage
+        self._ledger = ledger
         self._asked: queue.SimpleQueue[tuple[Checkpoint, ValidationTaskConfig, Line] | None]
         self._asked = queue.SimpleQueue()
         self._ended: queue.SimpleQueue[tuple[Checkpoint, Line]] = queue.SimpleQueue()
@@ -59,7 +56,7 @@ class Validator:
         if isinstance(task, OwnValidation):
             wish["packed"] = task.packed
         line = {**about, "status": _PENDING.value, **wish}
-        self._storage.append(VALIDATIONS_FILE, line)
+        self._ledger.add_validation(line)
         self._asked.put((checkpoint, task, about))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="skate-validate", daemon=True)
@@ -119,7 +116,7 @@ class Validator:
             if self._aborted:
                 return
             line = {**about, **ended}
-            self._storage.append(VALIDATIONS_FILE, line)
+            self._ledger.add_validation(line)
             self._ended.put((checkpoint, line))
 
     def _run(self, checkpoint: Checkpoint, task: ValidationTaskConfig) -> Line:

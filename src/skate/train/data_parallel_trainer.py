@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.claim import claimed
 from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
 from skate._run.errors import NothingToRestoreError
+from skate._run.ledger import claimed
 from skate._run.pickles import allowing, signed_pickle
 from skate._run.result import Result
 from skate._run.storage import Storage
@@ -97,7 +97,7 @@ class DataParallelTrainer(BaseTrainer):
         datasets = self.dataset_config.prepared(datasets, self.preprocessor)
         config = self.train_loop_config or {}
         recorder = self._recorder_class(name, self.run_config, config, self.preprocessor)
-        recorder.validator = Validator(recorder.storage, self.validation_config)
+        recorder.validator = Validator(recorder.ledger, self.validation_config)
         verbose = self.run_config.verbose
         with (
             allowing(self._allow_pickle),

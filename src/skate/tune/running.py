@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from skate._run.claim import claimed
 from skate._run.config import (
     CheckpointConfig,
     FailureConfig,
     RunConfig,
     default_storage_path,
 )
+from skate._run.ledger import claimed
 from skate._run.storage import Storage
 from skate.tune._older_arguments import in_todays_words
 from skate.tune._setup import make_experiment, make_settings

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from skate._run.folders import append_whole
+from skate._run.append_buffer import AppendBuffer
 from skate._run.loggers.base import LoggerCallback
-
-MOST_BYTES = 1 << 16
 
 
 def folder_of(trial: Any) -> str:
@@ -18,42 +15,31 @@ def folder_of(trial: Any) -> str:
 
 
 class FileLoggerCallback(LoggerCallback):
-    """With `flush_every_s` above 0, what comes within that time is written together: many trials
-    that report thousands of times a second would spend most of it opening files. It is written
-    in any case at a checkpoint and at the end of a trial."""
+    """Adds to one file per trial. What waits in memory is written in any case at a checkpoint and
+    at the end of a trial.
+
+    Args:
+        flush_every_s: Seconds that a result may wait to be written together with others.
+    """
 
     def __init__(self, flush_every_s: float = 0.0) -> None:
         super().__init__()
-        self._every = flush_every_s
-        self._pending: dict[str, bytearray] = {}
-        self._due = 0.0
+        self._buffer = AppendBuffer(flush_every_s)
 
     def add(self, place: str, data: bytes) -> None:
         """Add to a file."""
-        if not self._every:
-            append_whole(place, data)
-            return
-        if not self._pending:
-            self._due = time.monotonic() + self._every
-        waiting = self._pending.setdefault(place, bytearray())
-        waiting += data
-        if len(waiting) > MOST_BYTES:
-            append_whole(place, self._pending.pop(place))
+        self._buffer.add(place, data)
 
     def flush(self) -> None:
         """Write all that waits."""
-        pending, self._pending = self._pending, {}
-        for place, data in pending.items():
-            append_whole(place, data)
+        self._buffer.flush()
 
     def place_of(self, trial: Any) -> str | None:
         """The trial's file, if it has one."""
         raise NotImplementedError
 
     def _flush_trial(self, trial: Any) -> None:
-        place = self.place_of(trial)
-        if place in self._pending:
-            append_whole(place, self._pending.pop(place))
+        self._buffer.flush_file(self.place_of(trial))
 
     def log_trial_save(self, trial: Any) -> None:
         self._flush_trial(trial)
@@ -68,8 +54,7 @@ class FileLoggerCallback(LoggerCallback):
         self._flush_trial(trial)
 
     def on_step_end(self, iteration: int, trials: Sequence[Any], **info: Any) -> None:
-        if self._pending and time.monotonic() >= self._due:
-            self.flush()
+        self._buffer.flush_if_due()
 
     def on_experiment_end(self, trials: Sequence[Any], **info: Any) -> None:
         self.flush()

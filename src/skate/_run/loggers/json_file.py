@@ -1,4 +1,4 @@
-"""params.json, params.pkl and result.json in the folder of each trial."""
+"""params.json and params.pkl in the folder of each trial, and result.json where it is missing."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Any
 
 import cloudpickle
 
+from skate._run.ledger import RESULT_FILE
 from skate._run.loggers.files import FileLoggerCallback, folder_of
-from skate._run.records import RESULT_FILE
 from skate._run.storage import Storage, drop_cut_line
 from skate._run.values import to_json
 
 
 class JsonLoggerCallback(FileLoggerCallback):
-    """One line of JSON per result; what a crash cut off is dropped, earlier lines are kept."""
+    """Writes a trial's configuration, and one line of JSON per result.
+
+    In a run of skate these lines are those of its ledger, which are there anyway. Elsewhere, as
+    with a trial that a program has made itself, they are written here: what a crash cut off is
+    dropped, earlier lines are kept.
+    """
 
     def __init__(self, flush_every_s: float = 0.0) -> None:
         super().__init__(flush_every_s)
@@ -22,9 +27,10 @@ class JsonLoggerCallback(FileLoggerCallback):
 
     def log_trial_start(self, trial: Any) -> None:
         self.update_config(trial, trial.config)
-        place = os.path.join(folder_of(trial), RESULT_FILE)
-        drop_cut_line(place)
-        self._places[trial.trial_id] = place
+        if not _has_ledger(trial):
+            place = os.path.join(folder_of(trial), RESULT_FILE)
+            drop_cut_line(place)
+            self._places[trial.trial_id] = place
 
     def update_config(self, trial: Any, config: Any) -> None:
         """Write down a trial's configuration."""
@@ -33,7 +39,8 @@ class JsonLoggerCallback(FileLoggerCallback):
         storage.write("params.pkl", _pickled(config))
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
-        self.add(self._places[trial.trial_id], f"{to_json(result)}\n".encode())
+        if not _has_ledger(trial):
+            self.add(self._places[trial.trial_id], f"{to_json(result)}\n".encode())
 
     def place_of(self, trial: Any) -> str | None:
         return self._places.get(trial.trial_id)
@@ -41,6 +48,11 @@ class JsonLoggerCallback(FileLoggerCallback):
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         super().log_trial_end(trial, failed)
         self._places.pop(trial.trial_id, None)
+
+
+def _has_ledger(trial: Any) -> bool:
+    ledger = getattr(trial, "ledger", None)
+    return ledger is not None and ledger.is_open
 
 
 def _pickled(config: Any) -> bytes:

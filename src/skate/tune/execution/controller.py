@@ -19,15 +19,16 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback, CallbackList
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import CHECKPOINT_NAME, Kept
+from skate._run.checkpoint_manager import CHECKPOINT_NAME, RecordedCheckpoint
 from skate._run.values import flatten
 from skate.tune.error import MissingMetricError, TuneError
 from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, SAVE
 from skate.tune.execution.rolling_back import roll_back
 from skate.tune.experiment.trial import Trial
-from skate.tune.result import DEFAULT_METRIC, EXPR_RESULT_FILE
+from skate.tune.result import DEFAULT_METRIC
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
 from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.stopper.stopper import Stopper
@@ -44,7 +45,7 @@ _FEWEST_PENDING = 16
 class _New(NamedTuple):
     """A checkpoint that is there and not on record yet, and those that go for it."""
 
-    kept: Kept
+    recorded: RecordedCheckpoint
     replaced: list[Checkpoint]
 
 
@@ -66,6 +67,7 @@ class TuneController:
         fail_fast: bool | str = False,
         saves_on_demand: bool = False,
         metric: str | None = None,
+        results: AppendBuffer | None = None,
     ) -> None:
         self.search_alg = search_alg
         self.scheduler = scheduler
@@ -74,6 +76,7 @@ class TuneController:
         self._callbacks = CallbackList(callbacks)
         self._steppers = [c for c in callbacks if _follows_steps(c)]
         self._log = log
+        self._results = results  # for the lines of ledgers, which are not written without
         self._total = dict(total_resources)
         self._max_concurrent = max_concurrent
         self._fail_fast = fail_fast
@@ -180,6 +183,8 @@ class TuneController:
     def on_began(self, trial: Trial, pid: int) -> None:
         """Its process has begun with it."""
         trial.location = f"pid={pid}"
+        if self._results is not None:
+            trial.ledger.open(self._results)
         self._tell("on_trial_start", trial)
         if trial.has_checkpoint():
             trial.on_restore()
@@ -229,7 +234,7 @@ class TuneController:
         self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: str
     ) -> str:
         """Carry the decision out; what the trial is told."""
-        self._tell("on_trial_result", trial, result=result)
+        self._record_result(trial, result)
         self._record_checkpoints(trial)
         if decision == TrialScheduler.STOP:
             self._complete(trial, flat)
@@ -272,20 +277,24 @@ class TuneController:
         if trial.checkpoint == place:
             return
         trial.next_checkpoint = int(name.partition("/")[0].rpartition("_")[2]) + 1
-        kept = Kept(place, dict(metrics), results=trial.num_results)
-        new = _New(kept, trial.on_checkpoint(kept))
+        recorded = RecordedCheckpoint(place, dict(metrics), results=trial.num_results)
+        new = _New(recorded, trial.on_checkpoint(recorded))
         self._unrecorded.setdefault(trial.trial_id, []).append(new)
+
+    def _record_result(self, trial: Trial, result: dict[str, Any]) -> None:
+        trial.ledger.add_result(result)
+        self._tell("on_trial_result", trial, result=result)
 
     def _record_checkpoints(self, trial: Trial) -> None:
         """Their result is on record by now: a trial that goes on from here does not report it
         again."""
         for new in self._unrecorded.pop(trial.trial_id, ()):
             self._tell("on_trial_save", trial)
-            trial.storage.settle(EXPR_RESULT_FILE)
-            self._log.checkpoint(trial, new.kept)
+            trial.ledger.settle()
+            self._log.checkpoint(trial, new.recorded)
             for old in new.replaced:
                 trial.storage.delete(old.path[len(trial.path) :].lstrip("/").partition("/")[0])
-            self._tell("on_checkpoint", trial, checkpoint=new.kept.checkpoint)
+            self._tell("on_checkpoint", trial, checkpoint=new.recorded.checkpoint)
 
     # -- trials go ---------------------------------------------------------------------------
 
@@ -301,7 +310,7 @@ class TuneController:
 
     def _end(self, trial: Trial, hook: str) -> None:
         self._tell(hook, trial)
-        trial.storage.settle(EXPR_RESULT_FILE)
+        trial.ledger.close()
         self._log.progress(trial)
         trial.close_storage()
 
@@ -310,7 +319,7 @@ class TuneController:
         self._held.discard(trial.trial_id)
         result = self._undecided.pop(trial.trial_id, None)
         if result is not None and trial.status == Trial.RUNNING:
-            self._tell("on_trial_result", trial, result=result)
+            self._record_result(trial, result)
         if trial.status == Trial.TERMINATED and trial.export_formats:
             trial.handle_error(error)
             self._set_status(trial, Trial.ERROR)

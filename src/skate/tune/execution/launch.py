@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import skate
+from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback
 from skate._run.loggers import default_loggers
 from skate._run.loggers.base import LoggerCallback
@@ -70,6 +71,7 @@ def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
     _hand_over_properties(search_alg, scheduler, settings, experiment)
     log = StateLog(experiment.storage)
     callbacks = _callbacks(settings)
+    results = AppendBuffer(_FLUSH_EVERY) if _writes_files() else None
     controller = TuneController(
         search_alg=search_alg,
         scheduler=scheduler,
@@ -81,6 +83,7 @@ def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
         fail_fast=settings.fail_fast,
         saves_on_demand=is_class(experiment.trainable),
         metric=settings.metric,
+        results=results,
     )
     search_alg.add_configurations(experiment)
     if settings.resume is not None:
@@ -99,7 +102,13 @@ def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
         waits_always=not _nobody_decides(scheduler, experiment.stopper),
         reuse_instances=bool(settings.reuse_actors) and is_class(experiment.trainable),
         chdir=settings.chdir,
-        on_tick=[snapshots.save_if_due, log.flush_if_due, uploads.send_if_due, reporting.tick],
+        on_tick=[
+            *([results.flush_if_due] if results is not None else []),
+            snapshots.save_if_due,
+            log.flush_if_due,
+            uploads.send_if_due,
+            reporting.tick,
+        ],
     )
     interrupted = False
     try:
@@ -108,6 +117,8 @@ def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
         interrupted = True
         logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", experiment.path)
     finally:
+        if results is not None:
+            results.flush()
         snapshots.save()
         log.flush()
         controller.end_experiment()
@@ -214,13 +225,17 @@ def _callbacks(settings: Settings) -> list[Any]:
         if not isinstance(callback, Callback):  # RunConfig has checked, but for training
             raise TypeError(f"a search takes instances of tune.Callback; got {callback!r}")
     kinds = [type(callback) for callback in given]
-    wanted = os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") != "1"  # as with Ray
-    usual = default_loggers(_FLUSH_EVERY) if wanted else []
+    usual = default_loggers(_FLUSH_EVERY) if _writes_files() else []
     missing = [one for one in usual if type(one) not in kinds]
     # loggers first, so that what they wrote is there for the others
     own = [callback for callback in given if isinstance(callback, LoggerCallback)]
     rest = [callback for callback in given if not isinstance(callback, LoggerCallback)]
     return [*missing, *own, *rest]
+
+
+def _writes_files() -> bool:
+    """Whether trials have the usual files; not with a variable that Ray has too."""
+    return os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") != "1"
 
 
 def _setup(callbacks: list[Any], experiment: Experiment, search_alg: SearchAlgorithm) -> None:

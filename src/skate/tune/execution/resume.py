@@ -11,7 +11,6 @@ from skate.tune.error import LostDataError
 from skate.tune.execution.rolling_back import roll_back
 from skate.tune.experiment._states import trainable_of, trials_of
 from skate.tune.experiment.trial import Trial
-from skate.tune.result import EXPR_RESULT_FILE
 from skate.tune.search._files import write_atomically
 from skate.tune.search.basic_variant import BasicVariantGenerator
 from skate.tune.search.renewal import renewed
@@ -58,7 +57,7 @@ def take_up(
 
 def _results_of(trial: Trial) -> Iterator[dict[str, Any]]:
     """From its file, which is read only if somebody wants to know."""
-    yield from trial.storage.lines(EXPR_RESULT_FILE)
+    yield from trial.ledger.results()
 
 
 def check_trainable(name: str, former: str | None) -> None:
@@ -88,7 +87,7 @@ def _prepare(trial: Trial, resume: ResumeConfig, log: StateLog) -> None:
     }.get(trial.status, resume.unfinished)
     if wanted is _Type.SKIP:
         if not trial.is_finished():
-            trial.take_history(trial.storage.lines(EXPR_RESULT_FILE))
+            trial.take_history(trial.ledger.results())
             trial.status = Trial.TERMINATED
             log.progress(trial)
         return

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import CHECKPOINT_NAME
+from skate._run.checkpoint_manager import CHECKPOINT_NAME
 from skate._run.context import Whereabouts
 from skate._run.folders import scratch_dir
 from skate._run.reporting import CheckpointUploadMode, Report, ResultClock

@@ -10,7 +10,7 @@ from skate._run.values import to_json
 from skate.tune.experiment._states import STATE_FILE, checkpoint_record, packed
 
 if TYPE_CHECKING:
-    from skate._run.checkpoints import Kept
+    from skate._run.checkpoint_manager import RecordedCheckpoint
     from skate._run.storage import Storage
     from skate.tune.experiment.trial import Trial
 
@@ -43,9 +43,9 @@ class StateLog:
         }
         self._add("config", record)
 
-    def checkpoint(self, trial: Trial, kept: Kept) -> None:
+    def checkpoint(self, trial: Trial, recorded: RecordedCheckpoint) -> None:
         """A checkpoint is complete."""
-        self._add("checkpoint", checkpoint_record(trial, kept))
+        self._add("checkpoint", checkpoint_record(trial, recorded))
 
     def reset(self, trial: Trial) -> None:
         """A trial begins anew, without its checkpoints."""

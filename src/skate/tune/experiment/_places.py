@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from skate._run.ledger import Ledger
 from skate._run.storage import Storage
 
 _LONGEST_NAME = 130
@@ -29,6 +30,7 @@ class Places:
         self._experiment_storage = storage
         self._dirname: str | None = None
         self._storage: Storage | None = None
+        self._ledger: Ledger | None = None
         self._local_path: str | None = None
 
     def __str__(self) -> str:
@@ -75,8 +77,15 @@ class Places:
     def set_storage(self, new_storage: Storage) -> None:
         """Move to the folder of another experiment."""
         self._experiment_storage = new_storage
-        self._storage = None
+        self._storage = self._ledger = None
         self._local_path = None
+
+    @property
+    def ledger(self) -> Ledger:
+        """The results in the trial's folder."""
+        if self._ledger is None:
+            self._ledger = Ledger(self.storage)
+        return self._ledger
 
     @property
     def local_path(self) -> str:

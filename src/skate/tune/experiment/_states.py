@@ -16,7 +16,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from skate._run.checkpoints import Kept
+from skate._run.checkpoint_manager import RecordedCheckpoint
 from skate._run.pickles import signed_pickle, unpickle
 from skate._run.values import shortened
 from skate.exceptions import UnreadablePickleError, UntrustedPickleError
@@ -77,13 +77,13 @@ def unpacked(
         raise
 
 
-def checkpoint_record(trial: Trial, kept: Kept) -> dict[str, Any]:
+def checkpoint_record(trial: Trial, recorded: RecordedCheckpoint) -> dict[str, Any]:
     """A checkpoint in the trial's folder, by its place in there."""
     return {
         "trial_id": trial.trial_id,
-        "name": kept.checkpoint.path[len(trial.path) :].lstrip("/"),
-        "metrics": packed(kept.metrics),
-        "results": kept.results,
+        "name": recorded.checkpoint.path[len(trial.path) :].lstrip("/"),
+        "metrics": packed(recorded.metrics),
+        "results": recorded.results,
     }
 
 
@@ -135,4 +135,4 @@ def _take_checkpoint(trial: Trial, record: Mapping[str, Any]) -> None:
     if trial.storage.exists(folder):
         place = trial.storage.checkpoint(name)
         metrics = unpacked(record["metrics"], trial.experiment_storage, trial.stub)
-        trial.on_checkpoint(Kept(place, metrics, results=record.get("results")))
+        trial.on_checkpoint(RecordedCheckpoint(place, metrics, results=record.get("results")))

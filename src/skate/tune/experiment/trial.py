@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import CheckpointManager, Kept
+from skate._run.checkpoint_manager import CheckpointManager, RecordedCheckpoint
 from skate._run.config import CheckpointConfig
 from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
@@ -86,9 +86,9 @@ class Trial(Failures):
         self.num_results = 0
         self._last_result: dict[str, Any] = {}
         self._courses = Courses()
-        self._adopted: Kept | None = None
+        self._adopted: RecordedCheckpoint | None = None
         if restore_path:
-            self._adopted = Kept(Checkpoint(restore_path), results=0)
+            self._adopted = RecordedCheckpoint(Checkpoint(restore_path), results=0)
         self._resources = placement_group_factory
         if placement_group_factory is None and _setup_default_resource:
             self._resources = as_resources(None)
@@ -245,7 +245,7 @@ class Trial(Failures):
         return bool(self.checkpoint_config.checkpoint_at_end)
 
     @property
-    def latest_checkpoint_result(self) -> Kept | None:
+    def latest_checkpoint_result(self) -> RecordedCheckpoint | None:
         """The checkpoint to go on from, with its metrics."""
         return self._adopted or self.checkpoints.latest
 
@@ -266,7 +266,7 @@ class Trial(Failures):
         iteration = self._last_result.get(TRAINING_ITERATION, 0)
         return bool(self.checkpoint_freq and iteration % self.checkpoint_freq == 0)
 
-    def on_checkpoint(self, checkpoint_result: Kept) -> list[Checkpoint]:
+    def on_checkpoint(self, checkpoint_result: RecordedCheckpoint) -> list[Checkpoint]:
         """A checkpoint came; those that need not be kept any more."""
         self._adopted = None
         return self.checkpoints.keep(checkpoint_result)

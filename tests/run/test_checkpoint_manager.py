@@ -7,7 +7,7 @@ import math
 import pytest
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.checkpoints import CheckpointManager
+from skate._run.checkpoint_manager import CheckpointManager
 from skate._run.config import CheckpointConfig
 
 

@@ -24,15 +24,22 @@ def number_of(name: str) -> int | None:
 
 
 @dataclass(eq=False)
-class Kept:
-    """A checkpoint, the metrics that were reported with it, and how far each rank had read each
-    dataset by then."""
+class RecordedCheckpoint:
+    """A checkpoint that counts, and what is known of it.
+
+    Attributes:
+        checkpoint: The checkpoint.
+        metrics: What was reported with it.
+        positions: How many rows of each dataset each rank had read by then, by rank.
+        validation: The last line of its validation, if one was asked for.
+        results: How many results a trial had reported by then, if that is known.
+    """
 
     checkpoint: Checkpoint
     metrics: dict[str, Any] = field(default_factory=dict)
     positions: list[dict[str, int]] | None = None
-    validation: dict[str, Any] | None = None  # the last line of its validation, if any
-    results: int | None = None  # how many a trial had reported by then, if that is known
+    validation: dict[str, Any] | None = None
+    results: int | None = None
 
     @property
     def status(self) -> ReportedCheckpointStatus:
@@ -45,19 +52,20 @@ class Kept:
 
 
 class CheckpointManager:
-    """Keeps books; deleting is up to the caller."""
+    """Chooses which checkpoints of a run stay, by a `CheckpointConfig`; deleting is up to the
+    caller."""
 
     def __init__(self, config: CheckpointConfig | None = None) -> None:
         self.config = config or CheckpointConfig()
-        self._kept: list[Kept] = []  # in the order of their reports
+        self._recorded: list[RecordedCheckpoint] = []  # in the order of their reports
         self._warned = False
 
     @property
-    def latest(self) -> Kept | None:
-        return self._kept[-1] if self._kept else None
+    def latest(self) -> RecordedCheckpoint | None:
+        return self._recorded[-1] if self._recorded else None
 
     @property
-    def best(self) -> Kept | None:
+    def best(self) -> RecordedCheckpoint | None:
         """By the score, or the last one if there is none."""
         ranked = self._ranked()
         return ranked[-1] if ranked else None
@@ -65,12 +73,12 @@ class CheckpointManager:
     @property
     def best_checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
         """All that are kept, the best last when there is a score."""
-        return [(kept.checkpoint, kept.metrics) for kept in self._ranked()]
+        return [(entry.checkpoint, entry.metrics) for entry in self._ranked()]
 
     @property
     def in_order(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
         """All that are kept, in the order of their reports."""
-        return [(kept.checkpoint, kept.metrics) for kept in self._kept]
+        return [(entry.checkpoint, entry.metrics) for entry in self._recorded]
 
     def register(
         self,
@@ -80,35 +88,35 @@ class CheckpointManager:
     ) -> list[Checkpoint]:
         """Note a new checkpoint, which may have taken the place of another of the same name;
         returns those that are to be deleted now."""
-        return self.keep(Kept(checkpoint, dict(metrics), positions))
+        return self.keep(RecordedCheckpoint(checkpoint, dict(metrics), positions))
 
-    def keep(self, new: Kept) -> list[Checkpoint]:
+    def keep(self, new: RecordedCheckpoint) -> list[Checkpoint]:
         """The same for one with all that is known about it."""
-        self._kept = [kept for kept in self._kept if kept.checkpoint != new.checkpoint]
-        self._kept.append(new)
+        self._recorded = [entry for entry in self._recorded if entry.checkpoint != new.checkpoint]
+        self._recorded.append(new)
         if not new.pending:  # else its validation may bring the score
             self._check_score(new.metrics)
         return self._dismissed()
 
     def validated(self, checkpoint: Checkpoint, line: dict[str, Any]) -> list[Checkpoint]:
         """A checkpoint has been validated, as the line says; those to delete now."""
-        for kept in self._kept:
-            if kept.checkpoint == checkpoint:
-                kept.validation = line
-                kept.metrics = {**kept.metrics, **line.get("metrics", {})}
-                self._check_score(kept.metrics)
+        for entry in self._recorded:
+            if entry.checkpoint == checkpoint:
+                entry.validation = line
+                entry.metrics = {**entry.metrics, **line.get("metrics", {})}
+                self._check_score(entry.metrics)
         return self._dismissed()
 
     @property
-    def pending(self) -> list[Kept]:
+    def pending(self) -> list[RecordedCheckpoint]:
         """Those that are yet to be validated."""
-        return [kept for kept in self._kept if kept.pending]
+        return [entry for entry in self._recorded if entry.pending]
 
     def add_metrics(self, metrics: Mapping[str, Any]) -> list[Checkpoint]:
         """Metrics that were reported right after the last checkpoint belong to it; those to delete
         now."""
-        if self._kept:
-            self._kept[-1].metrics = {**self._kept[-1].metrics, **metrics}
+        if self._recorded:
+            self._recorded[-1].metrics = {**self._recorded[-1].metrics, **metrics}
             self._check_score(metrics)
         return self._dismissed()
 
@@ -131,20 +139,20 @@ class CheckpointManager:
         if number is None:
             return []
         worst = self._ranked()[:-number]
-        surplus = [kept for kept in worst if kept is not self.latest and not kept.pending]
-        self._kept = [kept for kept in self._kept if kept not in surplus]
-        return [kept.checkpoint for kept in surplus]
+        surplus = [entry for entry in worst if entry is not self.latest and not entry.pending]
+        self._recorded = [entry for entry in self._recorded if entry not in surplus]
+        return [entry.checkpoint for entry in surplus]
 
-    def _ranked(self) -> list[Kept]:
+    def _ranked(self) -> list[RecordedCheckpoint]:
         """From worst to best; those without a score come first."""
         name = self.config.checkpoint_score_attribute
         if name is None:
-            return list(self._kept)
+            return list(self._recorded)
         sign = 1 if self.config.checkpoint_score_order == "max" else -1
 
-        def rank(kept: Kept) -> tuple[bool, Any]:
-            score = plain(lookup(kept.metrics, name))
+        def rank(entry: RecordedCheckpoint) -> tuple[bool, Any]:
+            score = plain(lookup(entry.metrics, name))
             known = isinstance(score, (int, float)) and score == score  # not NaN
             return known, sign * score if known else 0
 
-        return sorted(self._kept, key=rank)
+        return sorted(self._recorded, key=rank)
