@@ -11,7 +11,7 @@ skate.get([square.remote(i) for i in range(4)])  # [0, 1, 4, 9]
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from skate._core.ids import (
     ActorClassID,
@@ -24,6 +24,7 @@ from skate._core.ids import (
     UniqueID,
     WorkerID,
 )
+from skate._core.public_names import install_finder, lazy_names
 from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
 from skate._facade.actor import ActorClass, ActorHandle, method
 from skate._facade.api import (
@@ -45,6 +46,61 @@ from skate._facade.api import (
 )
 from skate._facade.remote import remote
 from skate.runtime_context import get_runtime_context
+
+if TYPE_CHECKING:
+    from skate import (
+        actor as actor,
+    )
+    from skate import (
+        air as air,
+    )
+    from skate import (
+        client_builder as client_builder,
+    )
+    from skate import (
+        compat as compat,
+    )
+    from skate import (
+        dag as dag,
+    )
+    from skate import (
+        data as data,
+    )
+    from skate import (
+        exceptions as exceptions,
+    )
+    from skate import (
+        experimental as experimental,
+    )
+    from skate import (
+        job_config as job_config,
+    )
+    from skate import (
+        logging_config as logging_config,
+    )
+    from skate import (
+        predict as predict,
+    )
+    from skate import (
+        runtime_env as runtime_env,
+    )
+    from skate import (
+        serve as serve,
+    )
+    from skate import (
+        train as train,
+    )
+    from skate import (
+        tune as tune,
+    )
+    from skate import (
+        util as util,
+    )
+    from skate.client_builder import client
+    from skate.logging_config import LoggingConfig
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
+    install_finder()
 
 __version__ = "0.1.0"
 
@@ -88,49 +144,3 @@ __all__ = [
     "timeline",
     "wait",
 ]
-
-_LAZY = frozenset(
-    (
-        "actor",
-        "air",
-        "client_builder",
-        "compat",
-        "dag",
-        "data",
-        "exceptions",
-        "experimental",
-        "job_config",
-        "logging_config",
-        "predict",
-        "remote_function",
-        "runtime_env",
-        "serve",
-        "train",
-        "tune",
-        "util",
-    )
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "LoggingConfig":
-        from skate.logging_config import LoggingConfig
-
-        return LoggingConfig
-    if name == "client":
-        from skate.client_builder import client
-
-        return client
-    if name in _LAZY:
-        from importlib import import_module
-
-        try:
-            return import_module(f"skate.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"skate.{name}":
-                raise
-    raise AttributeError(f"module 'skate' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_LAZY})

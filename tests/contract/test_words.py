@@ -85,7 +85,7 @@ WORDS = [
     (lambda: Actor.options(name="").remote(), ValueError, "Actor name cannot be an empty"),
     (lambda: two_of_a_name(), ValueError, "The name .* is already taken"),
     (lambda: skate.util.get_placement_group("none"), ValueError, "Failed to look up placement"),
-    (lambda: skate.util.placement_group("x"), ValueError, "must be a list"),
+    (lambda: skate.util.placement_group(cast("Any", "x")), ValueError, "must be a list"),
     (
         lambda: skate.util.placement_group([{"CPU": 1}], strategy="TIGHT"),
         ValueError,

@@ -284,10 +284,11 @@ def test_a_checkpoint_without_a_model() -> None:
 
 
 def test_the_paths_that_users_know_lead_here() -> None:
-    from skate import air, train
     from skate.air.predictors.integrations.torch import TorchPredictor as FirstPath
-    from skate.predict import BatchPredictor
     from skate.train.predictor import TYPE_TO_ENUM
+
+    from skate import air, train
+    from skate.predict import BatchPredictor
 
     assert air.BatchPredictor is train.batch_predictor.BatchPredictor is BatchPredictor
     assert FirstPath is train.torch.TorchPredictor is TorchPredictor

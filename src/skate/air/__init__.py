@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from skate._run.checkpoint import Checkpoint
-from skate._run.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig, SyncConfig
-from skate._run.result import Result
-from skate.air import config, session
-from skate.air.config import DatasetConfig
+from skate._core.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from skate.air import integrations
+    from skate.predict import BatchPredictor, Predictor
+    from skate.predict.batch_conversion import DataBatchType
+    from skate.train import (
+        Checkpoint,
+        CheckpointConfig,
+        DataConfig,
+        FailureConfig,
+        Result,
+        RunConfig,
+        ScalingConfig,
+        SyncConfig,
+        session,
+    )
+    from skate.train._dataset_config import DatasetConfig
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "BatchPredictor",
     "Checkpoint",
     "CheckpointConfig",
     "DataBatchType",
+    "DataConfig",
     "DatasetConfig",
     "FailureConfig",
+    "Predictor",
     "Result",
     "RunConfig",
     "ScalingConfig",
     "SyncConfig",
-    "config",
+    "integrations",
     "session",
 ]
-
-_ELSEWHERE = {
-    "BatchPredictor": "skate.predict",
-    "Predictor": "skate.predict",
-    "DataConfig": "skate.train",
-}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _ELSEWHERE:
-        return getattr(import_module(_ELSEWHERE[name]), name)
-    if name == "DataBatchType":
-        return import_module("skate.air.data_batch_type").DataBatchType
-    if name in ("util", "integrations", "predictors", "callbacks", "checkpoint", "result"):
-        return import_module(f"skate.air.{name}")
-    raise AttributeError(f"module 'skate.air' has no attribute {name!r}")

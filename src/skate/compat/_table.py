@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from functools import cache
 
-from skate._facade.former_names import hint
+from skate._core.former_names import hint
 from skate.compat import _beside, _older
 from skate.compat._table_of_serving import (
     HOMES_OF_SERVING,

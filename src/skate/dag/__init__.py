@@ -12,13 +12,20 @@ execution, and results go from node to node as references, without passing throu
 
 from __future__ import annotations
 
-from skate.dag.class_node import ClassMethodNode, ClassNode
-from skate.dag.compiled_dag_node import CompiledDAG
-from skate.dag.constants import PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
-from skate.dag.dag_node import DAGNode
-from skate.dag.function_node import FunctionNode
-from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode
-from skate.dag.output_node import MultiOutputNode
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from skate.dag.class_node import ClassMethodNode, ClassNode
+    from skate.dag.compiled_dag_node import CompiledDAG
+    from skate.dag.constants import PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
+    from skate.dag.dag_node import DAGNode
+    from skate.dag.function_node import FunctionNode
+    from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode
+    from skate.dag.output_node import MultiOutputNode
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "PARENT_CLASS_NODE_KEY",

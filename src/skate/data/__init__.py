@@ -16,13 +16,66 @@ to partitions in the object store, which spills to disk.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
 
 if TYPE_CHECKING:
-    from skate.data import aggregate, expressions, preprocessors
+    from skate.data import (
+        aggregate as aggregate,
+    )
+    from skate.data import (
+        block as block,
+    )
+    from skate.data import (
+        collate_fn as collate_fn,
+    )
+    from skate.data import (
+        context as context,
+    )
+    from skate.data import (
+        dataset as dataset,
+    )
+    from skate.data import (
+        dataset_pipeline as dataset_pipeline,
+    )
+    from skate.data import (
+        datasource as datasource,
+    )
+    from skate.data import (
+        datatype as datatype,
+    )
+    from skate.data import (
+        exceptions as exceptions,
+    )
+    from skate.data import (
+        expressions as expressions,
+    )
+    from skate.data import (
+        extensions as extensions,
+    )
+    from skate.data import (
+        grouped_data as grouped_data,
+    )
+    from skate.data import (
+        iterator as iterator,
+    )
+    from skate.data import (
+        preprocessor as preprocessor,
+    )
+    from skate.data import (
+        preprocessors as preprocessors,
+    )
+    from skate.data import (
+        random_access_dataset as random_access_dataset,
+    )
+    from skate.data import (
+        stats as stats,
+    )
     from skate.data._arrow.schema import Schema
     from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
     from skate.data._execution.mixing import MixStoppingCondition
+    from skate.data._execution.options import ExecutionOptions, ExecutionResources
     from skate.data._io.from_memory import (
         from_arrow,
         from_arrow_refs,
@@ -58,7 +111,7 @@ if TYPE_CHECKING:
         read_webdataset,
     )
     from skate.data._plan.seeds import RandomSeedConfig
-    from skate.data._settings.context import DataContext, ExecutionOptions, ExecutionResources
+    from skate.data._settings.context import DataContext
     from skate.data.collate_fn import (
         ArrowBatchCollateFn,
         CollateFn,
@@ -82,78 +135,8 @@ if TYPE_CHECKING:
 
     DatasetContext = DataContext  # its name in older versions of Ray
     DatasetIterator = DataIterator
-
-# Where each name lives. Workers run functions of this package and need few of its modules, so
-# each is loaded when it is first used.
-_HOMES = {
-    "_execution.compute": "ActorPoolStrategy TaskPoolStrategy",
-    "_settings.context": "DataContext ExecutionOptions ExecutionResources",
-    "_io.from_memory": (
-        "from_arrow from_arrow_refs from_blocks from_dask from_huggingface from_items from_numpy "
-        "from_numpy_refs from_pandas from_pandas_refs from_tf from_torch range "
-        "range_table range_tensor"
-    ),
-    "_execution.mixing": "MixStoppingCondition",
-    "_io.read": (
-        "read_avro read_binary_files read_csv read_datasource read_delta read_iceberg read_images "
-        "read_json read_numpy read_orc read_parquet read_sql read_text read_tfrecords "
-        "read_webdataset"
-    ),
-    "_arrow.schema": "Schema",
-    "_plan.seeds": "RandomSeedConfig",
-    "collate_fn": "ArrowBatchCollateFn CollateFn NumpyBatchCollateFn PandasBatchCollateFn",
-    "dataset": "Dataset MaterializedDataset",
-    "dataset_pipeline": "DatasetPipeline",
-    "datasource": (
-        "BlockBasedFileDatasink Datasink Datasource ReadTask RowBasedFileDatasink SaveMode"
-    ),
-    "grouped_data": "GroupedData",
-    "iterator": "DataIterator NodeIdStr",
-    "preprocessor": "Preprocessor",
-    "sources.files": "FileShuffleConfig",
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_OLD_NAMES = {"DatasetContext": "DataContext", "DatasetIterator": "DataIterator"}
-_MODULES = (
-    "aggregate",
-    "block",
-    "collate_fn",
-    "context",
-    "dataset",
-    "dataset_pipeline",
-    "datasource",
-    "datatype",
-    "exceptions",
-    "expressions",
-    "extensions",
-    "grouped_data",
-    "iterator",
-    "preprocessor",
-    "preprocessors",
-    "random_access_dataset",
-    "stats",
-)
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    current = _OLD_NAMES.get(name, name)
-    if current in _HOME:
-        found = getattr(import_module(f"skate.data.{_HOME[current]}"), current)
-    elif name in _MODULES:
-        found = import_module(f"skate.data.{name}")
-    else:
-        from skate._facade.former_names import no_such_name
-
-        raise AttributeError(no_such_name("data", name, _HOME))
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_OLD_NAMES, *_MODULES})
-
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "ActorPoolStrategy",

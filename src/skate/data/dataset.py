@@ -61,7 +61,7 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
         return clone
 
     def __getattr__(self, name: str) -> Any:
-        from skate._facade.former_names import no_such_name
+        from skate._core.former_names import no_such_name
 
         raise AttributeError(no_such_name("data.Dataset", name, dir(type(self))))
 

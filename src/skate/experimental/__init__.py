@@ -3,9 +3,16 @@ of progress."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from skate.experimental.locations import get_local_object_locations, get_object_locations
+from skate._core.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from skate.experimental import tf_utils, tqdm_ray
+    from skate.experimental.locations import get_local_object_locations, get_object_locations
+    from skate.experimental.tf_utils import TensorFlowVariables
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "TensorFlowVariables",
@@ -14,18 +21,3 @@ __all__ = [
     "tf_utils",
     "tqdm_ray",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'skate.experimental' has no attribute {name!r}")
-    from importlib import import_module
-
-    if name == "tqdm_ray":
-        return import_module("skate.experimental.tqdm_ray")
-    module = import_module("skate.experimental.tf_utils")
-    return module if name == "tf_utils" else getattr(module, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
 
 if TYPE_CHECKING:
     from skate.predict._batches import BatchFormat
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from skate.predict.tensorflow import TensorflowPredictor
     from skate.predict.torch import TorchPredictor
     from skate.predict.xgboost import XGBoostPredictor
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "BatchFormat",
@@ -25,27 +29,3 @@ __all__ = [
     "TorchPredictor",
     "XGBoostPredictor",
 ]
-
-_HOMES = {
-    "BatchFormat": "_batches",
-    "BatchPredictor": "batch_predictor",
-    "LightGBMPredictor": "lightgbm",
-    "Predictor": "predictor",
-    "PredictorNotSerializableException": "predictor",
-    "SklearnPredictor": "sklearn",
-    "TensorflowPredictor": "tensorflow",
-    "TorchPredictor": "torch",
-    "XGBoostPredictor": "xgboost",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'skate.predict' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"skate.predict.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
 
 if TYPE_CHECKING:
+    from skate.serve import (
+        air_integrations as air_integrations,
+    )
+    from skate.serve import (
+        batching as batching,
+    )
+    from skate.serve import (
+        config as config,
+    )
+    from skate.serve import (
+        context as context,
+    )
+    from skate.serve import (
+        exceptions as exceptions,
+    )
+    from skate.serve import (
+        handle as handle,
+    )
+    from skate.serve import (
+        http_adapters as http_adapters,
+    )
+    from skate.serve import (
+        metrics as metrics,
+    )
+    from skate.serve import (
+        multiplex as multiplex,
+    )
+    from skate.serve import (
+        schema as schema,
+    )
     from skate.serve._api import (
         RunTarget,
         delete,
@@ -25,6 +57,8 @@ if TYPE_CHECKING:
     from skate.serve.config import ControllerOptions, HTTPOptions
     from skate.serve.context import get_replica_context
     from skate.serve.multiplex import get_multiplexed_model_id, multiplexed
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Application",
@@ -50,52 +84,3 @@ __all__ = [
     "start",
     "status",
 ]
-
-_HOMES = {
-    "Application": "_deployment",
-    "ControllerOptions": "config",
-    "Deployment": "_deployment",
-    "HTTPOptions": "config",
-    "PredictorDeployment": "air_integrations",
-    "RunTarget": "_api",
-    "batch": "batching",
-    "delete": "_api",
-    "deployment": "_deployment",
-    "get_app_handle": "_api",
-    "get_deployment_handle": "_api",
-    "get_multiplexed_model_id": "multiplex",
-    "get_replica_context": "context",
-    "http_address": "_http.address",
-    "ingress": "_http.ingress",
-    "multiplexed": "multiplex",
-    "run": "_api",
-    "run_many": "_api",
-    "_run": "_api",
-    "_run_many": "_api",
-    "shutdown_async": "_api",
-    "shutdown": "_api",
-    "start": "_api",
-    "status": "_api",
-}
-_MODULES = frozenset(
-    """
-    air_integrations batching config context exceptions handle http_adapters metrics
-    multiplex schema
-    """.split()
-)
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _HOMES:
-        return getattr(import_module(f"skate.serve.{_HOMES[name]}"), name)
-    if name in _MODULES:
-        return import_module(f"skate.serve.{name}")
-    from skate._facade.former_names import no_such_name
-
-    raise AttributeError(no_such_name("serve", name, [*__all__, *_MODULES]))
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from skate._core.public_names import lazy_names
 from skate._run.callbacks import UserCallback
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import (
@@ -47,6 +48,61 @@ from skate.train._reported import (
 from skate.train.backend import Backend, BackendConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
 
+if TYPE_CHECKING:
+    from skate.train import (
+        base_trainer as base_trainer,
+    )
+    from skate.train import (
+        callbacks as callbacks,
+    )
+    from skate.train import (
+        collective as collective,
+    )
+    from skate.train import (
+        constants as constants,
+    )
+    from skate.train import (
+        huggingface as huggingface,
+    )
+    from skate.train import (
+        lightgbm as lightgbm,
+    )
+    from skate.train import (
+        lightning as lightning,
+    )
+    from skate.train import (
+        session as session,
+    )
+    from skate.train import (
+        sklearn as sklearn,
+    )
+    from skate.train import (
+        tensorflow as tensorflow,
+    )
+    from skate.train import (
+        torch as torch,
+    )
+    from skate.train import (
+        trainer as trainer,
+    )
+    from skate.train import (
+        xgboost as xgboost,
+    )
+    from skate.train.callbacks import TrainingCallback as TrainingCallback
+    from skate.train.trainer import (
+        CheckpointStrategy as CheckpointStrategy,
+    )
+    from skate.train.trainer import (
+        Trainer as Trainer,
+    )
+    from skate.train.trainer import (
+        TrainingIterator as TrainingIterator,
+    )
+else:
+    # `dir` lists no framework: doctest, pydoc and inspect look at all names, and would import
+    # every one that is installed, for a quarter of a minute.
+    __getattr__, __dir__ = lazy_names(__name__)
+
 __all__ = [
     "TRAIN_DATASET_KEY",
     "Backend",
@@ -87,35 +143,3 @@ __all__ = [
     "world_rank",
     "world_size",
 ]
-
-_FRAMEWORKS = frozenset("torch tensorflow lightning huggingface sklearn xgboost lightgbm".split())
-_LAZY = frozenset(
-    """batch_predictor predictor base_trainer trainer callbacks collective context session error
-    constants""".split()
-)
-
-
-_OF_RAY_1 = {
-    "CheckpointStrategy": "trainer",
-    "Trainer": "trainer",
-    "TrainingCallback": "callbacks",
-    "TrainingIterator": "trainer",
-}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _LAZY or name in _FRAMEWORKS:
-        return import_module(f"skate.train.{name}")
-    if name in _OF_RAY_1:
-        return getattr(import_module(f"skate.train.{_OF_RAY_1[name]}"), name)
-    from skate._facade.former_names import no_such_name
-
-    raise AttributeError(no_such_name("train", name))
-
-
-def __dir__() -> list[str]:
-    # Without the frameworks: who walks over all names (doctest, pydoc, inspect) would import
-    # every one that is installed, for a quarter of a minute.
-    return sorted({*globals(), *_LAZY, *_OF_RAY_1})

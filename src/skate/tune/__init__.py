@@ -16,17 +16,18 @@ print(tuner.fit().get_best_result().config)
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
 
 if TYPE_CHECKING:
+    from skate._run.callbacks import Callback
     from skate._run.checkpoint import Checkpoint
     from skate._run.config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
+    from skate._run.context import TrainContext as TuneContext
     from skate._run.result import Result
-    from skate._run.session import get_checkpoint, report
+    from skate._run.session import get_checkpoint, get_context, report
     from skate.tune.analysis.experiment_analysis import Analysis, ExperimentAnalysis
-    from skate.tune.callback import Callback
-    from skate.tune.context import TuneContext, get_context
     from skate.tune.error import TuneError
     from skate.tune.execution.placement_groups import PlacementGroupFactory
     from skate.tune.execution.session import (
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
     from skate.tune.trainable.util import with_parameters, with_resources
     from skate.tune.tune_config import ResumeConfig, TuneConfig
     from skate.tune.tuner import Tuner
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Analysis",
@@ -126,54 +129,3 @@ __all__ = [
     "with_parameters",
     "with_resources",
 ]
-
-# A trial's process needs few of these: it is started quickly because the others wait.
-_HOMES = {
-    "skate._run.checkpoint": "Checkpoint",
-    "skate._run.config": "CheckpointConfig FailureConfig RunConfig SyncConfig",
-    "skate._run.result": "Result",
-    "skate._run.session": "get_checkpoint report",
-    "skate.tune.analysis.experiment_analysis": "Analysis ExperimentAnalysis",
-    "skate.tune.callback": "Callback",
-    "skate.tune.context": "TuneContext get_context",
-    "skate.tune.error": "TuneError",
-    "skate.tune.execution.placement_groups": "PlacementGroupFactory",
-    "skate.tune.execution.session": (
-        "checkpoint_dir get_trial_dir get_trial_id get_trial_name get_trial_resources "
-        "is_session_enabled make_checkpoint_dir save_checkpoint"
-    ),
-    "skate.tune.experiment.experiment": "Experiment",
-    "skate.tune.progress_reporter": "CLIReporter JupyterNotebookReporter ProgressReporter",
-    "skate.tune.registry": "register_env register_trainable",
-    "skate.tune.result_grid": "ResultGrid",
-    "skate.tune.schedulers": "create_scheduler",
-    "skate.tune.search": "create_searcher grid_search",
-    "skate.tune.search.sample": (
-        "choice lograndint loguniform qlograndint qloguniform qrandint qrandn quniform "
-        "randint randn sample_from uniform"
-    ),
-    "skate.tune.stopper.stopper": "Stopper",
-    "skate.tune.trainable.trainable": "Trainable",
-    "skate.tune.trainable.util": "with_parameters with_resources",
-    "skate.tune.running": "run run_experiments",
-    "skate.tune.tune_config": "ResumeConfig TuneConfig",
-    "skate.tune.tuner": "Tuner",
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME_OF:
-        value = getattr(import_module(_HOME_OF[name]), name)
-        globals()[name] = value
-        return value
-    try:
-        return import_module(f"skate.tune.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"skate.tune.{name}":
-            raise
-    raise AttributeError(f"module 'skate.tune' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})

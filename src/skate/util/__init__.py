@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
+from skate._core.public_names import lazy_names
+from skate._core.serialization import deregister_serializer, register_serializer
 from skate.util._completion import as_completed, map_unordered
 from skate.util._surroundings import get_node_ip_address, list_named_actors
 from skate.util.actor_pool import ActorPool
@@ -20,7 +21,34 @@ from skate.util.placement_group import (
     placement_group_table,
     remove_placement_group,
 )
-from skate.util.serialization import deregister_serializer, register_serializer
+
+if TYPE_CHECKING:
+    from skate.util import (
+        collective as collective,
+    )
+    from skate.util import (
+        dask as dask,
+    )
+    from skate.util import (
+        joblib as joblib,
+    )
+    from skate.util import (
+        metrics as metrics,
+    )
+    from skate.util import (
+        multiprocessing as multiprocessing,
+    )
+    from skate.util import (
+        queue as queue,
+    )
+    from skate.util import (
+        scheduling_strategies as scheduling_strategies,
+    )
+    from skate.util import (
+        state as state,
+    )
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "ActorPool",
@@ -40,22 +68,3 @@ __all__ = [
     "register_serializer",
     "remove_placement_group",
 ]
-
-_MODULES = frozenset(
-    {
-        "collective",
-        "dask",
-        "joblib",
-        "metrics",
-        "multiprocessing",
-        "queue",
-        "scheduling_strategies",
-        "state",
-    }
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

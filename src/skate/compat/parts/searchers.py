@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skate._facade.former_names import SEARCHERS
+from skate._core.former_names import SEARCHERS
 from skate.compat.parts.inside import Absent
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
+from skate._core.public_names import lazy_names
 
 try_import("lightgbm", "lightgbm")
 
@@ -13,6 +14,11 @@ from skate.train.lightgbm._config import LightGBMConfig, get_network_params  # n
 from skate.train.lightgbm._frames import normalize_pandas_for_lightgbm  # noqa: E402
 from skate.train.lightgbm.lightgbm_checkpoint import LightGBMCheckpoint  # noqa: E402
 from skate.train.lightgbm.lightgbm_trainer import LightGBMTrainer  # noqa: E402
+
+if TYPE_CHECKING:
+    from skate.predict.lightgbm import LightGBMPredictor
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 RayTrainReportCallback = TrainReportCallback
 
@@ -26,11 +32,3 @@ __all__ = [
     "get_network_params",
     "normalize_pandas_for_lightgbm",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "LightGBMPredictor":
-        from skate.predict import LightGBMPredictor
-
-        return LightGBMPredictor
-    raise AttributeError(f"module 'skate.train.lightgbm' has no attribute {name!r}")

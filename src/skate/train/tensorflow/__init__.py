@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import is_installed
+from skate._core.public_names import lazy_names
 from skate.train.tensorflow._config import TensorflowConfig
 from skate.train.tensorflow._loaders import prepare_dataset_shard
 from skate.train.tensorflow.tensorflow_checkpoint import TensorflowCheckpoint
@@ -17,6 +18,12 @@ if not is_installed("tensorflow"):
         name="tensorflow",
     )
 
+if TYPE_CHECKING:
+    from skate.predict.tensorflow import TensorflowPredictor
+    from skate.train.tensorflow import keras as keras
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
+
 __all__ = [
     "TensorflowCheckpoint",
     "TensorflowConfig",
@@ -24,13 +31,3 @@ __all__ = [
     "TensorflowTrainer",
     "prepare_dataset_shard",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name == "TensorflowPredictor":
-        return import_module("skate.predict.tensorflow").TensorflowPredictor
-    if name == "keras":
-        return import_module("skate.train.tensorflow.keras")
-    raise AttributeError(f"module 'skate.train.tensorflow' has no attribute {name!r}")

@@ -1,8 +1,11 @@
 """Training with PyTorch."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
+from skate._core.public_names import lazy_names
 
 try_import("torch", "torch")
 
@@ -19,6 +22,11 @@ from skate.train.torch._models import (  # noqa: E402
 from skate.train.torch.torch_checkpoint import TorchCheckpoint, load_checkpoint  # noqa: E402
 from skate.train.torch.torch_trainer import TorchTrainer  # noqa: E402
 
+if TYPE_CHECKING:
+    from skate.predict.torch import TorchPredictor
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
+
 __all__ = [
     "TorchCheckpoint",
     "TorchConfig",
@@ -34,11 +42,3 @@ __all__ = [
     "prepare_model",
     "prepare_optimizer",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "TorchPredictor":
-        from skate.predict import TorchPredictor
-
-        return TorchPredictor
-    raise AttributeError(f"module 'skate.train.torch' has no attribute {name!r}")

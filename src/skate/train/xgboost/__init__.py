@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
+from skate._core.public_names import lazy_names
 
 try_import("xgboost", "xgboost")
 
@@ -12,6 +13,11 @@ from skate.train.xgboost._callback import TrainReportCallback  # noqa: E402
 from skate.train.xgboost._config import XGBoostConfig  # noqa: E402
 from skate.train.xgboost.xgboost_checkpoint import XGBoostCheckpoint  # noqa: E402
 from skate.train.xgboost.xgboost_trainer import XGBoostTrainer  # noqa: E402
+
+if TYPE_CHECKING:
+    from skate.predict.xgboost import XGBoostPredictor
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 RayTrainReportCallback = TrainReportCallback
 
@@ -23,11 +29,3 @@ __all__ = [
     "XGBoostPredictor",
     "XGBoostTrainer",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "XGBoostPredictor":
-        from skate.predict import XGBoostPredictor
-
-        return XGBoostPredictor
-    raise AttributeError(f"module 'skate.train.xgboost' has no attribute {name!r}")

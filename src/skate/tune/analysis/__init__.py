@@ -1,5 +1,14 @@
 """What a search has found."""
 
-from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = ["ExperimentAnalysis"]

@@ -1,5 +1,14 @@
 """Search with bayesian-optimization."""
 
-from skate.tune.search.bayesopt.bayesopt_search import BayesOptSearch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from skate.tune.search.bayesopt.bayesopt_search import BayesOptSearch
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = ["BayesOptSearch"]

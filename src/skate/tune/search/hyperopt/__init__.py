@@ -1,5 +1,14 @@
 """Search with HyperOpt."""
 
-from skate.tune.search.hyperopt.hyperopt_search import HyperOptSearch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from skate.tune.search.hyperopt.hyperopt_search import HyperOptSearch
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = ["HyperOptSearch"]

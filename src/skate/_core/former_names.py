@@ -151,11 +151,11 @@ def hint(name: str) -> str | None:
 
 
 def no_such_name(owner: str, name: str, known: Iterable[str] = ()) -> str:
-    """The text of the AttributeError for `skate.<owner>.<name>`, where there are `known` ones."""
+    """Return the text of the AttributeError for `skate.<owner>.<name>`, near misses included."""
     from skate._core.nearest import nearest_names
 
-    text = f"skate.{owner} has no attribute {name!r}"
-    if today := hint(f"{owner}.{name}"):
+    text = f"{f'skate.{owner}' if owner else 'skate'} has no attribute {name!r}"
+    if today := hint(f"{owner}.{name}" if owner else name):
         return f"{text}: {today}"
     near = [] if name.startswith("_") else nearest_names(name, known, 1)
     return f"{text}; did you mean {near[0]!r}?" if near else text

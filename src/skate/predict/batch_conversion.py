@@ -5,9 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from skate.predict._batches import BatchFormat, to_format, to_numpy, to_pandas
+from skate.predict._batches import BatchFormat, formats_by_type, to_format, to_numpy, to_pandas
 
 DataType = BatchFormat  # its name in Ray 2.0
+DataBatchType = Any
+"""A NumPy array, a dict of them, a pandas DataFrame or an Arrow table."""
 
 
 class BlockFormat(str, Enum):
@@ -39,13 +41,16 @@ def convert_pandas_to_batch_type(
     return to_format(data, type)
 
 
-_convert_batch_type_to_numpy = convert_batch_type_to_numpy
-_convert_batch_type_to_pandas = convert_batch_type_to_pandas
-_convert_pandas_to_batch_type = convert_pandas_to_batch_type
+def __getattr__(name: str) -> Any:
+    if name == "TYPE_TO_ENUM":  # made when it is asked for, because pandas is slow to import
+        return formats_by_type()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "BatchFormat",
     "BlockFormat",
+    "DataBatchType",
     "DataType",
     "convert_batch_type_to_numpy",
     "convert_batch_type_to_pandas",

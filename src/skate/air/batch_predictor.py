@@ -1,5 +1,0 @@
-"""The one `BatchPredictor`."""
-
-from skate.predict import BatchPredictor
-
-__all__ = ["BatchPredictor"]

@@ -1,1 +1,0 @@
-"""Trackers of experiments, under their first path."""

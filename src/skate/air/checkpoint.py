@@ -1,5 +1,0 @@
-"""The one `Checkpoint`."""
-
-from skate._run.checkpoint import Checkpoint
-
-__all__ = ["Checkpoint"]

@@ -1,1 +1,0 @@
-"""Predictors, under their first path."""

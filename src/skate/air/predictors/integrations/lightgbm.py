@@ -1,5 +1,0 @@
-"""The one `LightGBMPredictor`."""
-
-from skate.predict import LightGBMPredictor
-
-__all__ = ["LightGBMPredictor"]

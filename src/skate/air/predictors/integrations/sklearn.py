@@ -1,5 +1,0 @@
-"""The one `SklearnPredictor`."""
-
-from skate.predict import SklearnPredictor
-
-__all__ = ["SklearnPredictor"]

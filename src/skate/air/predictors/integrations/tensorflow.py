@@ -1,5 +1,0 @@
-"""The one `TensorflowPredictor`."""
-
-from skate.predict import TensorflowPredictor
-
-__all__ = ["TensorflowPredictor"]

@@ -1,5 +1,0 @@
-"""The one `TorchPredictor`."""
-
-from skate.predict import TorchPredictor
-
-__all__ = ["TorchPredictor"]

@@ -1,5 +1,0 @@
-"""The one `XGBoostPredictor`."""
-
-from skate.predict import XGBoostPredictor
-
-__all__ = ["XGBoostPredictor"]

@@ -1,5 +1,0 @@
-"""The one `Predictor`."""
-
-from skate.predict import Predictor
-
-__all__ = ["Predictor"]

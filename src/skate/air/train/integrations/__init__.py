@@ -1,1 +1,0 @@
-"""Trainers, under their first path."""

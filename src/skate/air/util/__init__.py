@@ -1,1 +1,0 @@
-"""Conversions and checks, under Ray AIR's path."""

@@ -1,5 +1,0 @@
-"""Errors of training."""
-
-from skate._run.session import SessionMisuseError
-
-__all__ = ["SessionMisuseError"]
