@@ -11,7 +11,7 @@ import pytest
 from skate import serve
 from skate.serve._controller.autoscaling import Autoscaler, by_ongoing_requests
 from skate.serve._identity import DeploymentID
-from skate.serve._load import Average
+from skate.serve._replica.load_reports import TimeWeightedAverage
 from skate.serve.config import AutoscalingConfig, AutoscalingContext
 from tests.support import PATIENCE, Flag, eventually
 
@@ -130,7 +130,7 @@ def test_a_policy_of_ones_own() -> None:
 def test_averages_are_weighted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 3.0, 4.0, 6.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    average = Average()
+    average = TimeWeightedAverage()
     average.change(3)  # after 1 s
     average.change(1)  # after 3 s
     assert average.take() == (0 + 6 + 1) / 4

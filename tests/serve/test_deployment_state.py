@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from skate.serve import _options
-from skate.serve._application import DeploymentSpec
-from skate.serve._controller.deployment import DeploymentState
-from skate.serve._controller.replicas import Action, Reconfigure, Start, Stop
+from skate.serve._application import options
+from skate.serve._application.specs import DeploymentSpec
+from skate.serve._controller.deployment_state import DeploymentState
+from skate.serve._controller.replicas import Action, ReconfigureReplica, StartReplica, StopReplica
 from skate.serve._identity import DeploymentID
 
 
-def spec(version: str = "1", **options: Any) -> DeploymentSpec:
-    resolved = _options.resolve(_options.check(options))
+def spec(version: str = "1", **given: Any) -> DeploymentSpec:
+    resolved = options.resolve(options.check(given))
     return DeploymentSpec(DeploymentID("model"), b"", version, resolved)
 
 
@@ -32,16 +32,16 @@ class World:
     def perform(self, actions: list[Action]) -> None:
         for action in actions:
             tag = action.id.unique_id
-            if isinstance(action, Start) and self.breaks:
+            if isinstance(action, StartReplica) and self.breaks:
                 self.state.failed_to_start(tag, self.breaks, self.now)
-            elif isinstance(action, Start):
+            elif isinstance(action, StartReplica):
                 info = {
                     "version": action.spec.version,
                     "options": action.spec.options,
                     "models": (),
                 }
                 self.state.started(tag, info, self.now)
-            elif isinstance(action, Reconfigure):
+            elif isinstance(action, ReconfigureReplica):
                 self.state.reconfigured(tag)
             else:
                 self.state.stopped(tag)
@@ -66,8 +66,8 @@ def kinds(actions: list[Action]) -> list[str]:
 def test_replicas_are_started_and_then_nothing_more() -> None:
     world = World(num_replicas=3)
     started = world.step()
-    assert kinds(started) == ["Start"] * 3
-    assert [action.rank for action in started if isinstance(action, Start)] == [0, 1, 2]
+    assert kinds(started) == ["StartReplica"] * 3
+    assert [action.rank for action in started if isinstance(action, StartReplica)] == [0, 1, 2]
     assert world.state.status == "UPDATING"
     world.perform(started)
     assert world.step() == []
@@ -91,11 +91,11 @@ def test_what_reserves_resources_is_stopped_first() -> None:
     world = World(num_replicas=2, ray_actor_options={"num_cpus": 1})
     world.settle()
     world.state.set_target(spec("2", num_replicas=2, ray_actor_options={"num_cpus": 1}))
-    assert kinds(world.step()) == ["Stop"]
+    assert kinds(world.step()) == ["StopReplica"]
     assert world.step() == []  # the one that stops still holds what it took
     stopping = next(r for r in world.state.replicas.values() if not r.serves)
     world.state.stopped(stopping.id.unique_id)
-    assert kinds(world.step()) == ["Start"]
+    assert kinds(world.step()) == ["StartReplica"]
     world.now += 1
     most = 0
     for record in list(world.state.replicas.values()):
@@ -114,7 +114,7 @@ def test_a_batch_is_replaced_at_a_time() -> None:
     world.settle()
     world.state.set_target(spec("2", num_replicas=10, rolling_update_percentage=0.3))
     actions = world.step()
-    assert kinds(actions) == ["Start"] * 3
+    assert kinds(actions) == ["StartReplica"] * 3
     world.perform(actions)
     world.settle()
     assert world.versions() == ["2"] * 10
@@ -125,7 +125,7 @@ def test_options_change_in_place() -> None:
     world.settle()
     world.state.set_target(spec(num_replicas=2, user_config={"a": 1}))
     assert world.state.status == "UPDATING"
-    assert kinds(world.settle()) == ["Reconfigure"] * 2
+    assert kinds(world.settle()) == ["ReconfigureReplica"] * 2
     assert world.state.status == "HEALTHY"
 
 
@@ -141,7 +141,7 @@ def test_the_same_target_changes_nothing() -> None:
 def test_code_that_never_starts_is_given_up(replicas: int, tries: int) -> None:
     world = World(num_replicas=replicas)
     world.breaks = "no good"
-    starts = [action for action in world.settle() if isinstance(action, Start)]
+    starts = [action for action in world.settle() if isinstance(action, StartReplica)]
     assert tries <= len(starts) < tries + replicas
     assert world.state.status == "DEPLOY_FAILED"
     assert "no good" in world.state.message
@@ -151,12 +151,14 @@ def test_failures_are_followed_by_pauses() -> None:
     world = World()
     world.breaks = "no good"
     world.perform(world.step())
-    assert kinds(world.step()) == ["Start"]  # once may be bad luck
-    world.perform([Start(r.id, world.state.spec, 0, 1) for r in world.state.replicas.values()])
+    assert kinds(world.step()) == ["StartReplica"]  # once may be bad luck
+    world.perform(
+        [StartReplica(r.id, world.state.spec, 0, 1) for r in world.state.replicas.values()]
+    )
     assert world.step() == []
     assert world.state.next_time is not None
     world.now = world.state.next_time
-    assert kinds(world.step()) == ["Start"]
+    assert kinds(world.step()) == ["StartReplica"]
 
 
 def test_what_ran_before_is_tried_for_ever() -> None:
@@ -180,7 +182,7 @@ def test_code_that_fails_leaves_the_former_in_place() -> None:
     world.settle()
     world.breaks = "no good"
     world.state.set_target(spec("2", num_replicas=2))
-    assert "Stop" not in kinds(world.settle())
+    assert "StopReplica" not in kinds(world.settle())
     assert world.state.status == "DEPLOY_FAILED"
     assert world.versions() == ["1", "1"]
     world.breaks = ""
@@ -198,9 +200,9 @@ def test_a_replica_is_replaced_after_three_bad_health_checks_in_a_row() -> None:
         assert world.step() == []
     world.state.checked(tag, "ill")
     actions = world.step()
-    assert kinds(actions) == ["Stop", "Start"]
-    assert isinstance(actions[0], Stop)
-    assert actions[0].patience == 0
+    assert kinds(actions) == ["StopReplica", "StartReplica"]
+    assert isinstance(actions[0], StopReplica)
+    assert actions[0].grace_seconds == 0
 
 
 def test_scaling_down_stops_the_youngest() -> None:
@@ -213,7 +215,7 @@ def test_scaling_down_stops_the_youngest() -> None:
     world.state.scale_to(1)
     assert world.state.status == "DOWNSCALING"
     actions = world.settle()
-    assert kinds(actions) == ["Stop", "Stop"]
+    assert kinds(actions) == ["StopReplica", "StopReplica"]
     assert list(world.state.replicas) == [eldest]
     assert world.state.status == "HEALTHY"
 
@@ -222,9 +224,9 @@ def test_everything_stops_when_it_is_deleted() -> None:
     world = World(num_replicas=2)
     world.perform(world.step()[:1])
     world.state.delete()
-    stops = [action for action in world.step() if isinstance(action, Stop)]
-    assert sorted(stop.patience for stop in stops) == [0.5, 20.0]
-    assert not any(stop.lingers for stop in stops)
+    stops = [action for action in world.step() if isinstance(action, StopReplica)]
+    assert sorted(stop.grace_seconds for stop in stops) == [0.5, 20.0]
+    assert not any(stop.refuses_late_requests for stop in stops)
     world.perform(list(stops))
     assert world.step() == []
     assert not world.state.replicas
@@ -240,4 +242,4 @@ def test_replicas_of_a_former_controller_count() -> None:
     info = {"version": "1", "options": world.state.spec.options, "models": ("a",)}
     world.state.started(first, info, world.now)
     world.state.died(second, "gone", world.now)
-    assert kinds(world.step()) == ["Start"]
+    assert kinds(world.step()) == ["StartReplica"]

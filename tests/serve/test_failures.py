@@ -18,7 +18,7 @@ import pytest
 import skate
 from skate import serve
 from skate.exceptions import ActorDiedError
-from skate.serve._identity import CONTROLLER, MEMORY, NAMESPACE
+from skate.serve._identity import CONTROLLER, NAMESPACE, STATE_STORE
 from skate.util.state import list_actors
 from tests.serve.test_redeploying import Load
 from tests.support import PATIENCE, Flag, Program, Tally, eventually
@@ -48,7 +48,7 @@ def kill_all(prefix: str) -> None:
 def remembers() -> bool:
     """Whether what must outlive the controller is safe."""
     try:
-        memory = skate.get_actor(MEMORY, namespace=NAMESPACE)
+        memory = skate.get_actor(STATE_STORE, namespace=NAMESPACE)
         return skate.get(memory.load.remote()) is not None
     except (ValueError, ActorDiedError):
         return False
@@ -98,7 +98,7 @@ def test_a_new_controller_goes_on_where_the_former_was(run_locally: Run) -> None
     eventually(lambda: gone not in processes("SERVE_REPLICA"))
     eventually(lambda: len(processes("SERVE_REPLICA")) == 2)
     assert handle.remote().result(timeout_s=PATIENCE)[0] == 1
-    kill(MEMORY)
+    kill(STATE_STORE)
     kill(CONTROLLER)
     assert list(serve.status().applications) == ["default"]
     eventually(remembers)

@@ -12,7 +12,7 @@ import pytest
 
 from skate import serve
 from skate.serve._identity import DeploymentID
-from skate.serve._router import Router, RoutingTable
+from skate.serve._routing.router import Router, RoutingTable
 from skate.serve.exceptions import SkateServeError
 from tests.support import Tally, eventually
 
@@ -64,7 +64,7 @@ def test_requests_go_where_the_model_is(run_locally: Run, tally: Tally) -> None:
     router = model._router
 
     def is_known() -> bool:
-        return router is not None and any("m" in seat.models for seat in router._seats)
+        return router is not None and any("m" in replica.models for replica in router._replicas)
 
     eventually(is_known)
     assert {model.remote().result() for _ in range(20)} == {home}

@@ -11,8 +11,12 @@ import pytest
 
 import skate
 from skate import serve
-from skate.serve._application import build
-from skate.serve._start_options import http_options, warn_of_others
+from skate.serve._application.specs import build
+from skate.serve._start_options import (
+    read_http_options,
+    warn_of_others,
+    with_older_http_options,
+)
 from skate.serve.config import AutoscalingConfig, HTTPOptions, RequestRouterConfig, gRPCOptions
 from skate.serve.exceptions import (
     BackPressureError,
@@ -132,21 +136,21 @@ def test_a_replica_must_fit_into_its_first_bundle() -> None:
 
 def test_names_that_are_refused() -> None:
     with pytest.raises(TypeError, match="did you mean 'num_replicas'"):
-        serve.deployment(num_replica=2)
+        serve.deployment(num_replica=2)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match=r"serve\.run\(app, route_prefix"):
-        serve.deployment(route_prefix="/x")
+        serve.deployment(route_prefix="/x")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="sees by itself what changed"):
-        serve.deployment(prev_version="1")
+        serve.deployment(prev_version="1")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="class or a function"):
-        serve.deployment()(3)
+        serve.deployment()(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="function and has no constructor"):
         serve.deployment(lambda: None, name="f").bind(1)
 
 
 def test_spellings_of_former_times() -> None:
-    assert (
-        serve.deployment(max_concurrent_queries=3)(Model.func_or_class).max_ongoing_requests == 3
-    )
+    older: dict[str, Any] = {"max_concurrent_queries": 3}
+    assert serve.deployment(**older)(Model.func_or_class).max_ongoing_requests == 3
+    assert Model.options(**older).max_ongoing_requests == 3
     assert (
         AutoscalingConfig(
             target_num_ongoing_requests_per_replica=3, max_replicas=2
@@ -287,7 +291,7 @@ def test_nobody_scales_from_outside() -> None:
 
 
 @pytest.mark.parametrize(
-    ("running", "location", "given", "former", "text"),
+    ("running", "location", "given", "older", "text"),
     [
         ({"port": 1}, None, {"port": 8000}, {}, r"port=1, .*asked for was port=8000"),
         ({"port": 1}, None, None, {"http_host": "h"}, r"host='127.0.0.1', .*host='h'"),
@@ -297,18 +301,19 @@ def test_nobody_scales_from_outside() -> None:
     ],
 )
 def test_a_second_start_changes_nothing_and_says_so(
-    running: dict[str, Any] | None, location: Any, given: Any, former: dict[str, Any], text: str
+    running: dict[str, Any] | None, location: Any, given: Any, older: dict[str, Any], text: str
 ) -> None:
     has = None if running is None else HTTPOptions(**running)
     with pytest.warns(UserWarning, match=text):
-        warn_of_others(has, *http_options(location, given, former))
+        warn_of_others(has, *read_http_options(location, with_older_http_options(given, older)))
 
 
 @pytest.mark.parametrize("given", [None, {"port": 0}, {"port": 1}])
 def test_a_second_start_with_the_same_is_quiet(given: Any, recwarn: Any) -> None:
     running = HTTPOptions(port=1)
-    warn_of_others(running, *http_options(None, given, {"detached": True}))
-    warn_of_others(running, *http_options("EveryNode", given, {}))
+    older = with_older_http_options(given, {"detached": True})
+    warn_of_others(running, *read_http_options(None, older))
+    warn_of_others(running, *read_http_options("EveryNode", given))
     assert not recwarn.list
 
 

@@ -9,7 +9,7 @@ import pydantic
 import pytest
 
 from skate import serve
-from skate.serve._files import application, read, specs_of
+from skate.serve._application.config_files import application, read, specs_of
 from skate.serve.schema import DeploymentSchema, ServeApplicationSchema, ServeDeploySchema
 
 

@@ -98,7 +98,7 @@ def _run(
     import skate
     from skate import serve
     from skate.serve import _client
-    from skate.serve._files import specs_of
+    from skate.serve._application.config_files import specs_of
 
     config = _config(target, arguments, app_dir, name, route_prefix)
     given = {"host": host, "port": port}
@@ -129,8 +129,8 @@ def _deploy(
     target: str,
     arguments: tuple[str, ...],
 ) -> None:
-    from skate.serve._files import specs_of
-    from skate.serve._http.admin import ask, pack
+    from skate.serve._application.config_files import specs_of
+    from skate.serve._http.control_socket import ask, pack
 
     config = _config(target, arguments, app_dir, name, route_prefix)
     folder = os.path.abspath(app_dir)
@@ -147,25 +147,25 @@ def _deploy(
 
 
 def _status(port: int) -> None:
-    from skate.serve._http.admin import ask
+    from skate.serve._http.control_socket import ask
 
     print(_yaml(ask(port, "status")), end="")
 
 
 def _show_config(port: int) -> None:
-    from skate.serve._http.admin import ask
+    from skate.serve._http.control_socket import ask
 
     print(_yaml({"applications": list(ask(port, "config").values())}), end="")
 
 
 def _shutdown(port: int) -> None:
-    from skate.serve._http.admin import ask
+    from skate.serve._http.control_socket import ask
 
     ask(port, "shut_down")
 
 
 def _build(app_dir: str, output: str | None, targets: tuple[str, ...]) -> None:
-    from skate.serve._files import described
+    from skate.serve._application.config_files import described
 
     sys.path.insert(0, os.path.abspath(app_dir))
     text = _yaml(described(targets))
@@ -187,7 +187,7 @@ def _config(
     target: str, arguments: Iterable[str], app_dir: str, name: str, route_prefix: str
 ) -> Any:
     """The config of a file, or one of a single application."""
-    from skate.serve._files import read
+    from skate.serve._application.config_files import read
     from skate.serve.schema import ServeDeploySchema
 
     sys.path.insert(0, os.path.abspath(app_dir))
@@ -210,7 +210,7 @@ def _pair(argument: str) -> tuple[str, str]:
 
 
 def _remember(config: Any, port: int) -> None:
-    from skate.serve._http.admin import ask
+    from skate.serve._http.control_socket import ask
 
     apps = {app.name: app.model_dump(exclude_unset=True) for app in config.applications}
     ask(port, "remember", apps)

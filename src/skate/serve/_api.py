@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.optional_imports import is_installed
 from skate.serve import _client
-from skate.serve._application import build
+from skate.serve._application.specs import build
 from skate.serve._client import Client
 from skate.serve._deployment import Application
 from skate.serve._http.routes import check_prefix
-from skate.serve._identity import CONTROLLER, DEFAULT_APP, MEMORY, NAMESPACE, DeploymentID
-from skate.serve._start_options import http_options as as_http_options
+from skate.serve._identity import CONTROLLER, DEFAULT_APP, NAMESPACE, STATE_STORE, DeploymentID
 from skate.serve._start_options import (
+    GivenHttpOptions,
+    read_http_options,
     refuse_external_scaler,
     refuse_tracing,
+    takes_older_start_options,
     warn_of_options,
     warn_of_others,
 )
 from skate.serve._status import ApplicationStatus, ServeStatus
-from skate.serve.config import ControllerOptions, HTTPOptions, gRPCOptions
+from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 from skate.serve.context import current_replica
 from skate.serve.exceptions import SkateServeError
 from skate.serve.handle import DeploymentHandle
 
-_INTERRUPTED = 130  # what a program returns to the shell after Ctrl-C
+if TYPE_CHECKING:
+    from skate.serve._identity import ActorHandle
+
+GivenControllerOptions = ControllerOptions | Mapping[str, Any] | None
+
+_INTERRUPTED_CODE = 130  # what a program returns to the shell after Ctrl-C
 
 
 class Interrupted(SystemExit, KeyboardInterrupt):
@@ -39,34 +46,52 @@ class Interrupted(SystemExit, KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class RunTarget:
-    """An application for `run_many`."""
+    """An application for `run_many`.
+
+    Args:
+        target: The application, made by `deployment.bind(...)`.
+        name: Its name.
+        route_prefix: Where it answers HTTP; None for nowhere.
+        logging_config: No effect: logging is the program's.
+        external_scaler_enabled: False; nothing outside of the program scales deployments.
+    """
 
     target: Application
     name: str = DEFAULT_APP
     route_prefix: str | None = "/"
-    logging_config: Any = None
+    logging_config: object = None
     external_scaler_enabled: bool = False
 
 
+@takes_older_start_options
 def start(
-    proxy_location: Any = None,
-    http_options: Any = None,
-    grpc_options: Any = None,
-    logging_config: Any = None,
-    tracing_config: Any = None,
-    controller_options: Any = None,
-    **former: Any,
+    proxy_location: ProxyLocation | str | None = None,
+    http_options: GivenHttpOptions = None,
+    grpc_options: gRPCOptions | Mapping[str, Any] | None = None,
+    logging_config: object = None,
+    tracing_config: None = None,
+    controller_options: GivenControllerOptions = None,
 ) -> None:
     """Start serving; an instance that runs is left as it is.
 
-    `http_options` are HTTPOptions or a dictionary of its fields; `proxy_location="Disabled"`
-    serves handles only; `controller_options={"runtime_env": ...}` is for the controller's
-    process. `logging_config`, and `detached` and `dedicated_cpu` of earlier times, have no effect:
-    logging is the program's, and an instance ends with its session.
+    Args:
+        proxy_location: "Disabled" for handles only; all else means this machine.
+        http_options: `HTTPOptions`, or a dictionary of its fields; by default
+            http://127.0.0.1:8000.
+        grpc_options: `gRPCOptions`, or a dictionary of its fields; gRPC is not spoken.
+        logging_config: No effect: logging is the program's.
+        tracing_config: None: no traces are exported.
+        controller_options: `ControllerOptions`, or a dictionary of its fields: the environment
+            of the controller's process.
+
+    Raises:
+        TypeError: If an option does not exist, or has the wrong type.
+        ValueError: If a value is not allowed.
+        RuntimeError: If the port is taken.
     """
     refuse_tracing(tracing_config)
     gRPCOptions.of("grpc_options", grpc_options or {})
-    wanted, asked = as_http_options(proxy_location, http_options, former)
+    wanted, asked = read_http_options(proxy_location, http_options)
     running = _client.find()
     _start(wanted, controller_options)
     if running is not None and asked:
@@ -74,12 +99,12 @@ def start(
 
 
 def _default_http() -> HTTPOptions | None:
-    """Handles work without the packages that HTTP needs."""
+    """Return the options of HTTP; None without its packages, as handles work all the same."""
     needed = ("uvicorn", "httptools", "starlette")
     return HTTPOptions() if all(map(is_installed, needed)) else None
 
 
-def _start(http: HTTPOptions | None, controller_options: Any = None) -> Client:
+def _start(http: HTTPOptions | None, controller_options: GivenControllerOptions = None) -> Client:
     options = ControllerOptions.of("controller_options", controller_options or {})
     if not skate.is_initialized():
         skate.init()
@@ -97,9 +122,9 @@ def _start(http: HTTPOptions | None, controller_options: Any = None) -> Client:
 
 
 def _start_controller(http: HTTPOptions | None, options: ControllerOptions) -> Client:
-    from skate.serve._controller.actor import Controller
+    from skate.serve._controller.actor import ServeController
 
-    controller = skate.remote(Controller).options(
+    controller = skate.remote(ServeController).options(
         name=CONTROLLER,
         namespace=NAMESPACE,
         lifetime="detached",
@@ -110,8 +135,8 @@ def _start_controller(http: HTTPOptions | None, options: ControllerOptions) -> C
         runtime_env=options.runtime_env or None,
     )
     client = _client.use(controller.remote(http))
-    client.witness = _client.Witness(client.controller)
-    client.witness.start()
+    client.backup = _client.StateBackup(client.controller)
+    client.backup.start()
     return client
 
 
@@ -120,10 +145,10 @@ def run(
     blocking: bool = False,
     name: str = DEFAULT_APP,
     route_prefix: str | None = "/",
-    logging_config: Any = None,
+    logging_config: object = None,
     _local_testing_mode: bool = False,
     external_scaler_enabled: bool = False,
-    controller_options: Any = None,
+    controller_options: GivenControllerOptions = None,
     _blocking: bool = True,
     *,
     keep_unchanged: bool = False,
@@ -141,6 +166,8 @@ def run(
         logging_config: Has no effect: logging is the program's.
         external_scaler_enabled: False; nothing outside of the program scales deployments.
         controller_options: The environment of the controller, as in `start`.
+        _blocking: Whether to wait until the application answers.
+        _local_testing_mode: For unit tests: without a session, run it in this process.
         keep_unchanged: Whether replicas stay whose code and arguments are what they were, and
             only options of them change, as with config files. What their code reads when it
             starts, a model's file for example, is then not read again. A deployment with a
@@ -148,6 +175,17 @@ def run(
 
     Returns:
         The handle to the application: to the deployment that was given, not to those inside.
+
+    Raises:
+        TypeError: If `target` is no application.
+        ValueError: If `route_prefix` cannot be one.
+        RuntimeError: If the application failed to start, with the error of its code.
+        Interrupted: After Ctrl-C, if it is `blocking`.
+
+    Example:
+        >>> handle = serve.run(Greeter.bind(), route_prefix=None)
+        >>> handle.remote("you").result()
+        'hello you'
     """
     one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
     return run_many(
@@ -166,16 +204,30 @@ def run_many(
     wait_for_ingress_deployment_creation: bool = True,
     wait_for_applications_running: bool = True,
     _local_testing_mode: bool = False,
-    controller_options: Any = None,
+    controller_options: GivenControllerOptions = None,
     *,
     keep_unchanged: bool = False,
 ) -> list[DeploymentHandle]:
-    """Run several applications at once; `keep_unchanged` as in `run`.
+    """Run several applications at once.
 
-    The ingress deployments exist when it returns, also without
-    `wait_for_ingress_deployment_creation`.
-    `_local_testing_mode` is for unit tests: without a running session, the applications run in
-    this process.
+    Args:
+        targets: The applications, at least one.
+        blocking: Whether to go on until Ctrl-C, which then ends the program, quietly.
+        wait_for_ingress_deployment_creation: No effect: the ingress deployments exist in any
+            case when this returns.
+        wait_for_applications_running: Whether to wait until all answer.
+        controller_options: The environment of the controller, as in `start`.
+        keep_unchanged: Whether replicas stay whose code and arguments are what they were, as in
+            `run`.
+        _local_testing_mode: For unit tests: without a session, run them in this process.
+
+    Returns:
+        A handle for each application, in their order.
+
+    Raises:
+        TypeError: If a target is no application.
+        ValueError: If there are no targets, or a `route_prefix` cannot be one.
+        RuntimeError: If an application failed to start, with the error of its code.
     """
     if _local_testing_mode and not skate.is_initialized():
         skate.init(engine="inline")
@@ -199,7 +251,7 @@ def run_many(
         if not blocking:
             raise
         shutdown()
-        raise Interrupted(_INTERRUPTED) from interrupt
+        raise Interrupted(_INTERRUPTED_CODE) from interrupt
     return [DeploymentHandle(spec.ingress, spec.name) for spec in specs]
 
 
@@ -228,7 +280,15 @@ def _wait(client: Client, names: list[str]) -> None:
 
 
 def delete(name: str, _blocking: bool = True) -> None:
-    """End an application; its replicas finish what they have."""
+    """End an application; its replicas finish what they have.
+
+    Args:
+        name: The name of the application; one that does not exist is no error.
+        _blocking: Whether to wait until it has ended.
+
+    Raises:
+        SkateServeError: If nothing is being served.
+    """
     client = _client.connect()
     skate.get(client.controller.delete.remote([name]))
     if _blocking:
@@ -236,7 +296,7 @@ def delete(name: str, _blocking: bool = True) -> None:
 
 
 def shutdown() -> None:
-    """End all applications and serving itself; does nothing if it is not running."""
+    """End all applications and serving itself; do nothing if nothing is being served."""
     client = _client.find()
     if client is None:
         return
@@ -248,25 +308,29 @@ def shutdown() -> None:
     _kill_controller(controller)
 
 
-def _kill_controller(controller: Any) -> None:
-    """The controller first: it would replace its memory."""
+def _kill_controller(controller: ActorHandle) -> None:
+    """Kill the controller first: it would replace its state store."""
     skate.kill(controller)
     try:
-        skate.kill(skate.get_actor(MEMORY, namespace=NAMESPACE))
+        skate.kill(skate.get_actor(STATE_STORE, namespace=NAMESPACE))
     except ValueError:
         pass
     _client.forget()
 
 
 async def shutdown_async() -> None:
-    """As `shutdown`, for async code."""
+    """End all applications and serving itself, as `shutdown` does, for async code."""
     import asyncio
 
     await asyncio.get_running_loop().run_in_executor(None, shutdown)
 
 
 def status() -> ServeStatus:
-    """How all applications and their deployments are doing."""
+    """Return how all applications and their deployments are doing.
+
+    Returns:
+        Statuses by name; none if nothing is being served.
+    """
     client = _client.find()
     if client is None:
         return ServeStatus()
@@ -275,7 +339,14 @@ def status() -> ServeStatus:
 
 
 def get_app_handle(name: str) -> DeploymentHandle:
-    """The handle to an application that runs."""
+    """Return the handle to an application that runs.
+
+    Args:
+        name: The name of the application, as given to `run`.
+
+    Raises:
+        SkateServeError: If there is no such application.
+    """
     client = _client.connect()
     ingress = skate.get(client.controller.ingress_of.remote(name))
     if ingress is None:
@@ -289,9 +360,17 @@ def get_deployment_handle(
     _check_exists: bool = True,
     _record_telemetry: bool = False,
 ) -> DeploymentHandle:
-    """The handle to a deployment; inside a deployment, of the same application by default.
+    """Return the handle to a deployment.
 
-    `_record_telemetry` has no effect: nothing is recorded.
+    Args:
+        deployment_name: Its name.
+        app_name: The name of its application; inside a deployment by default the same, elsewhere
+            "default".
+        _check_exists: Whether it has to exist already.
+        _record_telemetry: No effect: nothing is recorded.
+
+    Raises:
+        SkateServeError: If there is no such deployment.
     """
     if app_name is None:
         replica = current_replica()

@@ -10,8 +10,8 @@ import skate
 from skate._core.futures import value_now, when_done
 from skate.exceptions import SkateError
 from skate.serve._identity import CONTROLLER, NAMESPACE, DeploymentID
-from skate.serve._load import QueueReporter
-from skate.serve._router import Router, RoutingTable
+from skate.serve._routing.queue_reports import QueueReporter
+from skate.serve._routing.router import Router, RoutingTable
 from skate.serve.exceptions import SkateServeError
 
 _lock = threading.RLock()
@@ -29,6 +29,7 @@ class Subscription:
         self.on_end: Callable[[BaseException], None] = lambda error: None
 
     def start(self) -> None:
+        """Ask for the value, and from then on for each that follows."""
         self._ask()
 
     def _ask(self) -> None:
@@ -46,7 +47,7 @@ class Subscription:
             self._ask()
 
 
-class Witness(Subscription):
+class StateBackup(Subscription):
     """Has the controller's state at hand, in the process that started it.
 
     The call that waits for the next state carries the last one, and is sent again to a
@@ -62,7 +63,7 @@ class Witness(Subscription):
         self._state = state
 
     def _ask(self) -> None:
-        self._ref = self._controller.witness.remote(self._state, self._version)
+        self._ref = self._controller.next_state.remote(self._state, self._version)
         when_done(self._ref, self._answered)
 
 
@@ -71,12 +72,12 @@ class Client:
 
     def __init__(self, controller: Any) -> None:
         self.controller = controller
-        self.witness: Witness | None = None  # in the process that started the controller
+        self.backup: StateBackup | None = None  # in the process that started the controller
         self._routers: dict[DeploymentID, Router] = {}
         self._queues = QueueReporter()
 
     def router(self, id: DeploymentID) -> Router:
-        """The one router of this process for a deployment."""
+        """Return the one router of this process for a deployment."""
         with _lock:
             router = self._routers.get(id)
             if router is not None:
@@ -89,7 +90,7 @@ class Client:
         return router
 
     def _report_load(self, router: Router, table: RoutingTable) -> None:
-        """Where the load decides on the number of replicas, the controller is told of it."""
+        """Report the load to the controller, where it decides on the number of replicas."""
         interval = table.metrics_interval_s
         if not interval:
             router.on_queue = None
@@ -114,7 +115,11 @@ class Client:
 
 
 def connect() -> Client:
-    """The client of the running instance; SkateServeError if there is none."""
+    """Return the client of the running instance.
+
+    Raises:
+        SkateServeError: If there is none.
+    """
     found = find()
     if found is None:
         raise SkateServeError(
@@ -124,7 +129,7 @@ def connect() -> Client:
 
 
 def find() -> Client | None:
-    """The client of the running instance, if there is one."""
+    """Return the client of the running instance, if there is one."""
     if not skate.is_initialized():
         return None
     try:
@@ -135,7 +140,7 @@ def find() -> Client | None:
 
 
 def use(controller: Any) -> Client:
-    """The client of this controller."""
+    """Return the client of this controller."""
     global _client
     with _lock:
         if _client is None or _client.controller != controller:
@@ -144,12 +149,13 @@ def use(controller: Any) -> Client:
 
 
 def forget() -> None:
+    """Know nothing of the instance that has ended."""
     global _client
     with _lock:
         _client = None
 
 
 def router_of(id: DeploymentID) -> Router:
-    """The router of a deployment, by what this process knows or can find out."""
+    """Return the router of a deployment, by what this process knows or can find out."""
     client = _client or connect()
     return client.router(id)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from skate.serve import _options
-from skate.serve._options import DeploymentOptions
+from skate.serve._application import options as options_table
+from skate.serve._application.older_spellings import no_such_attribute, takes_older_options
+from skate.serve._application.options import NOT_GIVEN, DeploymentOptions, given_options
+
+if TYPE_CHECKING:
+    from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
+
+    Options = Mapping[str, Any]  # fields of a config, by name
+
+Target = Callable[..., object]  # a class or function
 
 
 class Application:
@@ -28,7 +36,7 @@ class Application:
         )
 
     def __reduce__(self) -> Any:
-        from skate.serve._application import reduce_application
+        from skate.serve._application.specs import reduce_application
 
         return reduce_application(self)
 
@@ -42,11 +50,20 @@ class Deployment:
     def __init__(
         self,
         name: str,
-        target: Callable[..., Any],
-        given: Mapping[str, Any],
-        init_args: tuple[Any, ...] = (),
-        init_kwargs: Mapping[str, Any] | None = None,
+        target: Target,
+        given: Options,
+        init_args: tuple[object, ...] = (),
+        init_kwargs: Mapping[str, object] | None = None,
     ) -> None:
+        """Make a deployment, as `@serve.deployment` does.
+
+        Args:
+            name: Its name.
+            target: The class or function.
+            given: Options that have been checked, by name.
+            init_args: Arguments of the constructor.
+            init_kwargs: Named ones.
+        """
         if not callable(target):
             raise TypeError(f"@serve.deployment takes a class or a function; got {target!r}")
         if not isinstance(name, str):
@@ -54,7 +71,7 @@ class Deployment:
         self._name = name
         self._target = target
         self._given = dict(given)
-        self._options = _options.resolve(self._given)
+        self._options = options_table.resolve(self._given)
         self._init_args = init_args
         self._init_kwargs = dict(init_kwargs or {})
         self.__doc__ = target.__doc__
@@ -63,55 +80,66 @@ class Deployment:
 
     @property
     def name(self) -> str:
+        """The name of the deployment."""
         return self._name
 
     @property
     def func_or_class(self) -> Callable[..., Any]:
+        """The class or function, for a plain object or call."""
         return self._target
 
     @property
-    def init_args(self) -> tuple[Any, ...]:
+    def init_args(self) -> tuple[object, ...]:
+        """The arguments that were bound."""
         return self._init_args
 
     @property
-    def init_kwargs(self) -> dict[str, Any]:
+    def init_kwargs(self) -> dict[str, object]:
+        """The named arguments that were bound."""
         return self._init_kwargs
 
     @property
     def num_replicas(self) -> int | None:
-        """None where the load decides."""
+        """How many replicas answer; None where the load decides."""
         return None if self._options.autoscaling else self._options.num_replicas
 
     @property
-    def user_config(self) -> Any:
+    def user_config(self) -> object:
+        """What the class's `reconfigure` is given."""
         return self._options.user_config
 
     @property
     def max_ongoing_requests(self) -> int:
+        """How many requests a replica answers at a time."""
         return self._options.max_ongoing_requests
 
     @property
     def max_concurrent_queries(self) -> int:
+        """The name of `max_ongoing_requests` until Ray 2.32."""
         return self._options.max_ongoing_requests
 
     @property
     def max_queued_requests(self) -> int:
+        """How many requests wait in a handle; -1 for no limit."""
         return self._options.max_queued_requests
 
     @property
-    def autoscaling_config(self) -> Any:
+    def autoscaling_config(self) -> AutoscalingConfig | None:
+        """How the load decides on the number of replicas; None where it does not."""
         return self._options.autoscaling
 
     @property
     def ray_actor_options(self) -> dict[str, Any]:
+        """What each replica takes."""
         return dict(self._options.actor_options)
 
     @property
-    def backpressure_config(self) -> Any:
+    def backpressure_config(self) -> BackpressureConfig:
+        """What callers over HTTP are told when too many requests wait."""
         return self._options.backpressure
 
     @property
-    def logging_config(self) -> Any:
+    def logging_config(self) -> object:
         """As it was given; logging is the program's."""
         return self._given.get("logging_config")
 
@@ -133,8 +161,20 @@ class Deployment:
 
     # -- use -----------------------------------------------------------------------------------
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Application:
-        """An application of this deployment and the arguments of its constructor."""
+    def bind(self, /, *args: object, **kwargs: object) -> Application:
+        """Bind arguments of the constructor.
+
+        Args:
+            args: Arguments; applications among them, also inside of lists and dictionaries,
+                become handles.
+            kwargs: Named ones.
+
+        Returns:
+            An application, for `serve.run` or as an argument of another `bind`.
+
+        Raises:
+            TypeError: If the deployment is a function, which has no constructor.
+        """
         if not inspect.isclass(self._target) and (args or kwargs):
             raise TypeError(
                 f"deployment {self._name!r} is a function and has no constructor that could take "
@@ -143,28 +183,98 @@ class Deployment:
             )
         return Application(Deployment(self._name, self._target, self._given, args, kwargs))
 
+    @takes_older_options
     def options(
         self,
-        func_or_class: Callable[..., Any] | None = None,
+        func_or_class: Target | None = None,
         *,
         name: str | None = None,
-        **options: Any,
+        num_replicas: int | Literal["auto"] | None = NOT_GIVEN,
+        version: str | None = NOT_GIVEN,
+        user_config: object = NOT_GIVEN,
+        max_ongoing_requests: int = NOT_GIVEN,
+        max_queued_requests: int = NOT_GIVEN,
+        autoscaling_config: AutoscalingConfig | Options | None = NOT_GIVEN,
+        backpressure_config: BackpressureConfig | Options | None = NOT_GIVEN,
+        graceful_shutdown_wait_loop_s: float = NOT_GIVEN,
+        graceful_shutdown_timeout_s: float = NOT_GIVEN,
+        health_check_period_s: float = NOT_GIVEN,
+        health_check_timeout_s: float = NOT_GIVEN,
+        max_constructor_retry_count: int = NOT_GIVEN,
+        rolling_update_percentage: float = NOT_GIVEN,
+        max_surge_percent: int = NOT_GIVEN,
+        ray_actor_options: Options | None = NOT_GIVEN,
+        placement_group_bundles: Sequence[Mapping[str, float]] | None = NOT_GIVEN,
+        placement_group_strategy: str | None = NOT_GIVEN,
+        placement_group_bundle_label_selector: Sequence[Mapping[str, str]] | None = NOT_GIVEN,
+        max_replicas_per_node: int | None = NOT_GIVEN,
+        logging_config: object = NOT_GIVEN,
+        request_router_config: RequestRouterConfig | Options | None = NOT_GIVEN,
+        gang_scheduling_config: None = NOT_GIVEN,
+        deployment_actors: None = NOT_GIVEN,
     ) -> Deployment:
-        """The same deployment with some options changed."""
-        options.pop("_internal", None)
-        changed = {**self._given, **_options.check(options)}
+        """Return the same deployment with some options changed; this one stays as it is.
+
+        Args:
+            func_or_class: Another class or function; by default the same.
+            name: Another name; by default the same.
+            num_replicas: How many replicas answer, 1 by default; "auto" lets the load decide, up
+                to 100.
+            version: Stands for the code: replicas are replaced when it changes, and not when the
+                code does. Without it, each run replaces them.
+            user_config: Given to the class's method `reconfigure`, at the start and whenever it
+                changes; replicas stay.
+            max_ongoing_requests: How many requests a replica answers at a time; 5 by default.
+            max_queued_requests: How many requests wait in a handle until a replica is free;
+                beyond that `BackPressureError` is raised. -1, the default, is no limit.
+            autoscaling_config: An `AutoscalingConfig` or a dictionary of its fields: the load
+                decides on the number of replicas. None, the default: `num_replicas` does.
+            backpressure_config: A `BackpressureConfig` or a dictionary of its fields: what
+                callers over HTTP are told when too many requests wait.
+            graceful_shutdown_wait_loop_s: Checked only: a replica that stops is told at once when
+                it is idle.
+            graceful_shutdown_timeout_s: Seconds in which a replica that stops may finish what it
+                has; 20 by default.
+            health_check_period_s: Seconds between calls of the class's `check_health`; 10 by
+                default. Three failures in a row replace the replica.
+            health_check_timeout_s: Seconds for an answer of `check_health`; 30 by default.
+            max_constructor_retry_count: How often a replica may fail to start before the
+                deployment has failed; 20 by default, and at most three times per replica.
+            rolling_update_percentage: Which share of the replicas is replaced at a time; 0.2 by
+                default.
+            max_surge_percent: How many replicas, in percent, may be there beyond `num_replicas`
+                while they are replaced; 0, the default, is one where none reserves resources.
+            ray_actor_options: What each replica takes: `num_cpus`, `num_gpus`, `memory`,
+                `resources`, `accelerator_type`, `runtime_env`, `label_selector`,
+                `fallback_strategy`. By default nothing is reserved.
+            placement_group_bundles: Resources that are reserved for each replica, as a list of
+                dictionaries; the replica is in the first, what it starts in the others.
+            placement_group_strategy: How the bundles are placed: "PACK" by default.
+            placement_group_bundle_label_selector: No effect: there is one machine.
+            max_replicas_per_node: Checked only: there is one machine.
+            logging_config: No effect: logging is the program's.
+            request_router_config: A `RequestRouterConfig`; there is one router, so that it takes
+                no other.
+            gang_scheduling_config: None: replicas start one by one.
+            deployment_actors: None: start an actor of your own, with a name.
+
+        Returns:
+            The changed deployment.
+
+        Raises:
+            TypeError: If an option does not exist, or has the wrong type.
+            ValueError: If a value is not allowed, or does not go with another.
+        """
+        options = given_options(locals())
+        changed = {**self._given, **options_table.check(options)}
         if options.get("num_replicas") is not None and "autoscaling_config" not in options:
-            changed["autoscaling_config"] = (
-                None
-                if options["num_replicas"] != "auto"
-                else (self._given.get("autoscaling_config"))
-            )
+            auto = options["num_replicas"] == "auto"
+            changed["autoscaling_config"] = self._given.get("autoscaling_config") if auto else None
         if options.get("autoscaling_config") is not None and "num_replicas" not in options:
             changed["num_replicas"] = None
-        target = func_or_class or self._target
         return Deployment(
             self._name if name is None else name,
-            target,
+            func_or_class or self._target,
             changed,
             self._init_args,
             self._init_kwargs,
@@ -180,9 +290,7 @@ class Deployment:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "_target" not in self.__dict__:
             raise AttributeError(name)
-        from skate.serve._former import of_deployment
-
-        raise AttributeError(of_deployment(self._name, name))
+        raise AttributeError(no_such_attribute(self._name, name))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deployment) and (
@@ -201,30 +309,140 @@ class Deployment:
         return Deployment, state
 
 
+@overload
+def deployment(_func_or_class: Target, /, name: str | None = None) -> Deployment: ...
+
+
+@overload
 def deployment(
-    _func_or_class: Callable[..., Any] | str | None = None, name: str | None = None, **options: Any
-) -> Any:
+    _func_or_class: str | None = None,
+    name: str | None = None,
+    *,
+    num_replicas: int | Literal["auto"] | None = ...,
+    version: str | None = ...,
+    user_config: object = ...,
+    max_ongoing_requests: int = ...,
+    max_queued_requests: int = ...,
+    autoscaling_config: AutoscalingConfig | Options | None = ...,
+    backpressure_config: BackpressureConfig | Options | None = ...,
+    graceful_shutdown_wait_loop_s: float = ...,
+    graceful_shutdown_timeout_s: float = ...,
+    health_check_period_s: float = ...,
+    health_check_timeout_s: float = ...,
+    max_constructor_retry_count: int = ...,
+    rolling_update_percentage: float = ...,
+    max_surge_percent: int = ...,
+    ray_actor_options: Options | None = ...,
+    placement_group_bundles: Sequence[Mapping[str, float]] | None = ...,
+    placement_group_strategy: str | None = ...,
+    placement_group_bundle_label_selector: Sequence[Mapping[str, str]] | None = ...,
+    max_replicas_per_node: int | None = ...,
+    logging_config: object = ...,
+    request_router_config: RequestRouterConfig | Options | None = ...,
+    gang_scheduling_config: None = ...,
+    deployment_actors: None = ...,
+) -> Callable[[Target], Deployment]: ...
+
+
+@takes_older_options
+def deployment(
+    _func_or_class: Target | str | None = None,
+    name: str | None = None,
+    *,
+    num_replicas: int | Literal["auto"] | None = NOT_GIVEN,
+    version: str | None = NOT_GIVEN,
+    user_config: object = NOT_GIVEN,
+    max_ongoing_requests: int = NOT_GIVEN,
+    max_queued_requests: int = NOT_GIVEN,
+    autoscaling_config: AutoscalingConfig | Options | None = NOT_GIVEN,
+    backpressure_config: BackpressureConfig | Options | None = NOT_GIVEN,
+    graceful_shutdown_wait_loop_s: float = NOT_GIVEN,
+    graceful_shutdown_timeout_s: float = NOT_GIVEN,
+    health_check_period_s: float = NOT_GIVEN,
+    health_check_timeout_s: float = NOT_GIVEN,
+    max_constructor_retry_count: int = NOT_GIVEN,
+    rolling_update_percentage: float = NOT_GIVEN,
+    max_surge_percent: int = NOT_GIVEN,
+    ray_actor_options: Options | None = NOT_GIVEN,
+    placement_group_bundles: Sequence[Mapping[str, float]] | None = NOT_GIVEN,
+    placement_group_strategy: str | None = NOT_GIVEN,
+    placement_group_bundle_label_selector: Sequence[Mapping[str, str]] | None = NOT_GIVEN,
+    max_replicas_per_node: int | None = NOT_GIVEN,
+    logging_config: object = NOT_GIVEN,
+    request_router_config: RequestRouterConfig | Options | None = NOT_GIVEN,
+    gang_scheduling_config: None = NOT_GIVEN,
+    deployment_actors: None = NOT_GIVEN,
+) -> Deployment | Callable[[Target], Deployment]:
     """Make a class or function a deployment: `@serve.deployment` or `@serve.deployment(...)`.
 
-    Options: `num_replicas` (a number or "auto"), `max_ongoing_requests` (5, per replica),
-    `max_queued_requests` (-1: no limit, per handle), `user_config` (given to the class's
-    `reconfigure`), `autoscaling_config`, `health_check_period_s`, `health_check_timeout_s`,
-    `graceful_shutdown_wait_loop_s`, `graceful_shutdown_timeout_s`, `ray_actor_options`
-    (`num_cpus`, `num_gpus`, `resources`, `runtime_env` … of each replica) and others of Ray's.
-    With a `version`, replicas are replaced when that changes, and not when the code does.
-    `logging_config` has no effect: logging is the program's. Neither have
-    `max_replicas_per_node` and `placement_group_bundle_label_selector`: there is one machine.
+    Args:
+        _func_or_class: The class or function; without it, the result is a decorator.
+        name: The name of the deployment; by default that of the class or function.
+        num_replicas: How many replicas answer, 1 by default; "auto" lets the load decide, up
+            to 100.
+        version: Stands for the code: replicas are replaced when it changes, and not when the
+            code does. Without it, each run replaces them.
+        user_config: Given to the class's method `reconfigure`, at the start and whenever it
+            changes; replicas stay.
+        max_ongoing_requests: How many requests a replica answers at a time; 5 by default.
+        max_queued_requests: How many requests wait in a handle until a replica is free;
+            beyond that `BackPressureError` is raised. -1, the default, is no limit.
+        autoscaling_config: An `AutoscalingConfig` or a dictionary of its fields: the load
+            decides on the number of replicas. None, the default: `num_replicas` does.
+        backpressure_config: A `BackpressureConfig` or a dictionary of its fields: what
+            callers over HTTP are told when too many requests wait.
+        graceful_shutdown_wait_loop_s: Checked only: a replica that stops is told at once when
+            it is idle.
+        graceful_shutdown_timeout_s: Seconds in which a replica that stops may finish what it
+            has; 20 by default.
+        health_check_period_s: Seconds between calls of the class's `check_health`; 10 by
+            default. Three failures in a row replace the replica.
+        health_check_timeout_s: Seconds for an answer of `check_health`; 30 by default.
+        max_constructor_retry_count: How often a replica may fail to start before the
+            deployment has failed; 20 by default, and at most three times per replica.
+        rolling_update_percentage: Which share of the replicas is replaced at a time; 0.2 by
+            default.
+        max_surge_percent: How many replicas, in percent, may be there beyond `num_replicas`
+            while they are replaced; 0, the default, is one where none reserves resources.
+        ray_actor_options: What each replica takes: `num_cpus`, `num_gpus`, `memory`,
+            `resources`, `accelerator_type`, `runtime_env`, `label_selector`,
+            `fallback_strategy`. By default nothing is reserved.
+        placement_group_bundles: Resources that are reserved for each replica, as a list of
+            dictionaries; the replica is in the first, what it starts in the others.
+        placement_group_strategy: How the bundles are placed: "PACK" by default.
+        placement_group_bundle_label_selector: No effect: there is one machine.
+        max_replicas_per_node: Checked only: there is one machine.
+        logging_config: No effect: logging is the program's.
+        request_router_config: A `RequestRouterConfig`; there is one router, so that it takes
+            no other.
+        gang_scheduling_config: None: replicas start one by one.
+        deployment_actors: None: start an actor of your own, with a name.
+
+    Returns:
+        The deployment, or a decorator that makes one.
+
+    Raises:
+        TypeError: If an option does not exist, or has the wrong type.
+        ValueError: If a value is not allowed, or does not go with another.
+
+    Example:
+        >>> @serve.deployment(num_replicas=2)
+        ... class Greeter:
+        ...     async def __call__(self, name: str) -> str:
+        ...         return f"hello {name}"
+        >>> Greeter.num_replicas
+        2
     """
+    checked = options_table.check(given_options(locals()))
     if isinstance(_func_or_class, str):
         _func_or_class, name = None, name or _func_or_class
-    checked = _options.check(options)
 
-    def decorate(target: Callable[..., Any]) -> Deployment:
+    def decorate(target: Target) -> Deployment:
         return Deployment(
             getattr(target, "__name__", "") if name is None else name, target, checked
         )
 
     if _func_or_class is None:
-        _options.resolve(checked)
+        options_table.resolve(checked)
         return decorate
     return decorate(_func_or_class)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from skate.actor import ActorHandle as ActorHandle
 
 DEFAULT_APP = "default"
 NAMESPACE = "serve"
 CONTROLLER = "SERVE_CONTROLLER_ACTOR"
-MEMORY = "SERVE_CONTROLLER_MEMORY"
+STATE_STORE = "SERVE_CONTROLLER_STATE_STORE"
 
 
 class DeploymentID(NamedTuple):
@@ -32,10 +35,12 @@ class ReplicaID(NamedTuple):
 
     @property
     def actor_name(self) -> str:
+        """The name of its actor."""
         name, app = self.deployment_id
         return f"SERVE_REPLICA::{app}#{name}#{self.unique_id}"
 
     def to_full_id_str(self) -> str:
+        """Return the name of its actor."""
         return self.actor_name
 
     def __str__(self) -> str:
@@ -47,5 +52,5 @@ class ReplicaID(NamedTuple):
 
 
 def new_tag() -> str:
-    """A short random name, for replicas and requests."""
+    """Return a short random name, for replicas and requests."""
     return os.urandom(4).hex()

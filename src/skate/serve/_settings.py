@@ -50,7 +50,7 @@ def anything(name: str, value: Any) -> Any:
     return value
 
 
-class Settings:
+class CheckedSettings:
     """Base of data classes; `_checks` says for a field what it takes."""
 
     _checks: ClassVar[Mapping[str, Check]] = {}
@@ -61,7 +61,12 @@ class Settings:
 
     @classmethod
     def of(cls, name: str, value: Any) -> Self:
-        """The settings themselves, or made of a dictionary."""
+        """Return the settings themselves, or made of a dictionary.
+
+        Raises:
+            TypeError: If it is neither, or a field does not exist.
+            ValueError: If a value is not allowed.
+        """
         if isinstance(value, cls):
             return value
         if not isinstance(value, Mapping):
@@ -76,16 +81,21 @@ class Settings:
 
     @classmethod
     def names(cls) -> list[str]:
+        """Return the names of the fields."""
         return [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
 
     def dict(self, **_: Any) -> dict[str, Any]:
-        """The fields as a dictionary."""
+        """Return the fields as a dictionary."""
         return {name: getattr(self, name) for name in self.names()}
 
     model_dump = dict
 
     def copy(self, *, update: Mapping[str, Any] | None = None, **_: Any) -> Self:
-        """The same settings with some fields changed."""
+        """Return the same settings with some fields changed.
+
+        Args:
+            update: New values, by the names of their fields.
+        """
         return type(self)(**{**self.dict(), **(update or {})})
 
     model_copy = copy

@@ -2,45 +2,82 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 from skate._core.argument_checks import unknown_names, wrong_value
-from skate.serve.config import ControllerOptions, HTTPOptions
+from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation
 
-_FORMER_HTTP = ("http_host", "http_port", "http_middlewares")
-_FORMER = ("detached", "dedicated_cpu")  # an instance ends with its session, and reserves nothing
+GivenHttpOptions = HTTPOptions | Mapping[str, Any] | None
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OLDER_HTTP_OPTIONS = {"http_host": "host", "http_port": "port", "http_middlewares": "middlewares"}
+_WITHOUT_EFFECT = ("detached", "dedicated_cpu")  # an instance ends with its session
 
 
-def http_options(
-    location: Any, given: Any, former: Mapping[str, Any]
-) -> tuple[HTTPOptions | None, list[str]]:
-    """The options as they are meant, None for no HTTP; and which of them were asked for."""
-    wrong = [name for name in former if name not in (*_FORMER_HTTP, *_FORMER)]
+def takes_older_start_options(start: Callable[P, R]) -> Callable[P, R]:
+    """Let `serve.start` take the keywords of earlier versions of Ray.
+
+    Those of HTTP become fields of `http_options`; `detached` and `dedicated_cpu` have no effect:
+    an instance ends with its session, and reserves nothing.
+    """
+    signature = inspect.signature(start)
+
+    @functools.wraps(start)
+    def with_older_options(*args: P.args, **kwargs: P.kwargs) -> R:
+        known = {name: value for name, value in kwargs.items() if name in signature.parameters}
+        older = {name: value for name, value in kwargs.items() if name not in known}
+        bound = signature.bind(*args, **known)
+        if older:
+            bound.arguments["http_options"] = with_older_http_options(
+                bound.arguments.get("http_options"), older
+            )
+        return start(*bound.args, **bound.kwargs)
+
+    return with_older_options
+
+
+def with_older_http_options(given: GivenHttpOptions, older: Mapping[str, Any]) -> GivenHttpOptions:
+    """Return the options of HTTP with those that older keywords stand for.
+
+    Raises:
+        TypeError: If there never was such a keyword.
+    """
+    wrong = [name for name in older if name not in (*_OLDER_HTTP_OPTIONS, *_WITHOUT_EFFECT)]
     if wrong:
         raise unknown_names("serve.start", wrong, ["proxy_location", "http_options"])
-    fields = {
-        name.removeprefix("http_"): value for name, value in former.items() if name not in _FORMER
-    }
+    fields = {new: older[old] for old, new in _OLDER_HTTP_OPTIONS.items() if old in older}
+    if isinstance(given, HTTPOptions):
+        return given.copy(update=fields)
+    return {**given, **fields} if isinstance(given, Mapping) else (fields or given)
+
+
+def read_http_options(
+    location: ProxyLocation | str | None, given: GivenHttpOptions
+) -> tuple[HTTPOptions | None, list[str]]:
+    """Return the options as they are meant, None for no HTTP; and which were asked for."""
     options = HTTPOptions.of("http_options", {} if given is None else given)
-    options = options.copy(update=fields) if fields else options
     where = options.location if location is None else location
     disabled = where is None or getattr(where, "value", where) in ("Disabled", "NoServer")
-    asked = [*_names(given), *fields, *([] if location is None else ["location"])]
+    asked = [*_names(given), *([] if location is None else ["location"])]
     return None if disabled or options.host is None else options, asked
 
 
-def _names(given: Any) -> Iterable[str]:
+def _names(given: GivenHttpOptions) -> Iterable[str]:
     if given is None:
         return []
-    return given if isinstance(given, Mapping) else HTTPOptions.names()
+    return list(given) if isinstance(given, Mapping) else HTTPOptions.names()
 
 
 def warn_of_others(
     running: HTTPOptions | None, wanted: HTTPOptions | None, asked: Iterable[str]
 ) -> None:
-    """An instance keeps what it was started with: say so to who asks for something else."""
+    """Warn who asks for something else that an instance keeps what it was started with."""
     asked = list(asked)
     if not asked or (running is None and wanted is None):
         return
@@ -54,7 +91,7 @@ def warn_of_others(
 
 
 def _differs(name: str, running: HTTPOptions, wanted: HTTPOptions) -> bool:
-    """On one machine all locations are the same, and port 0 is whichever there is."""
+    """Compare an option; all locations are the same here, and port 0 is whichever there is."""
     if name == "location" or (name == "port" and wanted.port == 0):
         return False
     return bool(getattr(running, name) != getattr(wanted, name))
@@ -66,7 +103,7 @@ def _shown(options: HTTPOptions, names: Iterable[str]) -> str:
 
 
 def warn_of_options(given: ControllerOptions) -> None:
-    """The controller that runs has the environment that it was started with."""
+    """Warn that the controller that runs has the environment that it was started with."""
     if given.runtime_env:
         _warn("the controller that there is", f"one with {given}")
 
@@ -79,7 +116,8 @@ def _warn(running: str, wanted: str) -> None:
     )
 
 
-def refuse_tracing(given: Any) -> None:
+def refuse_tracing(given: object) -> None:
+    """Raise a ValueError if traces are asked for."""
     if given is not None:
         raise wrong_value(
             "tracing_config",
@@ -88,7 +126,8 @@ def refuse_tracing(given: Any) -> None:
         )
 
 
-def refuse_external_scaler(given: Any) -> None:
+def refuse_external_scaler(given: object) -> None:
+    """Raise a ValueError if something outside of the program is to scale."""
     if given:
         raise wrong_value(
             "external_scaler_enabled",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.serve import http_adapters
+from skate.serve._application.import_paths import import_attribute
 from skate.serve._deployment import deployment
-from skate.serve._importing import import_attribute
 from skate.serve.batching import batch
 
 __all__ = ["PredictorDeployment"]
@@ -25,7 +25,8 @@ class _Predictions:
         predict_kwargs: Mapping[str, Any] | None = None,
         **predictor_from_checkpoint_kwargs: Any,
     ) -> None:
-        """
+        """Make the predictor.
+
         Args:
             predictor_cls: A Predictor, or its import path.
             checkpoint: What it is made from.
@@ -47,7 +48,7 @@ class _Predictions:
         return await self.predict(await self.adapter(request))
 
     async def predict(self, data: Any) -> Any:
-        """The predictions for a batch, or for a sample that becomes a part of one."""
+        """Return the predictions for a batch, or for a sample that becomes a part of one."""
         if self._together is not None:
             return await self._together(data)
         return self.predictor.predict(data, **self.predict_kwargs)

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from skate.serve._methods import owner_of
+from skate.serve._replica.decorated_methods import owner_of
 from skate.serve.context import RequestContext, _request, request_context, set_batch_requests
 from skate.serve.exceptions import SkateServeError
 
@@ -29,7 +29,7 @@ __all__ = ["batch"]
 _END: Any = object()
 
 
-class _Call:
+class _BatchedCall:
     """One call that waits to become part of a batch."""
 
     __slots__ = ("args", "deadline", "future", "kwargs", "request")
@@ -49,7 +49,7 @@ class _Call:
         return len(self.args), tuple(self.kwargs), self.request.multiplexed_model_id
 
 
-class _Settings:
+class _BatchSettings:
     """What a batched function was given; it travels with the function, the queues do not."""
 
     def __init__(
@@ -69,7 +69,7 @@ class _Settings:
         self._forget_queues()
 
     def _forget_queues(self) -> None:
-        self._queues: WeakKeyDictionary[Any, dict[Any, _Queue]] = WeakKeyDictionary()
+        self._queues: WeakKeyDictionary[Any, dict[Any, _BatchQueue]] = WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_queues"}
@@ -79,41 +79,44 @@ class _Settings:
         self._forget_queues()
 
     def set_max_batch_size(self, new_max_batch_size: int) -> None:
+        """Let lists be as large as this from now on."""
         self.max_batch_size = _batch_size("max_batch_size", new_max_batch_size)
 
     def set_batch_wait_timeout_s(self, new_batch_wait_timeout_s: float) -> None:
+        """Let calls wait as many seconds from now on."""
         self.batch_wait_timeout_s = _wait("batch_wait_timeout_s", new_batch_wait_timeout_s)
 
     def enqueue(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> asyncio.Future[Any]:
-        """The future of this call's result."""
+        """Return the future of this call's result."""
         owner = owner_of(self.function, args)
         bound = self.signature.bind(*args, **kwargs)
         given = bound.args if owner is None else bound.args[1:]
         return self._queue(owner).put(given, bound.kwargs)
 
-    def _queue(self, owner: Any) -> _Queue:
+    def _queue(self, owner: Any) -> _BatchQueue:
         queues = self._queues.setdefault(asyncio.get_running_loop(), {})
         key = id(owner)
         if key not in queues:
-            queues[key] = _Queue(self, owner)
+            queues[key] = _BatchQueue(self, owner)
         return queues[key]
 
 
-class _Queue:
+class _BatchQueue:
     """Calls that wait, and batches that run, on one event loop."""
 
-    def __init__(self, settings: _Settings, owner: Any) -> None:
+    def __init__(self, settings: _BatchSettings, owner: Any) -> None:
         self._settings = settings
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[_Call] = deque()
+        self._waiting: deque[_BatchedCall] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
 
     def put(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> asyncio.Future[Any]:
+        """Add a call; return the future of its result."""
         future: asyncio.Future[Any] = self._loop.create_future()
         deadline = self._loop.time() + self._settings.batch_wait_timeout_s
-        self._waiting.append(_Call(args, kwargs, deadline, future))
+        self._waiting.append(_BatchedCall(args, kwargs, deadline, future))
         if self._timer is None:
             # Not at once: others that are ready to call may do so in the same round of the loop.
             self._timer = self._loop.call_soon(self._look)
@@ -140,8 +143,8 @@ class _Queue:
                 self._waiting.popleft()
             self._start([call for call in calls if not call.future.done()])
 
-    def _next_batch(self) -> tuple[list[_Call], bool]:
-        """The calls at the head that fit together, and whether no other one would."""
+    def _next_batch(self) -> tuple[list[_BatchedCall], bool]:
+        """Return the calls at the head that fit together, and whether no other one would."""
         limit, size_of = self._settings.max_batch_size, self._settings.size_of
         if size_of is None:
             calls = list(itertools.islice(self._waiting, limit))
@@ -160,7 +163,7 @@ class _Queue:
                 return calls, True
         return calls, False
 
-    def _start(self, calls: list[_Call]) -> None:
+    def _start(self, calls: list[_BatchedCall]) -> None:
         if calls:
             task = self._loop.create_task(self._run(calls))
             self._running.add(task)
@@ -171,8 +174,8 @@ class _Queue:
         if self._waiting:
             self._plan(0)
 
-    async def _run(self, calls: list[_Call]) -> None:
-        groups: dict[Any, list[_Call]] = {}
+    async def _run(self, calls: list[_BatchedCall]) -> None:
+        groups: dict[Any, list[_BatchedCall]] = {}
         for call in calls:
             groups.setdefault(call.shape, []).append(call)
         if len(groups) == 1:
@@ -180,7 +183,7 @@ class _Queue:
         else:
             await asyncio.gather(*map(self._run_together, groups.values()))
 
-    async def _run_together(self, calls: list[_Call]) -> None:
+    async def _run_together(self, calls: list[_BatchedCall]) -> None:
         model_id = calls[0].request.multiplexed_model_id
         _request.set(RequestContext(multiplexed_model_id=model_id) if model_id else None)
         set_batch_requests([call.request for call in calls])
@@ -204,14 +207,14 @@ class _Queue:
             if not isinstance(error, Exception):
                 raise
 
-    def _call_function(self, calls: list[_Call]) -> Any:
+    def _call_function(self, calls: list[_BatchedCall]) -> Any:
         owner = () if self._owner is None else (self._owner,)
         columns = [list(column) for column in zip(*(call.args for call in calls), strict=True)]
         named = {key: [call.kwargs[key] for call in calls] for key in calls[0].kwargs}
         return self._settings.function(*owner, *columns, **named)
 
 
-def _item(call: _Call) -> Any:
+def _item(call: _BatchedCall) -> Any:
     return call.args[0] if call.args else next(iter(call.kwargs.values()))
 
 
@@ -303,8 +306,28 @@ def batch(
     """Let an `async def` function or method answer many calls at once.
 
     It is called with one item and written for a list of them: it returns a list of as many
-    results, or yields such lists. `batch_size_fn` says how large a list of items is, where its
-    length does not.
+    results, or yields such lists.
+
+    Args:
+        _func: The function or method; without it, the result is a decorator.
+        max_batch_size: How large a list may be.
+        batch_wait_timeout_s: Seconds that a call waits at the most for others to join it.
+        max_concurrent_batches: How many lists are worked on at a time.
+        batch_size_fn: Returns how large a list of items is, where its length does not say it.
+
+    Returns:
+        The function, to be called with one item, or a decorator for it. Its methods
+        `set_max_batch_size` and `set_batch_wait_timeout_s` change the limits later.
+
+    Raises:
+        TypeError: If it is no `async def` function, or a limit has the wrong type.
+        ValueError: If a limit is too small.
+
+    Example:
+        >>> class Model:
+        ...     @serve.batch(max_batch_size=8)
+        ...     async def predict(self, inputs: list[int]) -> list[int]:
+        ...         return [2 * each for each in inputs]
     """
     if _func is not None:
         _check_function(_func)
@@ -316,7 +339,7 @@ def batch(
 
     def decorate(function: Callable[..., Any]) -> Any:
         _check_function(function)
-        return _wrapped(_Settings(function, size, wait, most, batch_size_fn))
+        return _wrapped(_BatchSettings(function, size, wait, most, batch_size_fn))
 
     return decorate if _func is None else decorate(_func)
 
@@ -331,7 +354,7 @@ def _check_function(function: Any) -> None:
         )
 
 
-def _wrapped(settings: _Settings) -> Any:
+def _wrapped(settings: _BatchSettings) -> Any:
     function = settings.function
     wrapper: Any
     if inspect.isasyncgenfunction(function):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from skate._core.argument_checks import Check, optional, whole_numbers, wrong_value
 from skate.serve._settings import (
-    Settings,
+    CheckedSettings,
     check_setting,
     non_negative,
     non_negative_integer,
@@ -69,21 +69,21 @@ class AutoscalingContext:
 
 
 @dataclass
-class AutoscalingPolicy(Settings):
+class AutoscalingPolicy(CheckedSettings):
     """A function of your own, (AutoscalingContext) -> replicas or (replicas, state)."""
 
     policy_function: str | Callable[..., Any] | None = None
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
 
     def is_default_policy_function(self) -> bool:
-        """Whether the load alone decides."""
+        """Return whether the load alone decides."""
         return self.policy_function is None
 
     def get_policy(self) -> Callable[..., Any] | None:
-        """The function, imported if it was given as "module:name"."""
+        """Return the function, imported if it was given as "module:name"."""
         if not isinstance(self.policy_function, str):
             return self.policy_function
-        from skate.serve._importing import import_attribute
+        from skate.serve._application.import_paths import import_attribute
 
         policy: Callable[..., Any] = import_attribute(self.policy_function)
         return policy
@@ -104,7 +104,7 @@ def _aggregation(name: str, value: Any) -> AggregationFunction:
 
 
 @dataclass
-class AutoscalingConfig(Settings):
+class AutoscalingConfig(CheckedSettings):
     """Between how many replicas a deployment scales, by which load, and how fast."""
 
     min_replicas: int = 1
@@ -159,21 +159,24 @@ class AutoscalingConfig(Settings):
 
     @classmethod
     def default(cls) -> AutoscalingConfig:
-        """What `num_replicas="auto"` means."""
+        """Return what `num_replicas="auto"` means."""
         return cls(target_ongoing_requests=2, min_replicas=1, max_replicas=100)
 
     def get_upscaling_factor(self) -> float:
+        """Return how fast replicas are added."""
         return self.upscaling_factor or self.upscale_smoothing_factor or self.smoothing_factor
 
     def get_downscaling_factor(self) -> float:
+        """Return how fast replicas are taken away."""
         return self.downscaling_factor or self.downscale_smoothing_factor or self.smoothing_factor
 
     def get_target_ongoing_requests(self) -> float:
+        """Return how many requests a replica is meant to have."""
         return self.target_ongoing_requests
 
 
 @dataclass
-class BackpressureConfig(Settings):
+class BackpressureConfig(CheckedSettings):
     """What a caller over HTTP is told when too many requests wait."""
 
     status_code: int = 503
@@ -188,7 +191,7 @@ class BackpressureConfig(Settings):
 
 
 @dataclass
-class RequestRouterConfig(Settings):
+class RequestRouterConfig(CheckedSettings):
     """How a handle chooses among replicas. There is one router here: the less busy of two.
 
     It needs no statistics and never asks again and again, so that the times have no effect.
@@ -206,11 +209,11 @@ class RequestRouterConfig(Settings):
         """Return the class that was given, by itself or by its path; else the one router's."""
         given = self.request_router_class
         if isinstance(given, str):
-            from skate.serve._importing import import_attribute
+            from skate.serve._application.import_paths import import_attribute
 
             return import_attribute(given)
         if given is None:
-            from skate.serve._router import Router
+            from skate.serve._routing.router import Router
 
             return Router
         return given
@@ -249,7 +252,7 @@ class DeploymentMode(str, Enum):
 
 
 def _request_timeout() -> float | None:
-    """What Ray's setting of the environment says; zero means no limit."""
+    """Return what Ray's setting of the environment says; zero means no limit."""
     return float(os.environ.get("RAY_SERVE_REQUEST_PROCESSING_TIMEOUT_S") or 0) or None
 
 
@@ -258,7 +261,7 @@ def _token_of_environment() -> str | None:
 
 
 @dataclass
-class HTTPOptions(Settings):
+class HTTPOptions(CheckedSettings):
     """The address, and what applies to all requests over HTTP.
 
     `middlewares` are Starlette's. With an `auth_token`, or the file that has it, requests need the
@@ -316,7 +319,7 @@ class HTTPOptions(Settings):
 
 
 @dataclass
-class gRPCOptions(Settings):  # noqa: N801 - the name is Ray's
+class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
     """Taken for the sake of programs that also serve HTTP; gRPC is not spoken here."""
 
     port: int = 9000
@@ -334,7 +337,7 @@ class gRPCOptions(Settings):  # noqa: N801 - the name is Ray's
 
 
 @dataclass
-class ControllerOptions(Settings):
+class ControllerOptions(CheckedSettings):
     """The environment of the controller."""
 
     runtime_env: dict[str, Any] = field(default_factory=dict)

@@ -12,13 +12,13 @@ from skate.serve._status import ReplicaRank
 from skate.serve.exceptions import SkateServeError
 
 if TYPE_CHECKING:
-    from skate.serve._options import DeploymentOptions
+    from skate.serve._application.options import DeploymentOptions
 
 __all__ = ["ReplicaContext", "RequestContext", "get_replica_context", "request_context"]
 
 
 _FIRST = ReplicaRank(0)
-_MANY = 100
+_FORGET_EVERY_CALLS = 100
 
 
 @dataclass
@@ -34,14 +34,17 @@ class ReplicaContext:
 
     @property
     def app_name(self) -> str:
+        """The name of the application."""
         return self.replica_id.deployment_id.app_name
 
     @property
     def deployment(self) -> str:
+        """The name of the deployment."""
         return self.replica_id.deployment_id.name
 
     @property
     def replica_tag(self) -> str:
+        """The name of the replica."""
         return self.replica_id.unique_id
 
 
@@ -58,10 +61,10 @@ class RequestContext:
     children: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     def add_child(self, response: Any) -> None:
-        """A call that is made for this request, and cancelled with it. A request may live long:
-        now and then, those that were answered are forgotten."""
+        """Note a call that is made for this request, and cancelled with it. A request may live
+        long: now and then, those that were answered are forgotten."""
         self.children.append(response)
-        if len(self.children) % _MANY == 0:
+        if len(self.children) % _FORGET_EVERY_CALLS == 0:
             self.children[:] = [child for child in self.children if not child.is_settled]
 
 
@@ -79,12 +82,12 @@ _NO_REQUEST = RequestContext()
 
 
 def current_replica() -> ReplicaContext | None:
-    """The replica around this code; in a process of its own, every thread's."""
+    """Return the replica around this code; in a process of its own, every thread's."""
     return _replica.get() or _replica_of_process
 
 
 def enter_replica(context: ReplicaContext, owns_process: bool) -> None:
-    """From now on this code, and in a process of its own all code, belongs to the replica."""
+    """Let this code, and in a process of its own all code, belong to the replica."""
     global _replica_of_process
     _replica.set(context)
     if owns_process:
@@ -92,7 +95,11 @@ def enter_replica(context: ReplicaContext, owns_process: bool) -> None:
 
 
 def get_replica_context() -> ReplicaContext:
-    """The replica that runs this code; SkateServeError outside of one."""
+    """Return the replica that runs this code.
+
+    Raises:
+        SkateServeError: Outside of a replica.
+    """
     context = current_replica()
     if context is None:
         raise SkateServeError(
@@ -103,17 +110,17 @@ def get_replica_context() -> ReplicaContext:
 
 
 def request_context() -> RequestContext:
-    """The request that this code answers; an empty one outside of requests."""
+    """Return the request that this code answers; an empty one outside of requests."""
     return _request.get() or _NO_REQUEST
 
 
 def set_batch_requests(requests: list[RequestContext]) -> None:
-    """The code that runs from here on answers these requests together."""
+    """Let the code that runs from here on answer these requests together."""
     _batch.set(requests)
 
 
 def batch_requests() -> list[RequestContext]:
-    """The requests that this code answers together, inside of a batch."""
+    """Return the requests that this code answers together, inside of a batch."""
     return _batch.get() or []
 
 

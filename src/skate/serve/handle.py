@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import skate
 from skate._core.argument_checks import wrong_value
 from skate.exceptions import GetTimeoutError
 from skate.serve import _client
-from skate.serve._broadcast import Broadcast
-from skate.serve._event_loops import refuse_event_loop
 from skate.serve._identity import DEFAULT_APP, DeploymentID
-from skate.serve._requests import NOT_YET, Failure, Request
-from skate.serve._router import Router
-from skate.serve._selection import ReplicaSelection, choose
+from skate.serve._routing.broadcast import Broadcast
+from skate.serve._routing.event_loops import refuse_event_loop
+from skate.serve._routing.replica_selection import ReplicaSelection, choose
+from skate.serve._routing.requests import NOT_YET, RequestFailure, RoutedRequest
+from skate.serve._routing.router import Router
 from skate.serve.context import RequestContext, request_context
 from skate.serve.exceptions import RequestCancelledError, SkateServeError
 
@@ -29,13 +29,14 @@ _INIT_SETTINGS = frozenset(("_prefer_local_routing", "_run_router_in_separate_lo
 
 
 class _Response:
-    """What both kinds of responses share."""
+    """Base of both kinds of responses."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: RoutedRequest) -> None:
         self._request = request
 
     @property
     def request_id(self) -> str:
+        """The id of the request, as the replica sees it."""
         return self._request.id
 
     @property
@@ -54,17 +55,17 @@ class _Response:
             self._request.router.cancel(self._request)
 
     def cancelled(self) -> bool:
-        """Whether `cancel` was called; the request may have been answered all the same."""
+        """Return whether `cancel` was called; the request may have been answered all the same."""
         return self._request.cancelled
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise SkateServeError(
             f"a `{type(self).__name__}` is not serializable: give it to another handle's call as "
             "an argument of its own, not inside a list or dictionary; or get its value first"
         )
 
     def _sent(self, timeout: float | None) -> Any:
-        """What the replica was asked for, as soon as it is; None if there is an outcome."""
+        """Return the reference of the call, once it is sent; None if there is an outcome."""
         request = self._request
         while request.ref is None and request.outcome is NOT_YET:
             with request.router.lock:
@@ -94,7 +95,18 @@ class DeploymentResponse(_Response):
     """
 
     def result(self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False) -> Any:
-        """Wait for the result; TimeoutError after `timeout_s` seconds."""
+        """Wait for the result, and return it or raise its error.
+
+        Args:
+            timeout_s: Seconds to wait at the most; None, the default, waits for ever.
+            _skip_asyncio_check: Whether to wait even inside of an event loop, which then stops.
+
+        Raises:
+            TimeoutError: If there is no result in that time; the request goes on.
+            RuntimeError: Inside of an event loop, where it is to be awaited.
+            RequestCancelledError: If it was cancelled.
+            BackPressureError: If too many requests wait.
+        """
         if not _skip_asyncio_check:
             refuse_event_loop("`await response`")
         request = self._request
@@ -109,16 +121,16 @@ class DeploymentResponse(_Response):
                 answer = skate.get(ref, timeout=left)
             except GetTimeoutError as error:
                 if _is_own(error):
-                    request.router.unclaim(request)
+                    request.router.release_claim(request)
                     raise self._late(timeout_s) from None
-                request.router.failed(request, ref, error)
+                request.router.handle_failure(request, ref, error)
             except Exception as error:
-                request.router.failed(request, ref, error)
+                request.router.handle_failure(request, ref, error)
             except BaseException:
-                request.router.unclaim(request)
+                request.router.release_claim(request)
                 raise
             else:
-                request.router.look(request, ref, answer)
+                request.router.handle_answer(request, ref, answer)
         return self._outcome()
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -134,22 +146,22 @@ class DeploymentResponse(_Response):
             try:
                 answer = await ref
             except asyncio.CancelledError:
-                request.router.unclaim(request)
+                request.router.release_claim(request)
                 raise
             except Exception as error:
-                request.router.failed(request, ref, error)
+                request.router.handle_failure(request, ref, error)
             else:
-                request.router.look(request, ref, answer)
+                request.router.handle_answer(request, ref, answer)
         return self._outcome()
 
     def _outcome(self) -> Any:
         outcome = self._request.outcome
-        if type(outcome) is Failure:
+        if type(outcome) is RequestFailure:
             raise outcome.error
         return outcome
 
     async def _to_object_ref(self) -> Any:
-        """The reference behind the response, once a replica has taken the request."""
+        """Return the reference behind the response, once a replica has taken the request."""
         return await self._sent_async() or skate.put(self._outcome())
 
     def _to_object_ref_sync(
@@ -164,7 +176,7 @@ class DeploymentResponse(_Response):
 
 
 def _is_own(error: GetTimeoutError) -> bool:
-    """Whether it is our own wait that took too long, not one inside the replica."""
+    """Return whether it is our own wait that took too long, not one inside the replica."""
     return not isinstance(error, skate.exceptions.TaskError)
 
 
@@ -174,7 +186,7 @@ class DeploymentResponseGenerator(_Response):
     Iterate with `async for` inside async code, with `for` elsewhere.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: RoutedRequest) -> None:
         super().__init__(request)
         self._items: Any = None  # the replica's, once it has taken the request
 
@@ -228,20 +240,20 @@ class DeploymentResponseGenerator(_Response):
         if self._request.cancelled:
             raise RequestCancelledError(self._request.id)
 
-    def _look(self, items: Any, first: Any) -> None:
-        """The first item only says whether the replica takes the request."""
+    def _look(self, items: skate.ObjectRefGenerator, first: object) -> None:
+        """Look at the first item, which only says whether the replica takes the request."""
         if first is None:
             self._items = items
         else:
-            self._request.router.look(self._request, items, first)
+            self._request.router.handle_answer(self._request, items, first)
 
-    def _failed(self, items: Any, error: Exception) -> None:
-        self._request.router.failed(self._request, items, error)
+    def _failed(self, items: skate.ObjectRefGenerator, error: Exception) -> None:
+        self._request.router.handle_failure(self._request, items, error)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
         outcome = self._request.outcome
-        if type(outcome) is Failure:
+        if type(outcome) is RequestFailure:
             raise outcome.error
 
     def _own(self, error: Exception) -> Exception:
@@ -251,7 +263,7 @@ class DeploymentResponseGenerator(_Response):
         return error
 
     async def _to_object_ref_gen(self) -> Any:
-        """The references to the items, once a replica has taken the request."""
+        """Return the references to the items, once a replica has taken the request."""
         await self._open_async()
         return self._items
 
@@ -263,10 +275,13 @@ class DeploymentResponseGenerator(_Response):
         self._open()
         return self._items
 
-    def __await__(self) -> Any:
+    def __await__(self) -> NoReturn:
         raise TypeError("a streaming response cannot be awaited: use `async for item in response`")
 
-    def result(self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False) -> Any:
+    def result(
+        self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False
+    ) -> NoReturn:
+        """Raise a TypeError, as a stream has many results."""
         raise TypeError(
             "a streaming response has many results: use `for item in response`, or a handle "
             "without stream=True"
@@ -280,6 +295,19 @@ class DeploymentHandle:
     """Calls a deployment: `handle.remote(...)`, `handle.method.remote(...)`.
 
     A handle can be passed to other deployments, tasks and actors.
+
+    Args:
+        deployment_name: The name of the deployment.
+        app_name: The name of its application.
+        method_name: Which method is called.
+        stream: Whether the method is a generator, whose items are wanted as they come.
+        multiplexed_model_id: Which model the requests are for.
+        session_id: Which session the requests belong to; any replica may answer any session.
+
+    Example:
+        >>> handle = serve.get_app_handle("default")
+        >>> handle.remote("you").result()
+        'hello you'
     """
 
     def __init__(
@@ -302,14 +330,17 @@ class DeploymentHandle:
 
     @property
     def deployment_name(self) -> str:
+        """The name of the deployment."""
         return self.deployment_id.name
 
     @property
     def app_name(self) -> str:
+        """The name of the application."""
         return self.deployment_id.app_name
 
     @property
     def is_initialized(self) -> bool:
+        """Whether it has been called, and knows its replicas."""
         return self._router is not None
 
     def options(
@@ -325,12 +356,23 @@ class DeploymentHandle:
         request_serialization: str | None = None,
         response_serialization: str | None = None,
     ) -> DeploymentHandle:
-        """The same handle with some options changed.
+        """Return the same handle with some options changed; this one stays as it is.
 
-        `_prefer_local_routing`, `_by_reference` and the serializations have no effect on one
-        machine, where all replicas are near and large values are in shared memory; neither has
-        `session_id`, as any replica may answer any session; `use_new_handle_api` is of an earlier
-        time: all handles are new ones.
+        Args:
+            method_name: Which method is called.
+            multiplexed_model_id: Which model the requests are for: replicas that have it are
+                preferred.
+            session_id: Which session the requests belong to. No effect: any replica may answer
+                any session.
+            stream: Whether the method is a generator, whose items are wanted as they come.
+            use_new_handle_api: No effect: all handles are new ones.
+            request_serialization: No effect: large values are in shared memory.
+            response_serialization: No effect: large values are in shared memory.
+            _prefer_local_routing: No effect: all replicas are near.
+            _by_reference: No effect: large values are in shared memory.
+
+        Raises:
+            ValueError: If a serialization has another name than Ray's.
         """
         for serialization in (request_serialization, response_serialization):
             if serialization not in (None, *_SERIALIZATIONS):
@@ -348,7 +390,7 @@ class DeploymentHandle:
             copy._stream = stream
         return copy
 
-    def _init(self, **settings: Any) -> None:
+    def _init(self, **settings: object) -> None:
         """Find the replicas now, and not with the first call. The settings say which of many
         machines to prefer and on which loop to route; here there is nothing to choose."""
         if self._router is not None or not self._is_new:
@@ -361,8 +403,17 @@ class DeploymentHandle:
             raise TypeError(f"_init() takes {', '.join(_INIT_SETTINGS)}; got {sorted(unknown)}")
         self._router = _client.router_of(self.deployment_id)
 
-    def broadcast(self, method_name: str, /, *args: Any, **kwargs: Any) -> Broadcast:
-        """Call a method of every replica; `.results()` waits for all of them."""
+    def broadcast(self, method_name: str, /, *args: object, **kwargs: object) -> Broadcast:
+        """Call a method of every replica that there is.
+
+        Args:
+            method_name: The method.
+            args: Its arguments.
+            kwargs: Named ones.
+
+        Returns:
+            An object whose `results()` waits for all answers.
+        """
         router = self._find_router()
         return Broadcast(router, method_name, args, kwargs)
 
@@ -372,7 +423,7 @@ class DeploymentHandle:
         self._router = None
 
     async def shutdown_async(self) -> None:
-        """As `shutdown`, which does not wait for anything, in async code."""
+        """Let go of what this handle knows, as `shutdown` does, in async code."""
         self.shutdown()
 
     def _find_router(self) -> Router:
@@ -388,10 +439,20 @@ class DeploymentHandle:
             raise AttributeError(name)
         return self.options(method_name=name)
 
-    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the deployment; returns a response at once."""
+    def remote(self, /, *args: object, **kwargs: object) -> Any:
+        """Call the deployment.
+
+        Args:
+            args: Arguments of the call; responses among them are waited for, and go to the
+                replica without coming here.
+            kwargs: Named ones.
+
+        Returns:
+            A response, at once: `DeploymentResponse`, or `DeploymentResponseGenerator` of a
+            handle with `stream=True`.
+        """
         around = request_context()
-        request = Request(
+        request = RoutedRequest(
             self._find_router(),
             around.request_id or str(uuid.uuid4()),
             self._method_name,
@@ -403,11 +464,17 @@ class DeploymentHandle:
         return _start(request, around)
 
     @asynccontextmanager
-    async def choose_replica(self, *args: Any, **kwargs: Any) -> AsyncIterator[ReplicaSelection]:
-        """Take a place at a replica, for a request that `dispatch` sends there.
+    async def choose_replica(
+        self, *args: object, **kwargs: object
+    ) -> AsyncIterator[ReplicaSelection]:
+        """Reserve room at a replica, for a request that `dispatch` sends there.
 
-        The place is given back when the block ends without. What is called is what this handle
-        calls. The arguments are for routers that look at them; the one of skate.serve does not.
+        The room is given back when the block ends without. What is called is what this handle
+        calls.
+
+        Args:
+            args: For routers that look at them; the one of skate.serve does not.
+            kwargs: Likewise.
 
         Example:
             async with handle.predict.choose_replica() as selection:
@@ -421,13 +488,16 @@ class DeploymentHandle:
         finally:
             selection.give_back()
 
-    def dispatch(self, selection: ReplicaSelection, /, *args: Any, **kwargs: Any) -> Any:
-        """Send a request to the replica that was chosen; returns a response, as `remote` does.
+    def dispatch(self, selection: ReplicaSelection, /, *args: object, **kwargs: object) -> Any:
+        """Send a request to the replica that was chosen.
 
         Args:
             selection: From `choose_replica` of a handle to the same deployment, for one request.
             args: Arguments of the call.
             kwargs: Named ones.
+
+        Returns:
+            A response, as `remote` does.
 
         Raises:
             ValueError: If the selection is of another deployment, or was used.
@@ -439,7 +509,7 @@ class DeploymentHandle:
                 f"{self.deployment_id}: use a handle to the same deployment"
             )
         around = request_context()
-        request = Request(
+        request = RoutedRequest(
             self._find_router(),
             around.request_id or str(uuid.uuid4()),
             selection.method_name,
@@ -460,7 +530,7 @@ class DeploymentHandle:
     def __repr__(self) -> str:
         return f"DeploymentHandle(deployment={self.deployment_name!r})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         state = (self._method_name, self._stream, self._model_id, self._session_id)
         return _restore, (*self.deployment_id, *state)
 
@@ -479,7 +549,7 @@ def _restore(
 
 
 def _start(
-    request: Request, around: RequestContext
+    request: RoutedRequest, around: RequestContext
 ) -> DeploymentResponse | DeploymentResponseGenerator:
     """Have the request assigned when its arguments are there, for the one that is `around`."""
     response = (DeploymentResponseGenerator if request.stream else DeploymentResponse)(request)
@@ -487,7 +557,7 @@ def _start(
         around.add_child(response)
     kwargs = request.kwargs
     if _has_response(request.args) or (kwargs and _has_response(kwargs.values())):
-        from skate.serve._arguments import assign_with_arguments
+        from skate.serve._routing.response_arguments import assign_with_arguments
 
         assign_with_arguments(request)
     else:
@@ -495,7 +565,7 @@ def _start(
     return response
 
 
-def _has_response(values: Any) -> bool:
+def _has_response(values: Iterable[object]) -> bool:
     for value in values:
         if isinstance(value, _Response):
             return True

@@ -18,22 +18,24 @@ __all__ = [
 
 
 async def starlette_request(request: Any) -> Any:
-    """The request itself."""
+    """Return the request itself."""
     return request
 
 
 async def json_request(request: Any) -> Any:
-    """The JSON of the body."""
+    """Return the JSON of the body."""
     return await request.json()
 
 
 async def json_to_ndarray(request: Any) -> Any:
-    """An array from `{"array": […], "shape": […], "dtype": "…"}`; the last two may be missing."""
+    """Return an array, from `{"array": […], "shape": […], "dtype": "…"}`; the last two may be
+    missing.
+    """
     return _array(await request.json())
 
 
 async def json_to_multi_ndarray(request: Any) -> dict[str, Any]:
-    """Several arrays, by name, each as for `json_to_ndarray`."""
+    """Return several arrays, by name, each as for `json_to_ndarray`."""
     return {name: _array(said) for name, said in (await request.json()).items()}
 
 
@@ -48,12 +50,12 @@ def _array(said: Any) -> Any:
 
 
 async def image_to_ndarray(request: Any) -> Any:
-    """The pixels of an image file, which is the body: height, width, channels."""
+    """Return the pixels of an image file, which is the body: height, width, channels."""
     numpy, image = try_import("numpy", "data"), try_import("PIL.Image", "data")
     return numpy.asarray(image.open(io.BytesIO(await request.body())))
 
 
 async def pandas_read_json(request: Any) -> Any:
-    """A DataFrame from its JSON; parameters of the query are those of `pandas.read_json`."""
+    """Return a DataFrame from its JSON; the query has parameters of `pandas.read_json`."""
     text = (await request.body()).decode()
     return try_import("pandas", "data").read_json(io.StringIO(text), **request.query_params)

@@ -15,7 +15,7 @@ _OF_REQUEST = "route"
 
 
 def _all_keys(tag_keys: Sequence[str] | None) -> tuple[str, ...]:
-    """The user's keys and, inside a replica, those that every measurement there has."""
+    """Return the user's keys and, inside a replica, those that every measurement there has."""
     given = tuple(tag_keys or ())
     if current_replica() is None:
         return given

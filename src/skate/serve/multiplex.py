@@ -9,15 +9,15 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from skate.serve._methods import owner_of
+from skate.serve._replica.decorated_methods import owner_of
 from skate.serve.context import get_replica_context, request_context
 
 __all__ = ["get_multiplexed_model_id", "multiplexed"]
 
-_KEPT = "__serve_models__"  # where an instance, or a function, keeps its models
+_MODELS_ATTRIBUTE = "__serve_models__"  # where an instance, or a function, keeps its models
 
 
-class Models:
+class LoadedModels:
     """The models that one loading function has loaded, the one used last at the end."""
 
     def __init__(self, load: Callable[[str], Any], limit: int) -> None:
@@ -29,6 +29,7 @@ class Models:
         self._replica = get_replica_context()
 
     async def get(self, model_id: Any) -> Any:
+        """Return the model, loaded if it is not there."""
         if not isinstance(model_id, str):
             raise TypeError(f"the model ID must be a string; got {model_id!r}")
         if not model_id:
@@ -67,11 +68,12 @@ class Models:
         model.__del__ = lambda _: None  # for whoever calls it by hand: it has been done
 
     async def unload_all(self) -> None:
+        """Unload all models, the one used last at the end."""
         while self._models:
             await self._unload_oldest()
 
     def _tell(self) -> None:
-        """Routers prefer replicas that have the model, or are about to."""
+        """Tell routers, which prefer replicas that have the model, or are about to."""
         self._replica.models_changed(tuple({*self._models, *self._loading}))
 
 
@@ -80,8 +82,20 @@ def multiplexed(
 ) -> Any:
     """Make an `async def` function of a model's id the loader of models.
 
-    A model is loaded when it is first asked for; beyond `max_num_models_per_replica` (-1: no
-    limit) the one that was not used for longest is unloaded, and its `__del__` called.
+    A model is loaded when it is first asked for, and kept for those who ask for it later.
+
+    Args:
+        func: The function or method, which takes the id and returns the model; without it, the
+            result is a decorator.
+        max_num_models_per_replica: How many models are kept; beyond that, the one that was not
+            used for longest is unloaded, and its `__del__` called. -1 is no limit.
+
+    Returns:
+        The function, or a decorator for it.
+
+    Raises:
+        TypeError: If it is no `async def` function of one argument, or the number is none.
+        ValueError: If the number is neither positive nor -1.
     """
     if func is not None:
         _check(func)
@@ -124,21 +138,21 @@ def _wrapped(function: Callable[..., Any], limit: int) -> Any:
         if len(ids) != 1:
             raise TypeError(f"{function.__qualname__} takes one model ID; got {ids!r}")
         keeper: Any = load if owner is None else owner
-        kept: dict[str, Models] = keeper.__dict__.setdefault(_KEPT, {})
-        if function.__name__ not in kept:
+        loaders: dict[str, LoadedModels] = keeper.__dict__.setdefault(_MODELS_ATTRIBUTE, {})
+        if function.__name__ not in loaders:
             loader = function if owner is None else functools.partial(function, owner)
-            kept[function.__name__] = Models(loader, limit)
-        return await kept[function.__name__].get(ids[0])
+            loaders[function.__name__] = LoadedModels(loader, limit)
+        return await loaders[function.__name__].get(ids[0])
 
     return load
 
 
 async def unload_all(instance: Any) -> None:
     """Unload the models of an instance that ends."""
-    for models in getattr(instance, "__dict__", {}).get(_KEPT, {}).values():
+    for models in getattr(instance, "__dict__", {}).get(_MODELS_ATTRIBUTE, {}).values():
         await models.unload_all()
 
 
 def get_multiplexed_model_id() -> str:
-    """The model that the current request asks for; "" if it asks for none."""
+    """Return the model that the current request asks for; "" if it asks for none."""
     return request_context().multiplexed_model_id

@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
+from skate.serve._application.options import check, resolve
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import DEFAULT_APP
-from skate.serve._options import check, resolve
 from skate.serve._start_options import refuse_external_scaler
 from skate.serve._status import (
     ApplicationStatus,
@@ -58,7 +58,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     def given(self) -> dict[str, Any]:
-        """What the file says, without defaults."""
+        """Return what the file says, without defaults."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
@@ -124,7 +124,7 @@ class DeploymentSchema(_Strict):
         return self
 
     def options(self) -> dict[str, Any]:
-        """As `Deployment.options` takes them."""
+        """Return the options as `Deployment.options` takes them."""
         options = {name: value for name, value in self.given().items() if name != "name"}
         if self.ray_actor_options is not None:
             options["ray_actor_options"] = self.ray_actor_options.given()
@@ -165,6 +165,7 @@ class ServeApplicationSchema(_Strict):
 
     @property
     def deployment_names(self) -> list[str]:
+        """The names of the deployments whose options are overridden."""
         return [deployment.name for deployment in self.deployments]
 
 
@@ -186,6 +187,7 @@ class HTTPOptionsSchema(_Strict):
     auth_token_file: str | None = None
 
     def options(self) -> HTTPOptions:
+        """Return the options as `serve.start` takes them."""
         return HTTPOptions(**self.given())
 
 

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from skate.serve._http import views
+from skate.serve._http import fastapi_support
 from skate.serve._http.ingress import ingress
 
 
@@ -26,7 +26,7 @@ def ask(cls: type, *paths: str, method: str = "GET") -> list[Any]:
     async def run() -> list[Any]:
         servable: Any = cls()
         app = await servable.__serve_start__()
-        views.current.set(servable)
+        fastapi_support.current.set(servable)
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             answers = [await client.request(method, path) for path in paths]

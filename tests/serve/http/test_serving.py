@@ -356,7 +356,7 @@ def test_more_requests_than_allowed(client: Client, flag: Any, tally: Tally) -> 
 
 def test_a_model_id_in_a_header(client: Client) -> None:
     @serve.deployment
-    class Models:
+    class LoadedModels:
         @serve.multiplexed(max_num_models_per_replica=2)
         async def load(self, name: str) -> str:
             return f"model {name}"
@@ -364,14 +364,14 @@ def test_a_model_id_in_a_header(client: Client) -> None:
         async def __call__(self) -> str:
             return str(await self.load(serve.get_multiplexed_model_id()))
 
-    serve.run(Models.bind())
+    serve.run(LoadedModels.bind())
     for name in ("serve_multiplexed_model_id", "serve-multiplexed-model-id"):
         assert client.get("/", headers={name: "b"}).text == "model b"
 
 
 def test_requests_go_to_the_replica_that_has_their_model(client: Client, tally: Tally) -> None:
     @serve.deployment(num_replicas=3)
-    class Models:
+    class LoadedModels:
         @serve.multiplexed(max_num_models_per_replica=2)
         async def load(self, name: str) -> str:
             tally.add(name)
@@ -381,7 +381,7 @@ def test_requests_go_to_the_replica_that_has_their_model(client: Client, tally: 
             await self.load(serve.get_multiplexed_model_id())
             return os.getpid()
 
-    serve.run(Models.bind())
+    serve.run(LoadedModels.bind())
     headers = {"serve_multiplexed_model_id": "m", "connection": "close"}
     assert len({client.get("/", headers=headers).text for _ in range(20)}) == 1
     assert tally.words() == ["m"]
@@ -460,9 +460,9 @@ def test_all_processes_may_die_at_once(client: Client) -> None:
         return os.getpid()
 
     handle = serve.run(lives.bind())
-    witness = _client.connect().witness
-    assert witness is not None
-    eventually(lambda: witness._state is not None and witness._state[1])
+    backup = _client.connect().backup
+    assert backup is not None
+    eventually(lambda: backup._state is not None and backup._state[1])
     killed = [actor["pid"] for actor in list_actors() if actor["state"] == "ALIVE"]
     for pid in killed:
         with contextlib.suppress(ProcessLookupError):

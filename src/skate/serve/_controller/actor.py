@@ -3,10 +3,10 @@
     serve.run ── deploy ─► Applications ─► reconcile ─► actions ─► replicas (actors)
                                ▲                                      │
                                └── started, failed, died, checked ◄───┘
-    routers, HTTP servers ── listen ─► Board (replicas of a deployment, routes)
+    routers, HTTP servers ── listen ─► Publisher (replicas of a deployment, routes)
 
-It sleeps until something happens. What must outlive its process is kept elsewhere (`memory`); the
-replicas live on by themselves and are found again by their names.
+It sleeps until something happens. What must outlive its process is kept elsewhere (`saved_state`);
+the replicas live on by themselves and are found again by their names.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate.serve._application import ApplicationSpec
+from skate.serve._application.specs import ApplicationSpec
 from skate.serve._controller.applications import Applications
 from skate.serve._controller.autoscaling import Autoscaler
-from skate.serve._controller.board import Board
-from skate.serve._controller.crew import Crew
-from skate.serve._controller.deployment import DeploymentState
-from skate.serve._controller.memory import Keeper
+from skate.serve._controller.deployment_state import DeploymentState
+from skate.serve._controller.publisher import Publisher
+from skate.serve._controller.replica_manager import ReplicaManager
+from skate.serve._controller.saved_state import SavedState
 from skate.serve._identity import DeploymentID, ReplicaID
-from skate.serve._router import RoutingTable
+from skate.serve._routing.router import RoutingTable
 from skate.serve._status import ApplicationStatus, ProxyStatus, ServeStatus
 
 if TYPE_CHECKING:
-    from skate.serve._http.admin import Desk
-    from skate.serve._http.door import Door
+    from skate.serve._http.control_socket import ControlSocket
+    from skate.serve._http.port_owner import PortOwner
     from skate.serve.config import HTTPOptions
 
-_UNTIL_PORT = 0.2  # seconds between tries to open the port of a former controller
-_STATE = ("state",)  # on the board: what must outlive this process
+_REOPEN_SECONDS = 0.2  # between tries to open the port of a former controller
+_STATE = ("state",)  # is published: what must outlive this process
 _ALL_GONE = (
-    "the controller, its memory, all replicas and the process that started them ended at once, "
-    "and with them what was deployed; call serve.run again"
+    "the controller, its saved state, all replicas and the process that started them ended at "
+    "once, and with them what was deployed; call serve.run again"
 )
 _SETTLED = (ApplicationStatus.RUNNING, ApplicationStatus.DEPLOY_FAILED)
 
@@ -45,60 +45,60 @@ _SETTLED = (ApplicationStatus.RUNNING, ApplicationStatus.DEPLOY_FAILED)
 logger = logging.getLogger("skate.serve")
 
 
-class Controller:
+class ServeController:
     """One per instance of serving."""
 
     def __init__(self, http: HTTPOptions | None = None) -> None:
-        """`http` is what it was started with, in case that nobody else remembers it."""
+        """Keep `http`, what it was started with, in case that nobody else remembers it."""
         self._given_http = http
         self._unknown = "there is no such deployment"
         self._apps = Applications()
-        self._board = Board()
-        self._crew = Crew(self._happened, self._invitation)
-        self._keeper = Keeper()
+        self._publisher = Publisher()
+        self._manager = ReplicaManager(self._happened, self._invitation)
+        self._saved_state = SavedState()
         self._scalers: dict[DeploymentID, Autoscaler] = {}
         self._next_scaling: float | None = None
         self._waiters: list[asyncio.Event] = []
         self._main: asyncio.Task[None] | None = None
         self._http: HTTPOptions | None = None
-        self._door: Door | None = None
-        self._desk: Desk | None = None
+        self._port: PortOwner | None = None
+        self._control: ControlSocket | None = None
         self._ready: asyncio.Event | None = None
 
     # -- what others ask for -------------------------------------------------------------------
 
     async def open(self, options: HTTPOptions | None) -> tuple[str, str, int] | None:
-        """Answer HTTP, with these options, if it is not done yet; scheme, host and port."""
+        """Answer HTTP, with these options, if it is not done yet; return scheme, host and port."""
         await self._is_up()
         async with self._opening:
-            if self._door is None and options is not None:
-                await self._open_door(options, [])
+            if self._port is None and options is not None:
+                await self._open_port(options, [])
                 self._save()
-        return None if self._door is None else self._door.address
+        return None if self._port is None else self._port.url_parts
 
     async def http_options(self) -> HTTPOptions | None:
-        """What it answers HTTP with; None if it does not."""
+        """Return what it answers HTTP with; None if it does not."""
         await self._is_up()
         return self._http
 
     async def close(self) -> None:
         """Give the port back, and do nothing more by itself."""
-        self._crew.end()
-        if self._door is not None and self._desk is not None:
-            self._desk.close()
-            self._door.close()
+        self._manager.end()
+        if self._port is not None and self._control is not None:
+            self._control.close()
+            self._port.close()
 
-    async def _open_door(self, options: HTTPOptions, lenders: list[str]) -> None:
-        from skate.serve._http.admin import Desk
-        from skate.serve._http.door import Door
+    async def _open_port(self, options: HTTPOptions, lenders: list[str]) -> None:
+        from skate.serve._http.control_socket import ControlSocket
+        from skate.serve._http.port_owner import PortOwner
 
-        door = Door(options)
-        await door.open(lenders)
-        door.set_routes(self._apps.routes())
+        port = PortOwner(options)
+        await port.open(lenders)
+        port.set_routes(self._apps.routes())
         # The port as it turned out: a controller that comes after this one opens the same.
-        self._http, self._door = options.copy(update={"port": door.address[2]}), door
-        self._desk = Desk(self, door.folder, door.address[2])
-        await self._desk.open()
+        self._http, self._port = options.copy(update={"port": port.url_parts[2]}), port
+        self._control = ControlSocket(self, port.folder, port.url_parts[2])
+        await self._control.open()
 
     async def deploy(self, specs: list[ApplicationSpec]) -> None:
         """Make these the targets of their applications."""
@@ -109,7 +109,7 @@ class Controller:
         self._happened()
 
     async def wait_until_settled(self, names: list[str]) -> list[tuple[ApplicationStatus, str]]:
-        """(status, message) of each application, once all run, have failed or are gone."""
+        """Return status and message of each application, once all run, have failed or are gone."""
         await self._is_up()
         while True:
             found = [self._apps.status(name) for name in names]
@@ -118,12 +118,14 @@ class Controller:
             await self._next_change()
 
     async def delete(self, names: list[str]) -> None:
+        """Have these applications end."""
         await self._is_up()
         self._apps.delete(names)
         self._save()
         self._happened()
 
     async def wait_until_gone(self, names: list[str]) -> None:
+        """Return when none of these applications is left."""
         await self._is_up()
         while any(name in self._apps.specs for name in names):
             await self._next_change()
@@ -137,60 +139,63 @@ class Controller:
         self._is_shut_down.set()
 
     async def until_shut_down(self) -> None:
-        """Answered when someone has asked for the end of this instance."""
+        """Return when someone has asked for the end of this instance."""
         await self._is_up()
         await self._is_shut_down.wait()
 
     async def names(self) -> list[str]:
+        """Return the names of all applications."""
         await self._is_up()
         return list(self._apps.specs)
 
     async def ingress_of(self, name: str) -> str | None:
-        """The deployment that an application is called by; None without such an application."""
+        """Return the deployment that an application is called by; None without application."""
         await self._is_up()
         spec = self._apps.specs.get(name)
         return None if spec is None else spec.ingress
 
     async def routes(self) -> dict[str, DeploymentID]:
-        """Who answers below which prefix."""
+        """Return who answers below which prefix."""
         await self._is_up()
         return self._apps.routes()
 
     async def has_deployment(self, id: DeploymentID) -> bool:
+        """Return whether there is such a deployment."""
         await self._is_up()
         return id in self._apps.deployments
 
     async def status(self) -> ServeStatus:
+        """Return how everything is doing."""
         await self._is_up()
         node = skate.get_runtime_context().get_node_id()
-        proxies = {} if self._door is None else {node: ProxyStatus.HEALTHY}
+        proxies = {} if self._port is None else {node: ProxyStatus.HEALTHY}
         return ServeStatus(proxies, self._apps.overview())
 
     async def listen(self, key: tuple[str, ...], version: str) -> tuple[str, Any]:
-        """(version, value) of what is published under the key, once it is not that version."""
+        """Return (version, value) of what is published under the key, once it is not this."""
         await self._is_up()
-        if key not in self._board:
-            self._board.publish(key, RoutingTable(unavailable=self._unknown))
-        return await self._board.listen(key, version)
+        if key not in self._publisher:
+            self._publisher.publish(key, RoutingTable(unavailable=self._unknown))
+        return await self._publisher.listen(key, version)
 
-    async def witness(self, state: Any, version: str) -> tuple[str, Any]:
-        """The next state, for the process that started this one. It tells the last that it
-        knows, which a controller that was just restarted may need."""
-        self._keeper.hear(state)
+    async def next_state(self, state: Any, version: str) -> tuple[str, Any]:
+        """Return the next state, for the process that started this one, as a backup. It tells the
+        last that it knows, which a controller that was just restarted may need."""
+        self._saved_state.receive_backup(state)
         await self._is_up()
-        if _STATE not in self._board:
-            self._board.publish(_STATE, state)
-        return await self._board.listen(_STATE, version)
+        if _STATE not in self._publisher:
+            self._publisher.publish(_STATE, state)
+        return await self._publisher.listen(_STATE, version)
 
     async def has_models(self, id: ReplicaID, models: tuple[str, ...]) -> None:
-        """The models that a replica has loaded."""
+        """Note which models a replica has loaded."""
         state = self._apps.deployments.get(id.deployment_id)
         if state is not None:
             state.has_models(id.unique_id, models)
             self._happened()
 
     async def report(self, id: DeploymentID, reporter: str, kind: str, value: float) -> None:
-        """How many requests a replica answers ("running"), or a router has waiting ("queued")."""
+        """Note how many requests a replica answers ("running") or a router queues ("queued")."""
         await self._is_up()
         state = self._apps.deployments.get(id)
         scaling = state.spec.options.autoscaling if state is not None else None
@@ -202,7 +207,7 @@ class Controller:
     # -- the loop ------------------------------------------------------------------------------
 
     async def _is_up(self) -> None:
-        """Every call comes through here: the first one finds what was there before."""
+        """Find what was there before, with the first call; every call begins with this."""
         while self._main is None:
             if self._ready is None:
                 await self._come_up()
@@ -217,7 +222,7 @@ class Controller:
         try:
             await self._recover()
             self._step()
-            self._main = self._crew.spawn(self._run())
+            self._main = self._manager.spawn(self._run())
         finally:
             self._ready = None  # if it failed, whoever waits tries it
             ready.set()
@@ -242,7 +247,7 @@ class Controller:
         self._apps.go_on_deleting()
         for state in list(self._apps.deployments.values()):
             for action in state.reconcile(now):
-                self._crew.perform(state, action)
+                self._manager.perform(state, action)
         gone = self._apps.tidy()
         self._publish(gone)
         self._invite()
@@ -271,15 +276,15 @@ class Controller:
         self._next_scaling = min((look for look in looks if look is not None), default=None)
 
     def _invitation(self, id: ReplicaID) -> Any | None:
-        """What a replica needs to answer HTTP; None if it is not to."""
-        answers = self._door is not None and self._apps.answers_http(id.deployment_id)
-        return self._door.invitation if self._door is not None and answers else None
+        """Return what a replica needs to answer HTTP; None if it is not to."""
+        answers = self._port is not None and self._apps.answers_http(id.deployment_id)
+        return self._port.invitation if self._port is not None and answers else None
 
     def _invite(self, again: bool = False) -> None:
-        """Those to answer HTTP who do not do so yet, for a route may be new; or all, again."""
-        if self._door is not None:
+        """Invite those to answer HTTP who do not yet, for a route may be new; or all, again."""
+        if self._port is not None:
             for id in self._apps.routes().values():
-                self._crew.invite_all(self._apps.deployments[id], again)
+                self._manager.invite_all(self._apps.deployments[id], again)
 
     def _happened(self) -> None:
         self._changed.set()
@@ -293,18 +298,18 @@ class Controller:
         for id in gone:
             self._scalers.pop(id, None)
             table = RoutingTable(unavailable="it has been deleted")
-            self._board.publish(_key(id), table)
+            self._publisher.publish(_key(id), table)
         for id, state in self._apps.deployments.items():
-            self._board.publish(_key(id), self._table(state))
-        if self._door is not None:
-            self._door.set_routes(self._apps.routes())
+            self._publisher.publish(_key(id), self._table(state))
+        if self._port is not None:
+            self._port.set_routes(self._apps.routes())
 
     def _table(self, state: DeploymentState) -> RoutingTable:
         options = state.spec.options
         serving = tuple(
-            (tag, self._crew.actors[tag], record.models)
+            (tag, self._manager.actors[tag], record.models)
             for tag, record in state.replicas.items()
-            if record.serves and tag in self._crew.actors
+            if record.serves and tag in self._manager.actors
         )
         failed = state._has_failed() and not serving
         return RoutingTable(
@@ -316,21 +321,21 @@ class Controller:
             options.autoscaling.metrics_interval_s if options.autoscaling else 0,
         )
 
-    # -- memory --------------------------------------------------------------------------------
+    # -- the saved state -----------------------------------------------------------------------
 
     def _save(self) -> None:
         wanted = {id: state.wanted for id, state in self._apps.deployments.items()}
         live = [s for s in self._apps.specs.values() if s.name not in self._apps.deleting]
         state = (time.time(), live, wanted, self._http)
-        self._keeper.save(state)
-        self._crew.keep(state)
-        self._board.publish(_STATE, state)
+        self._saved_state.save(state)
+        self._manager.save_state(state)
+        self._publisher.publish(_STATE, state)
 
     async def _recover(self) -> None:
-        saved = await self._keeper.recall()
-        self._crew.spawn(self._keeper.keep_alive(self._save))
+        saved = await self._saved_state.load_last()
+        self._manager.spawn(self._saved_state.replace_lost_store(self._save))
         if saved is None and skate.get_runtime_context().was_current_actor_reconstructed:
-            saved = await self._keeper.ask_witness()
+            saved = await self._saved_state.wait_for_backup()
             if saved is None:
                 await self._begin_anew()
         if saved is None:
@@ -342,31 +347,31 @@ class Controller:
             if id in self._apps.deployments:
                 self._apps.deployments[id].wanted = count
         self._http = http
-        places = await self._crew.adopt(self._apps.deployments)
+        addresses = await self._manager.adopt(self._apps.deployments)
         self._save()
         if http is not None:
-            await self._reopen(http, places)
+            await self._reopen(http, addresses)
 
     async def _begin_anew(self) -> None:
-        """Nobody is left who knows what was deployed."""
+        """Begin with nothing, as nobody is left who knows what was deployed."""
         self._unknown = _ALL_GONE
         logger.error("Serve: %s", _ALL_GONE)
         if self._given_http is not None:
             await self._reopen(self._given_http, [])
 
-    async def _reopen(self, options: HTTPOptions, places: list[str]) -> None:
-        """The port is still open, in the replicas: one of them lends it. Where none can, because
-        it is busy or about to die, it may take a moment until the port can be had."""
+    async def _reopen(self, options: HTTPOptions, addresses: list[str]) -> None:
+        """Open the port again. It is still open in the replicas: one of them lends it. Where none
+        can, because it is busy or about to die, it may take a moment until it can be had."""
         try:
-            await self._open_door(options, places)
+            await self._open_port(options, addresses)
         except RuntimeError:
-            self._crew.spawn(self._reopen_later(options, places))
+            self._manager.spawn(self._reopen_later(options, addresses))
         else:
             self._invite(again=True)
 
-    async def _reopen_later(self, options: HTTPOptions, places: list[str]) -> None:
-        await asyncio.sleep(_UNTIL_PORT)
-        await self._reopen(options, places)
+    async def _reopen_later(self, options: HTTPOptions, addresses: list[str]) -> None:
+        await asyncio.sleep(_REOPEN_SECONDS)
+        await self._reopen(options, addresses)
 
 
 def _key(id: DeploymentID) -> tuple[str, str, str]:

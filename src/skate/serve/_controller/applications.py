@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from skate.serve._application import ApplicationSpec, DeploymentSpec
-from skate.serve._controller.deployment import DeploymentState
+from skate.serve._application.specs import ApplicationSpec, DeploymentSpec
+from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._identity import DeploymentID
 from skate.serve._status import (
     ApplicationStatus,
@@ -35,20 +35,20 @@ class Applications:
         self.specs[spec.name] = spec
         self.times[spec.name] = time.time()
         self.deleting.discard(spec.name)
-        for part in spec.deployments:
-            state = self.deployments.get(part.id)
+        for deployment in spec.deployments:
+            state = self.deployments.get(deployment.id)
             if state is None:
-                self.deployments[part.id] = DeploymentState(part)
+                self.deployments[deployment.id] = DeploymentState(deployment)
             else:
-                state.set_target(part)
-        kept = {part.id for part in spec.deployments}
+                state.set_target(deployment)
+        kept = {deployment.id for deployment in spec.deployments}
         for id, state in self.deployments.items():
             if id.app_name == spec.name and id not in kept:
                 state.delete()
 
-    def _following(self, part: DeploymentSpec) -> DeploymentSpec:
-        state = self.deployments.get(part.id)
-        return part.following(None if state is None else state.spec)
+    def _following(self, deployment: DeploymentSpec) -> DeploymentSpec:
+        state = self.deployments.get(deployment.id)
+        return deployment.following(None if state is None else state.spec)
 
     def _check_prefix(self, spec: ApplicationSpec) -> None:
         for other in self.specs.values():
@@ -61,24 +61,25 @@ class Applications:
                 )
 
     def delete(self, names: Iterable[str]) -> None:
+        """Begin to end these applications."""
         self.deleting.update(name for name in names if name in self.specs)
         self.go_on_deleting()
 
     def go_on_deleting(self) -> None:
-        """First the deployment that takes requests, then those that it needs to finish them."""
+        """End the deployment that takes requests, then those that it needs to finish them."""
         for name in self.deleting:
-            parts = self.of(name)
-            ingress = parts.get(self.specs[name].ingress)
-            for state in parts.values():
+            deployments = self.of(name)
+            ingress = deployments.get(self.specs[name].ingress)
+            for state in deployments.values():
                 if not state.deleting and (ingress is state or ingress is None):
                     state.delete()
 
     def of(self, name: str) -> dict[str, DeploymentState]:
-        """The deployments of an application, by their names."""
+        """Return the deployments of an application, by their names."""
         return {id.name: state for id, state in self.deployments.items() if id.app_name == name}
 
     def tidy(self) -> list[DeploymentID]:
-        """Forget what is deleted and gone; the deployments that are no more."""
+        """Forget what is deleted and gone; return the deployments that are no more."""
         gone = [
             i for i, state in self.deployments.items() if state.deleting and not state.replicas
         ]
@@ -90,7 +91,7 @@ class Applications:
         return gone
 
     def routes(self) -> dict[str, DeploymentID]:
-        """Route prefix -> the deployment that answers there."""
+        """Return route prefix -> the deployment that answers there."""
         return {
             spec.route_prefix: DeploymentID(spec.ingress, spec.name)
             for spec in self.specs.values()
@@ -98,33 +99,35 @@ class Applications:
         }
 
     def answers_http(self, id: DeploymentID) -> bool:
+        """Return whether a deployment has a route."""
         return id in self.routes().values()
 
     # -- how they are doing --------------------------------------------------------------------
 
     def overview(self) -> dict[str, ApplicationStatusOverview]:
+        """Return how all applications are doing."""
         return {name: self._overview_of(name) for name in self.specs}
 
     def _overview_of(self, name: str) -> ApplicationStatusOverview:
-        parts = self.of(name)
-        status, message = self.status(name, parts)
-        deployments = {part: _overview(state) for part, state in parts.items()}
-        return ApplicationStatusOverview(status, message, self.times[name], deployments)
+        states = self.of(name)
+        status, message = self.status(name, states)
+        overviews = {deployment: _overview(state) for deployment, state in states.items()}
+        return ApplicationStatusOverview(status, message, self.times[name], overviews)
 
     def status(
-        self, name: str, parts: Mapping[str, DeploymentState] | None = None
+        self, name: str, states: Mapping[str, DeploymentState] | None = None
     ) -> tuple[ApplicationStatus, str]:
-        """The status of an application and the reason for it."""
+        """Return the status of an application and the reason for it."""
         if name not in self.specs:
             return ApplicationStatus.NOT_STARTED, ""
         if name in self.deleting:
             return ApplicationStatus.DELETING, ""
-        parts = self.of(name) if parts is None else parts
-        live = {part: state for part, state in parts.items() if not state.deleting}
+        states = self.of(name) if states is None else states
+        live = {name: state for name, state in states.items() if not state.deleting}
         for status, meaning, text in _BY_SEVERITY:
-            names = [part for part, state in live.items() if state.status == status]
+            names = [name for name, state in live.items() if state.status == status]
             if names:
-                details = "\n".join(live[part].message for part in names if live[part].message)
+                details = "\n".join(live[name].message for name in names if live[name].message)
                 return meaning, f"{text.format(names=names)}\n{details}".strip()
         return ApplicationStatus.RUNNING, ""
 

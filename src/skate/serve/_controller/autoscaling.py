@@ -21,22 +21,23 @@ _AGGREGATE: dict[Any, Callable[[list[float]], float]] = {
     AggregationFunction.MAX: max,
     AggregationFunction.MIN: min,
 }
-_TICK = 1.0  # seconds between looks, at most, while there is something to look at
+_LONGEST_LOOK_SECONDS = 1.0  # between looks, at most, while there is something to look at
 
 
-class Reports:
+class LoadReports:
     """What one reporter told, within the look-back window."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float]] = deque()
 
     def add(self, now: float, value: float, window: float) -> None:
+        """Note a load, and forget those before the window."""
         self._samples.append((now, value))
         while self._samples[0][0] < now - window:
             self._samples.popleft()
 
     def value(self, now: float, config: AutoscalingConfig) -> float | None:
-        """The load of the window; the last one told if that was longer ago; None if too long."""
+        """Return the load of the window; the last one told if that is older; None if too old."""
         window = config.look_back_period_s
         values = [value for moment, value in self._samples if moment >= now - window]
         if values:
@@ -51,7 +52,7 @@ class Autoscaler:
     def __init__(self, id: DeploymentID) -> None:
         self._id = id
         self.failure = ""  # of a policy of the user's
-        self._reports: dict[tuple[str, str], Reports] = {}
+        self._reports: dict[tuple[str, str], LoadReports] = {}
         self._wanted_since: tuple[int, float] | None = None  # direction, since when
         self._policy_state: dict[str, Any] = {}
         self._last_up: float | None = None
@@ -60,20 +61,20 @@ class Autoscaler:
     def report(
         self, config: AutoscalingConfig, now: float, reporter: str, kind: str, value: float
     ) -> None:
-        """`kind` is "queued" or "running"."""
-        reports = self._reports.setdefault((reporter, kind), Reports())
+        """Note a load; `kind` is "queued" or "running"."""
+        reports = self._reports.setdefault((reporter, kind), LoadReports())
         reports.add(now, value, config.look_back_period_s)
 
     def next_time(self, config: AutoscalingConfig, now: float, current: int) -> float | None:
-        """When to decide again although nothing was reported."""
+        """Return when to decide again although nothing was reported."""
         if not self._reports and current <= config.min_replicas:
             return None
-        return now + min(config.metrics_interval_s, _TICK)
+        return now + min(config.metrics_interval_s, _LONGEST_LOOK_SECONDS)
 
     def decide(
         self, config: AutoscalingConfig, now: float, current: int, running: list[Any]
     ) -> int:
-        """The number of replicas from now on; `current` is what is aimed at until now."""
+        """Return the number of replicas from now on; `current` is what is aimed at until now."""
         queued, busy = self._total(config, now, "queued"), self._total(config, now, "running")
         desired = self._desired(config, now, current, running, queued, busy)
         desired = min(max(desired, config.min_replicas), config.max_replicas)
@@ -148,7 +149,7 @@ class Autoscaler:
     def _down_to_one(
         self, config: AutoscalingConfig, now: float, current: int, desired: int
     ) -> int:
-        """The last replica may have to wait longer than the others."""
+        """Go down to one replica: the last may have to wait longer than the others."""
         waited = self._wanted_since is not None and (
             now - self._wanted_since[1] >= config.downscale_delay_s
         )
@@ -176,7 +177,8 @@ def _delay(config: AutoscalingConfig, current: int, desired: int) -> float:
 
 
 def by_ongoing_requests(config: AutoscalingConfig, current: int, total: float) -> int:
-    """So many that each replica has `target_ongoing_requests`; factors below 1 go more slowly."""
+    """Return how many replicas would have `target_ongoing_requests` each; factors below 1 go there
+    more slowly."""
     if current == 0:
         first = math.ceil(config.get_upscaling_factor())
         return max(first, math.ceil(total / config.target_ongoing_requests)) if total > 0 else 0

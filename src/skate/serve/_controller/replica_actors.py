@@ -9,15 +9,17 @@ from typing import Any
 
 import skate
 from skate.exceptions import SkateError
-from skate.serve._controller.replicas import Start
+from skate.serve._controller.replicas import StartReplica
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
-from skate.serve._replica import Replica
+from skate.serve._replica.actor import Replica
 
 _PREFIX = "SERVE_REPLICA::"
-_MANY = 100_000  # calls at a time: the replica itself limits requests, and others must get through
+_MAX_CALLS = (
+    100_000  # calls at a time: the replica itself limits requests, and others must get through
+)
 
 
-async def create(action: Start, kept: Any) -> Any:
+async def create(action: StartReplica, saved_state: Any) -> Any:
     """Start the actor of a replica, once there is room for all that it asks for."""
     options = action.spec.options
     placed = {"scheduling_strategy": await _reserve(action)} if options.bundles else {}
@@ -27,14 +29,14 @@ async def create(action: Start, kept: Any) -> Any:
         name=action.id.actor_name,
         namespace=NAMESPACE,
         lifetime="detached",
-        max_concurrency=_MANY,
+        max_concurrency=_MAX_CALLS,
     )
     here = skate.get_runtime_context().current_actor
-    return actor_class.remote(action.id, action.spec, here, kept)
+    return actor_class.remote(action.id, action.spec, here, saved_state)
 
 
-async def _reserve(action: Start) -> Any:
-    """The replica's own placement group; it is in the first bundle, what it starts in others."""
+async def _reserve(action: StartReplica) -> Any:
+    """Reserve a placement group: the replica is in the first bundle, what it starts in others."""
     from skate.util.placement_group import placement_group
     from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -58,15 +60,15 @@ def _give_back(id: ReplicaID) -> None:
         pass  # it had none
 
 
-async def start(actor: Any, action: Start) -> dict[str, Any]:
-    """Make the user's instance; what the replica tells about it."""
+async def start(actor: Any, action: StartReplica) -> dict[str, Any]:
+    """Make the user's instance; return what the replica tells about it."""
     started = actor.start.remote(action.rank, action.world_size, os.getpid())
     info: dict[str, Any] = await started
     return info
 
 
 async def health(actor: Any, timeout: float) -> str | None:
-    """Why the replica is not well; None if it is."""
+    """Return why the replica is not well; None if it is."""
     try:
         await asyncio.wait_for(actor.check_health.remote().as_future(), timeout)
     except asyncio.TimeoutError:
@@ -94,7 +96,7 @@ def kill(actor: Any, id: ReplicaID) -> None:
 
 
 def find_running() -> Iterator[tuple[ReplicaID, Any]]:
-    """The replicas of a controller that is no more."""
+    """Find the replicas of a controller that is no more."""
     from skate.util import list_named_actors
 
     entries: list[Any] = list_named_actors(all_namespaces=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from skate.serve._application import DeploymentSpec
+from skate.serve._application.options import DeploymentOptions
+from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import ReplicaID
-from skate.serve._options import DeploymentOptions
 from skate.serve._status import ReplicaState
 
 
@@ -31,26 +31,29 @@ class ReplicaRecord:
         return not self.unhealthy and self.state in (ReplicaState.RUNNING, ReplicaState.UPDATING)
 
 
-class Start(NamedTuple):
+class StartReplica(NamedTuple):
     id: ReplicaID
     spec: DeploymentSpec
     rank: int
     world_size: int
 
 
-class Reconfigure(NamedTuple):
+class ReconfigureReplica(NamedTuple):
     id: ReplicaID
     options: DeploymentOptions
 
 
-class Stop(NamedTuple):
-    """Let it finish what it has, for so many seconds at most; 0: kill it. If it `lingers`, it
-    stays a moment longer, to refuse what routers sent before they heard of it."""
+class StopReplica(NamedTuple):
+    """Let a replica finish what it has, for so many seconds at most; 0: kill it.
+
+    If it `refuses_late_requests`, it stays a moment longer, to refuse what routers sent before
+    they heard of its end.
+    """
 
     id: ReplicaID
-    patience: float
-    lingers: bool
+    grace_seconds: float
+    refuses_late_requests: bool
 
 
-Action = Start | Reconfigure | Stop
+Action = StartReplica | ReconfigureReplica | StopReplica
 Info = dict[str, Any]

@@ -7,7 +7,12 @@ from skate.serve import _client
 
 
 def http_address() -> str:
-    """The URL of the port, as in `http://127.0.0.1:8000`; RuntimeError if there is none."""
+    """Return the URL of the port, as in `http://127.0.0.1:8000`.
+
+    Raises:
+        SkateServeError: If nothing is being served.
+        RuntimeError: If this instance answers no HTTP.
+    """
     found = skate.get(_client.connect().controller.open.remote(None))
     if found is None:
         raise RuntimeError(

@@ -36,7 +36,7 @@ _AS_TEXT = (
 
 
 def encode(value: Any) -> tuple[bytes, bytes]:
-    """A body and its content type: text for None, bytes and str, JSON for all else."""
+    """Return a body and its content type: text for None, bytes and str, JSON for all else."""
     if isinstance(value, str):
         return value.encode(), _TEXT
     if value is None:
@@ -47,7 +47,7 @@ def encode(value: Any) -> tuple[bytes, bytes]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for a value that it does not know."""
+    """Return what JSON has for a value that it does not know."""
     if hasattr(value, "model_dump"):  # pydantic
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:
 async def send_value(
     send: Send, value: Any, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
-    """The whole response that a value stands for."""
+    """Send the whole response that a value stands for."""
     body, kind = encode(value)
     length = str(len(body)).encode()
     start: Headers = [(b"content-type", kind), (b"content-length", length), *headers]
@@ -88,12 +88,12 @@ async def send_value(
 
 
 def chunk(item: Any) -> bytes:
-    """An item of a stream: bytes and text as they are, all else as a line of JSON."""
+    """Return an item of a stream: bytes and text as they are, all else as a line of JSON."""
     if isinstance(item, (str, bytes, bytearray, memoryview)):
         return encode(item)[0]
     return encode(item)[0] + b"\n"
 
 
 def retry_after(seconds: float | None) -> Headers:
-    """When to come back, as a header; seconds are whole there."""
+    """Return when to come back, as a header; seconds are whole there."""
     return [] if seconds is None else [(b"retry-after", b"%d" % max(0, math.ceil(seconds)))]

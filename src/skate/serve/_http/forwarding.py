@@ -17,7 +17,7 @@ _CARRIED = (
 
 _LARGEST_BODY_BYTES = 256 * 2**20  # that one process reads for another
 
-Answer = Callable[[RequestContext, Scope, Receive, Send], Awaitable[None]]
+Respond = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 async def forward(
@@ -28,7 +28,7 @@ async def forward(
         # Its connection should have been passed on; nobody was there to take it.
         await send({"type": "websocket.close", "code": 1013})
         return
-    from skate.serve._replica import HTTP
+    from skate.serve._replica.actor import HTTP
     from skate.serve.handle import DeploymentHandle
 
     handle = DeploymentHandle(
@@ -78,10 +78,10 @@ async def _read(scope: Scope, receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-async def answer_forwarded(
-    answer: Answer, context: RequestContext, scope: Scope, body: bytes
+async def respond_in_messages(
+    respond: Respond, scope: Scope, body: bytes
 ) -> AsyncIterator[list[Message]]:
-    """The messages that `answer` sends, as they come, several at a time if they come fast."""
+    """Yield the messages that `respond` sends, several at a time if they come fast."""
     outbox: list[Message] = []
     news = asyncio.Event()
     inbox = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -94,7 +94,7 @@ async def answer_forwarded(
         outbox.append(message)
         news.set()
 
-    task = asyncio.ensure_future(answer(context, scope, receive, send))
+    task = asyncio.ensure_future(respond(scope, receive, send))
     task.add_done_callback(lambda _: news.set())
     try:
         while not task.done() or outbox:

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from skate._core import serialization
-from skate.serve._http import views
+from skate.serve._http import fastapi_support
 from skate.serve._http.answers import retry_after
-from skate.serve._http.encoders import teach_fastapi
 from skate.serve._http.lifespan import Lifespan
-from skate.serve._http.pickling import teach_pickle
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
 _BUILDER = "__serve_build_asgi_app__"
@@ -67,15 +65,15 @@ def _check(cls: Any, app: Any) -> None:
 
 
 def _source_of(app: Any, cls: type) -> Any:
-    """What the replica makes the application of: a function, or the application's pickle.
+    """Return what the replica makes the application of: a function, or its pickle.
 
     It is pickled here so that routes which are added later do not appear in this deployment.
     """
     if app is None or inspect.isfunction(app):
         return app
-    teach_pickle()
+    fastapi_support.teach_pickle()
     if _is_fastapi(app):
-        views.adopt_methods(app, views.bodies_of(cls))
+        fastapi_support.adopt_methods(app, fastapi_support.bodies_of(cls))
     return serialization.dumps(app, "the application given to serve.ingress").packed()
 
 
@@ -85,11 +83,11 @@ def _is_fastapi(app: Any) -> bool:
 
 
 def _with_app(cls: type, source: Any) -> type:
-    """A subclass that knows its application; the replica starts and ends that."""
+    """Make a subclass that knows its application; the replica starts and ends that."""
 
     class Ingress(cls):  # type: ignore[misc]
         __serve_source__ = source
-        __serve_bodies__ = views.bodies_of(cls)
+        __serve_bodies__ = fastapi_support.bodies_of(cls)
 
         async def __serve_start__(self) -> Any:
             app = await _build(self, type(self))
@@ -106,7 +104,7 @@ def _with_app(cls: type, source: Any) -> type:
 
 
 async def _build(servable: Any, cls: Any) -> Any:
-    """The application of this replica."""
+    """Return the application of this replica."""
     source = cls.__serve_source__
     if source is None:
         app = getattr(servable, _BUILDER)()
@@ -115,12 +113,12 @@ async def _build(servable: Any, cls: Any) -> Any:
     else:
         app = serialization.loads(source)
         if _is_fastapi(app):
-            views.drop_foreign_methods(app, cls.__serve_bodies__)
+            fastapi_support.drop_foreign_methods(app, cls.__serve_bodies__)
     if asyncio.iscoroutine(app):
         app = await app
     if not callable(app):
         raise TypeError(f"an ASGI application was expected of serve.ingress, got {app!r}")
-    teach_fastapi()
+    fastapi_support.teach_fastapi()
     if hasattr(app, "add_exception_handler"):  # or it would answer 500 to what is no mistake
         for error in (BackPressureError, DeploymentUnavailableError):
             app.add_exception_handler(error, _unavailable)
@@ -128,7 +126,7 @@ async def _build(servable: Any, cls: Any) -> Any:
 
 
 async def _unavailable(request: Any, error: Any) -> Any:
-    """A deployment behind this one cannot take the request now."""
+    """Answer that a deployment behind this one cannot take the request now."""
     from starlette.responses import PlainTextResponse
 
     status = getattr(error, "status_code", 503)

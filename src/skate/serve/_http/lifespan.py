@@ -22,7 +22,11 @@ class Lifespan:
         self.state: dict[str, Any] = {}
 
     async def start(self) -> None:
-        """Raises RuntimeError with what the application says if it failed to start."""
+        """Start the application.
+
+        Raises:
+            RuntimeError: If it failed to start, with what it says.
+        """
         self._task = asyncio.get_running_loop().create_task(self._run())
         answer = await self._ask("startup")
         if answer is not None and answer["type"] == "lifespan.startup.failed":
@@ -31,13 +35,14 @@ class Lifespan:
             )
 
     async def stop(self) -> None:
+        """Let the application end."""
         if self._task is not None and not self._task.done():
             await self._ask("shutdown")
             self._task.cancel()
             await asyncio.wait([self._task])
 
     async def _ask(self, what: str) -> Message | None:
-        """The application's answer; None if it ended without one."""
+        """Return the application's answer; None if it ended without one."""
         assert self._task is not None
         self._inbox.put_nowait({"type": f"lifespan.{what}"})
         answer = asyncio.ensure_future(self._outbox.get())

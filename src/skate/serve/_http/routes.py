@@ -19,12 +19,12 @@ class Routes:
     """The routes at one moment."""
 
     def __init__(self, targets: Mapping[str, Sequence[str]] | None = None) -> None:
-        """`targets`: prefix -> (name of the ingress deployment, name of its application)."""
+        """Take prefix -> (name of the ingress deployment, name of its application)."""
         routes = [Route(prefix, DeploymentID(*id)) for prefix, id in (targets or {}).items()]
         self._by_length = sorted(routes, key=lambda route: -len(route.prefix))
 
     def match(self, path: str) -> Route | None:
-        """Whose `path` is. A prefix covers whole parts of a path: /a is not a prefix of /ab."""
+        """Return whose `path` is. A prefix covers whole parts: /a is not a prefix of /ab."""
         for route in self._by_length:
             prefix = route.prefix
             if prefix == "/" or path == prefix or path.startswith(prefix + "/"):
@@ -35,7 +35,7 @@ class Routes:
         return bool(self._by_length)
 
     def names(self) -> dict[str, str]:
-        """prefix -> application, as `/-/routes` shows it."""
+        """Return prefix -> application, as `/-/routes` shows it."""
         return {route.prefix: route.deployment_id.app_name for route in reversed(self._by_length)}
 
 

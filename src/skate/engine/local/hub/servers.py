@@ -27,20 +27,20 @@ _SLOW = (
     "skate.train.lightning", "skate.train.xgboost",
     "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",
     "dask.array", "dask.dataframe", "skate.util.dask", "skate.serve._controller",
-    "skate.serve._replica", "fastapi",
+    "skate.serve._replica.actor", "fastapi",
 )  # fmt: skip
 _SERVING = (
-    "skate.serve._http.hosting", "starlette.requests", "starlette.responses",
+    "skate.serve._http.replica_app", "starlette.requests", "starlette.responses",
     "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
 )  # fmt: skip
 # What a module in use will import only when it is first called: cheaper once than in each worker.
 _IMPORTED_LATER = {
     "skate.serve._controller": (
         "skate.serve._controller.actor",
-        "skate.serve._http.admin",
-        "skate.serve._http.door",
+        "skate.serve._http.control_socket",
+        "skate.serve._http.port_owner",
     ),
-    "skate.serve._replica": _SERVING,
+    "skate.serve._replica.actor": _SERVING,
     "skate.train.huggingface.transformers": (
         "transformers.trainer",
         "transformers.modeling_utils",

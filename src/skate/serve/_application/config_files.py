@@ -1,0 +1,130 @@
+"""From a config file, or an import path, to applications that the controller can run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skate._core.optional_imports import try_import
+from skate.serve._application.import_paths import import_attribute
+from skate.serve._application.options import DeploymentOptions
+from skate.serve._application.specs import ApplicationSpec, DeploymentSpec, build
+from skate.serve._deployment import Application
+
+if TYPE_CHECKING:
+    from skate.serve.schema import ServeApplicationSchema, ServeDeploySchema
+
+_SHOWN = (
+    "max_ongoing_requests", "max_queued_requests", "user_config", "health_check_period_s",
+    "health_check_timeout_s", "graceful_shutdown_wait_loop_s", "graceful_shutdown_timeout_s",
+)  # fmt: skip
+
+
+def read(path: str) -> ServeDeploySchema:
+    """Return the config in a YAML file."""
+    from skate.serve.schema import ServeDeploySchema
+
+    content = try_import("yaml", "serve").safe_load(Path(path).read_text())
+    if not isinstance(content, dict) or "applications" not in content:
+        raise ValueError(
+            f"{path} has no list `applications`, each with an import_path; `skate serve build "
+            "module:app` writes such a file"
+        )
+    return ServeDeploySchema.model_validate(content)
+
+
+def specs_of(config: ServeDeploySchema) -> list[ApplicationSpec]:
+    """Return the applications of a config, imported and with its overrides."""
+    return [_spec(app) for app in config.applications]
+
+
+def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
+    app = application(schema.import_path, schema.args)
+    overrides = {each.name: each.options() for each in schema.deployments}
+    return build(
+        app,
+        schema.name,
+        schema.route_prefix,
+        overrides,
+        schema.runtime_env,
+        keep_unchanged=True,
+    )
+
+
+def application(import_path: str, arguments: Mapping[str, Any]) -> Application:
+    """Return the application at an import path, or what a builder there makes of the arguments."""
+    found = import_attribute(import_path)
+    if isinstance(found, Application):
+        if arguments:
+            raise ValueError(
+                f"{import_path} is an application and takes no arguments; got {dict(arguments)}. "
+                "A function that returns an application may take some"
+            )
+        return found
+    if not inspect.isfunction(found):
+        raise TypeError(
+            f"{import_path} is neither an application (deployment.bind(...)) nor a function that "
+            f"returns one; it is {found!r}"
+        )
+    made = found(_argument(found, import_path, arguments))
+    if not isinstance(made, Application):
+        raise TypeError(f"{import_path} was to return an application; it returned {made!r}")
+    return made
+
+
+def _argument(builder: Any, import_path: str, arguments: Mapping[str, Any]) -> Any:
+    """Return a dictionary, or the pydantic model that the builder is annotated with."""
+    parameters = list(inspect.signature(builder).parameters.values())
+    if len(parameters) != 1:
+        raise TypeError(
+            f"{import_path} must take one parameter, the arguments as a dictionary or a pydantic "
+            f"model; it takes {len(parameters)}"
+        )
+    wanted = inspect.get_annotations(builder, eval_str=True).get(parameters[0].name)
+    validate = getattr(wanted, "model_validate", None)
+    return dict(arguments) if validate is None else validate(dict(arguments))
+
+
+def described(import_paths: Iterable[str]) -> dict[str, Any]:
+    """Return a config for the applications at these paths, with what their deployments say."""
+    paths = list(import_paths)
+    apps: list[dict[str, Any]] = []
+    for number, path in enumerate(paths, start=1):
+        alone = len(paths) == 1
+        spec = build(application(path, {}), f"app{number}", "/" if alone else f"/app{number}")
+        deployments = [_described(each) for each in spec.deployments]
+        apps.append(
+            {
+                "name": spec.name,
+                "route_prefix": spec.route_prefix,
+                "import_path": path,
+                "runtime_env": {},
+                "deployments": deployments,
+            }
+        )
+    http = {"host": "127.0.0.1", "port": 8000}
+    return {"proxy_location": "EveryNode", "http_options": http, "applications": apps}
+
+
+def _described(spec: DeploymentSpec) -> dict[str, Any]:
+    """Return the options of a deployment that its author chose."""
+    deployment: dict[str, Any] = {"name": spec.id.name}
+    defaults = DeploymentOptions()
+    options = spec.options
+    if options.autoscaling is not None:
+        deployment["autoscaling_config"] = _plain(options.autoscaling.dict())
+    else:
+        deployment["num_replicas"] = options.num_replicas
+    for name in _SHOWN:
+        if getattr(options, name) != getattr(defaults, name):
+            deployment[name] = getattr(options, name)
+    if options.actor_options:
+        deployment["ray_actor_options"] = dict(options.actor_options)
+    return deployment
+
+
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = (int, float, str, bool)
+    return {name: value for name, value in fields.items() if isinstance(value, kinds)}

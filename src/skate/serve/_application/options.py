@@ -1,0 +1,248 @@
+"""The options of a deployment: one table, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from skate._core.argument_checks import (
+    Check,
+    instances,
+    numbers,
+    optional,
+    unknown_names,
+    whole_number,
+    whole_numbers,
+    wrong_value,
+)
+from skate._core.options import ACTOR, check_options
+from skate.serve._settings import (
+    anything,
+    check_setting,
+    non_negative,
+    positive,
+    positive_integer,
+)
+from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
+from skate.util.placement_group import STRATEGIES
+
+_OF_REPLICAS = (
+    "num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "runtime_env",
+    "label_selector", "fallback_strategy",
+)  # fmt: skip
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+NOT_GIVEN: Any = _NotGiven()  # for options where None is a value
+
+
+class DeploymentOptions(NamedTuple):
+    """Validated options. What changes in place stands before `actor_options`, which restarts."""
+
+    num_replicas: int = 1
+    max_ongoing_requests: int = 5
+    max_queued_requests: int = -1
+    user_config: Any = None
+    autoscaling: AutoscalingConfig | None = None
+    backpressure: BackpressureConfig = BackpressureConfig()
+    graceful_shutdown_wait_loop_s: float = 2.0
+    graceful_shutdown_timeout_s: float = 20.0
+    health_check_period_s: float = 10.0
+    health_check_timeout_s: float = 30.0
+    max_constructor_retry_count: int = 20
+    rolling_update_percentage: float = 0.2
+    max_surge_percent: int = 0
+    actor_options: Mapping[str, Any] = {}
+    bundles: tuple[Mapping[str, float], ...] = ()
+    bundle_strategy: str = "PACK"
+
+    @property
+    def reserves(self) -> bool:
+        """Whether a replica takes something that a second one may not find."""
+        named = ("num_cpus", "num_gpus", "memory", "resources")
+        return bool(self.bundles) or any(self.actor_options.get(name) for name in named)
+
+
+def _replicas(name: str, value: Any) -> int | str | None:
+    if value is None or value == "auto":
+        return value  # type: ignore[no-any-return]
+    checked: int = whole_numbers(1, 'a whole number of at least 1, or "auto"', whole_floats=True)(
+        name, value
+    )
+    return checked
+
+
+def _bundles(name: str, value: Any) -> tuple[Mapping[str, float], ...]:
+    if not isinstance(value, (list, tuple)) or not value or not all(map(_is_bundle, value)):
+        allowed = "a list of dictionaries of resources, each of something"
+        raise wrong_value(name, value, allowed)
+    return tuple(dict(bundle) for bundle in value)
+
+
+def _is_bundle(bundle: Any) -> bool:
+    if not isinstance(bundle, Mapping):
+        return False
+    amounts = list(bundle.values())
+    numbers = all(isinstance(each, (int, float)) and each >= 0 for each in amounts)
+    return numbers and any(amounts)
+
+
+def _actor_options(name: str, value: Any) -> dict[str, Any]:
+    """Check what each replica takes now, and not when the first one starts."""
+    given = dict(instances(Mapping, "a dictionary")(name, value))
+    wrong = [key for key in given if key not in _OF_REPLICAS]
+    if wrong:
+        allowed = f"{', '.join(_OF_REPLICAS)}: the rest is decided on by the controller"
+        raise wrong_value(name, {key: given[key] for key in wrong}, allowed)
+    check_options(ACTOR, given)
+    return given
+
+
+def _per_node(name: str, value: Any) -> int:
+    """Check how many replicas a machine may have; there is one machine, so that all are there."""
+    allowed = "a whole number from 1 to 100"
+    number = whole_number(name, value, 1, allowed)
+    if number > 100:
+        raise wrong_value(name, value, allowed)
+    return number
+
+
+def _strategy(name: str, value: Any) -> str:
+    if value not in STRATEGIES:
+        raise wrong_value(name, value, f"one of {', '.join(STRATEGIES)}")
+    return str(value)
+
+
+def _one_machine(name: str, value: Any) -> None:
+    """Take whatever says on which of many machines something may run; here there is one."""
+
+
+def _not_here(reason: str) -> Check:
+    def check(name: str, value: Any) -> None:
+        if value is not None:
+            raise wrong_value(name, value, f"None: {reason}")
+
+    return check
+
+
+_CHECKS: dict[str, Check] = {
+    "num_replicas": _replicas,
+    "max_ongoing_requests": positive_integer,
+    "max_queued_requests": whole_numbers(
+        -1, "a whole number, or -1 for no limit", whole_floats=True
+    ),
+    "user_config": anything,
+    "autoscaling_config": optional(AutoscalingConfig.of),
+    "backpressure_config": optional(BackpressureConfig.of),
+    "graceful_shutdown_wait_loop_s": non_negative,
+    "graceful_shutdown_timeout_s": non_negative,
+    "health_check_period_s": positive,
+    "health_check_timeout_s": positive,
+    "max_constructor_retry_count": positive_integer,
+    "rolling_update_percentage": numbers(0, "a number above 0, up to 1", above=True, highest=1),
+    "max_surge_percent": whole_numbers(0, "a percentage of at least 0", whole_floats=True),
+    "ray_actor_options": optional(_actor_options),
+    "placement_group_bundles": optional(_bundles),
+    "placement_group_strategy": optional(_strategy),
+    "version": optional(instances(str, "a string")),
+    "placement_group_bundle_label_selector": _one_machine,
+    "max_replicas_per_node": optional(_per_node),
+    "logging_config": anything,
+    "request_router_config": optional(RequestRouterConfig.of),
+    "gang_scheduling_config": _not_here("replicas start one by one here"),
+    "deployment_actors": _not_here("start an actor of your own, with a name"),
+}
+
+
+def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options among the arguments of a function, without those that were not given."""
+    return {
+        name: arguments[name]
+        for name in _CHECKS
+        if name in arguments and arguments[name] is not NOT_GIVEN
+    }
+
+
+def check(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a user wrote, checked one by one."""
+    for name in given:
+        if name not in _CHECKS:
+            raise unknown_names("a deployment", [name], ["name", *_CHECKS])
+    return {name: check_setting(_CHECKS[name], name, value) for name, value in given.items()}
+
+
+def resolve(checked: Mapping[str, Any]) -> DeploymentOptions:
+    """Return what the options mean together."""
+    own = {key: value for key, value in checked.items() if key in DeploymentOptions._fields}
+    own["autoscaling"], replicas = _scaling(checked)
+    own["num_replicas"] = replicas
+    own["backpressure"] = checked.get("backpressure_config") or BackpressureConfig()
+    own["actor_options"] = checked.get("ray_actor_options") or {}
+    own["bundles"] = checked.get("placement_group_bundles") or ()
+    own["bundle_strategy"] = checked.get("placement_group_strategy") or "PACK"
+    options = DeploymentOptions(**own)
+    _check_bundles(options)
+    _check_together(checked)
+    return options
+
+
+def _check_together(checked: Mapping[str, Any]) -> None:
+    bundles = checked.get("placement_group_bundles")
+    if checked.get("placement_group_strategy") is not None and not bundles:
+        raise wrong_value(
+            "placement_group_strategy",
+            checked["placement_group_strategy"],
+            "nothing without placement_group_bundles, of which it says where they are",
+        )
+    if checked.get("max_replicas_per_node") is not None and bundles:
+        raise wrong_value(
+            "max_replicas_per_node",
+            checked["max_replicas_per_node"],
+            "nothing beside placement_group_bundles, which say where replicas are",
+        )
+
+
+def _check_bundles(options: DeploymentOptions) -> None:
+    """Refuse a first bundle in which the replica itself does not fit."""
+    if not options.bundles:
+        return
+    first, actor = options.bundles[0], options.actor_options
+    asked = {"CPU": actor.get("num_cpus"), "GPU": actor.get("num_gpus")}
+    asked.update(actor.get("resources") or {})
+    for name, amount in asked.items():
+        if (amount or 0) > first.get(name, 0):
+            raise wrong_value(
+                "placement_group_bundles",
+                [dict(bundle) for bundle in options.bundles],
+                f"a first bundle with room for the replica, which asks for {amount} {name}",
+            )
+
+
+def _scaling(checked: Mapping[str, Any]) -> tuple[AutoscalingConfig | None, int]:
+    replicas = checked.get("num_replicas")
+    autoscaling = checked.get("autoscaling_config")
+    if replicas == "auto":
+        autoscaling = _automatic(autoscaling)
+        replicas = None
+    if replicas is not None and autoscaling is not None:
+        raise ValueError(
+            "num_replicas is not allowed beside autoscaling_config, which decides on it; "
+            f'got num_replicas={replicas}: leave one of the two out, or write num_replicas="auto"'
+        )
+    if autoscaling is None:
+        return None, replicas or 1
+    first = autoscaling.initial_replicas
+    return autoscaling, autoscaling.min_replicas if first is None else first
+
+
+def _automatic(given: AutoscalingConfig | None) -> AutoscalingConfig:
+    """Return what `num_replicas="auto"` means, where nothing else is said."""
+    default = AutoscalingConfig.default()
+    if given is None:
+        return default
+    most = max(given.min_replicas, given.initial_replicas or 0, default.max_replicas)
+    return given if given.max_replicas > 1 else given.copy(update={"max_replicas": most})

@@ -1,0 +1,108 @@
+"""The controller's state, which outlives its process.
+
+It is kept by an actor that does nothing else, by all replicas, and by the process that started the
+controller (`_client.StateBackup`). So it survives the end of all the others at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import skate
+from skate.exceptions import SkateError
+from skate.serve._controller import replica_actors
+from skate.serve._identity import NAMESPACE, STATE_STORE
+
+_REPLICA_SECONDS = 1.0  # for a replica to tell the state that it keeps
+_BACKUP_SECONDS = 5.0  # for the process that started the controller: its call comes by itself
+
+
+class StateStore:
+    """Actor with the last state that was saved. It holds no logic, so that it does not fail."""
+
+    def __init__(self) -> None:
+        self._state: Any = None
+
+    async def save(self, state: Any) -> None:
+        """Keep this state."""
+        self._state = state
+
+    async def load(self) -> Any:
+        """Return the last state; None before there is one."""
+        return self._state
+
+    async def ended(self) -> None:
+        """Never answer: the call fails when the actor is gone."""
+        await asyncio.Event().wait()
+
+
+def _find_or_start_store() -> Any:
+    store = skate.remote(StateStore).options(
+        name=STATE_STORE, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
+    )
+    return store.remote()
+
+
+class SavedState:
+    """Saves the controller's state, and finds it again."""
+
+    def __init__(self) -> None:
+        self._store: Any = None
+        self._backup: Any = None
+        self._backup_came = asyncio.Event()
+
+    def receive_backup(self, state: Any) -> None:
+        """Take the state that the process that started the controller knows."""
+        self._backup = state
+        self._backup_came.set()
+
+    async def wait_for_backup(self) -> Any:
+        """Return that state, for when nobody else has one; None if it does not come."""
+        try:
+            await asyncio.wait_for(self._backup_came.wait(), _BACKUP_SECONDS)
+        except asyncio.TimeoutError:
+            return None
+        return self._backup
+
+    async def load_last(self) -> Any:
+        """Return what the controller before this one saved; None if there was none."""
+        state = None
+        try:
+            self._store = _find_or_start_store()
+            state = await self._store.load.remote()
+        except SkateError:  # it is dying
+            self._store = _find_or_start_store()
+        return await _load_from_replicas() if state is None else state
+
+    def save(self, state: Any) -> None:
+        """Have the store keep this state."""
+        self._store.save.remote(state)
+
+    async def replace_lost_store(self, save_again: Callable[[], None]) -> None:
+        """Start another store, should this one die, and have `save_again` tell it the state."""
+        while True:
+            try:
+                await self._store.ended.remote()
+            except SkateError:
+                if not skate.is_initialized():
+                    return  # it ended with everything else
+                self._store = _find_or_start_store()
+                save_again()
+
+
+async def _load_from_replicas() -> Any:
+    """Return the newest of the states that the replicas keep."""
+    asked = [actor.saved_state.remote().as_future() for _, actor in replica_actors.find_running()]
+    if not asked:
+        return None
+    done, _ = await asyncio.wait(asked, timeout=_REPLICA_SECONDS)
+    answers = [future.result() for future in done if future.exception() is None]
+    states = []
+    for answer in answers:
+        try:
+            states += [await ref for ref in answer or ()]
+        except SkateError:  # its owner took it along
+            continue
+    return max(states, key=lambda state: state[0], default=None)

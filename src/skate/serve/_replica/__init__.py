@@ -1,0 +1,1 @@
+"""A replica: the actor around one instance of the user's class or function."""

@@ -1,0 +1,359 @@
+"""A replica: the actor around one instance of the user's class or function.
+
+    router ── handle_request, handle_stream ──► begin ─► user code ─► end
+    HTTP server (same event loop) ────────────►
+    controller ── start, reconfigure, check_health, drain, ended
+
+One event loop per replica. A request beyond `max_ongoing_requests`, or one that comes while the
+replica is about to stop, is refused: the router sends it elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import os
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import skate
+from skate._core.serialization import loads
+from skate.serve import _client
+from skate.serve import context as serve_context
+from skate.serve._application.options import DeploymentOptions
+from skate.serve._application.specs import DeploymentSpec
+from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve._replica.load_reports import ReplicaLoad
+from skate.serve._replica.user_code import UserCode
+from skate.serve._routing.requests import RequestRefused
+from skate.serve._status import ReplicaRank
+from skate.serve.context import ReplicaContext, RequestContext
+from skate.serve.exceptions import SkateServeError
+
+if TYPE_CHECKING:
+    from skate.serve._http.answers import Message, Scope
+    from skate.serve._http.peer import PortInvitation, ReplicaPeer
+    from skate.serve._http.replica_app import ReplicaApp
+
+HTTP = "__http__"  # a request over HTTP that arrived at another process
+
+_Token = contextvars.Token["RequestContext | None"]
+
+
+def _streaming(name: str, may_refuse: bool) -> Any:
+    """Make the method of a replica that answers streaming calls. One function for both, as a
+    generator inside of another would not end with it."""
+
+    async def handle(
+        self: Replica, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        if may_refuse and self.refuses():
+            yield RequestRefused(self.stopping)
+            return
+        if method == HTTP:
+            request, scope, body = args  # as the process made them that has the connection
+            items: AsyncIterator[Any] = self.answer_http(scope, body)
+        else:
+            request = self._request(request_id, model_id)
+            items = self.code.stream(method, args, kwargs)
+        self.begin(request)
+        try:
+            yield None
+            async for item in items:
+                yield item
+        except (asyncio.CancelledError, GeneratorExit):
+            cancel_children(request)
+            raise
+        finally:
+            self._one_less()  # the generator may be closed in another context than it began in
+
+    handle.__name__, handle.__qualname__ = name, f"Replica.{name}"
+    return skate.method(num_returns="streaming")(handle)
+
+
+class Replica:
+    """Made by the controller, as an actor of its own."""
+
+    def __init__(
+        self, id: ReplicaID, spec: DeploymentSpec, controller: Any, saved_state: Any = None
+    ) -> None:
+        self.id = id
+        self.spec = spec
+        self.options: DeploymentOptions = spec.options
+        self.controller = controller
+        self._saved_state = saved_state
+        self.context = ReplicaContext(id, None, self.options)
+        self.ongoing = 0
+        self.waiting = 0  # over HTTP, for room here
+        self.stopping = False
+        self._is_up = False
+        self._starting: asyncio.Task[Any] | None = None
+        self.models: tuple[str, ...] = ()
+        self.http: ReplicaPeer | None = None  # in a replica that answers HTTP
+        self._app: ReplicaApp | None = None
+        self._waiting_for_room: list[asyncio.Future[None]] = []
+        self._idle: asyncio.Event | None = None
+        self._load: ReplicaLoad | None = None
+
+    @property
+    def deployment_id(self) -> DeploymentID:
+        return self.id.deployment_id
+
+    @property
+    def max_ongoing_requests(self) -> int:
+        return self.options.max_ongoing_requests
+
+    @property
+    def callable(self) -> Any:
+        """The user's instance or function."""
+        return self.code.instance
+
+    def __repr__(self) -> str:
+        return f"ServeReplica:{self.deployment_id.app_name}:{self.deployment_id.name}"
+
+    # -- the controller's calls ----------------------------------------------------------------
+
+    async def start(self, rank: int, world_size: int, controller_pid: int) -> dict[str, Any]:
+        """Make the user's instance; return what the controller wants to know about it."""
+        self._starting = asyncio.current_task()
+        if self.controller is not None:
+            _client.use(self.controller)
+        target, args, kwargs = loads(self.spec.code)
+        self.code = UserCode(target, args, kwargs, self.max_ongoing_requests)
+        self.context = ReplicaContext(
+            self.id, None, self.options, ReplicaRank(rank), world_size, self._models_changed
+        )
+        self._owns_process = os.getpid() != controller_pid
+        self._enter()
+        self._plan_reports()
+        await self.code.construct()
+        self.context.servable_object = self.code.instance
+        if self.options.user_config is not None:
+            await self._give_user_config()
+        await self.check_health()
+        self._is_up = True
+        return self.describe_now()
+
+    def describe_now(self) -> dict[str, Any]:
+        """Return what the controller wants to know of this replica."""
+        return {
+            "version": self.spec.version,
+            "options": self.options,
+            "checks_health": self.code.has("check_health"),
+            "models": self.models,
+            "address": None if self.http is None else self.http.address,
+        }
+
+    async def describe(self) -> dict[str, Any]:
+        """Describe this replica to a controller that found it running.
+
+        Raises:
+            SkateServeError: If it does not run yet.
+        """
+        if not self._is_up:
+            raise SkateServeError(f"{self} was not complete")
+        return self.describe_now()
+
+    async def reconfigure(self, options: DeploymentOptions) -> None:
+        """Use these options from now on."""
+        before = self.options
+        self.options = self.context.options = options
+        self.code.resize(options.max_ongoing_requests)
+        self._plan_reports()
+        if options.user_config != before.user_config:
+            self._enter()
+            await self._give_user_config()
+        self._tell_room()
+
+    def _plan_reports(self) -> None:
+        """Report the load to the controller, where it decides on the number of replicas."""
+        scaling = self.options.autoscaling
+        self._load = (
+            None
+            if scaling is None or self.controller is None
+            else ReplicaLoad(self._report, scaling.metrics_interval_s)
+        )
+
+    def _report(self, ongoing: float) -> None:
+        self.controller.report.remote(self.deployment_id, self.id.unique_id, "running", ongoing)
+
+    async def _give_user_config(self) -> None:
+        if not self.code.has("reconfigure"):
+            raise ValueError(
+                f"deployment {self.deployment_id.name!r} has a user_config, and nobody to give "
+                "it to: define a method reconfigure(self, config), or leave user_config out"
+            )
+        named = inspect.signature(self.code.instance.reconfigure).parameters
+        rank = {"rank": self.context.rank} if "rank" in named else {}
+        await self.code.call("reconfigure", (self.options.user_config,), rank)
+
+    async def check_health(self) -> None:
+        """Call the user's `check_health`, which raises if something is wrong."""
+        if self.code.has("check_health"):
+            self._enter()
+            await self.code.call("check_health", (), {})
+
+    async def drain(self) -> None:
+        """Take no more requests, finish those that are here, and let the user's code end."""
+        if not self._is_up:
+            if self._starting is not None:
+                self._starting.cancel()
+            await self.code.end()
+            return
+        if self.http is not None:
+            await self.stop_listening()
+        self.stopping = True
+        self._tell_room()
+        if self.ongoing:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
+        self._enter()
+        await self.code.end()
+        await self._deliver_answers()
+
+    async def _deliver_answers(self) -> None:
+        """Wait until answers have arrived, as this process is killed next. What it sends is
+        handled in order: when a question is answered, so have been the answers before it."""
+        for _ in range(3):  # rounds of the loop, until the last answers are handed over
+            await asyncio.sleep(0)
+        skate.get_actor(self.id.actor_name, namespace=NAMESPACE)
+
+    async def save_state(self, saved_state: Any) -> None:
+        """Keep something for the controller that comes after this one."""
+        self._saved_state = saved_state
+
+    async def saved_state(self) -> Any:
+        """Return what was kept."""
+        return self._saved_state
+
+    async def ended(self) -> None:
+        """Never answer: the call fails when the replica is gone, which is how others notice."""
+        await asyncio.Event().wait()
+
+    def _models_changed(self, models: tuple[str, ...]) -> None:
+        if models != self.models:
+            self.models = models
+            if self.controller is not None:
+                self.controller.has_models.remote(self.id, models)
+
+    async def has_room(self) -> None:
+        """Return when a request would be taken again, or when none will ever be."""
+        while self.ongoing >= self.max_ongoing_requests and not self.stopping:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting_for_room.append(future)
+            await future
+
+    async def address_with_room(self, waits: bool) -> str:
+        """Return where HTTP is answered here, as soon as there is room; "" if there is none now,
+        or will never be."""
+        if waits:
+            await self.has_room()
+        return "" if self.refuses() or self.http is None else self.http.address
+
+    def _tell_room(self) -> None:
+        waiting, self._waiting_for_room = self._waiting_for_room, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        serve_context.enter_replica(self.context, self._owns_process)
+
+    def begin(self, request: RequestContext) -> _Token:
+        """Count in a request that begins in this task, and set its context; `end` must follow."""
+        self.ongoing += 1
+        if self._load is not None:
+            self._load.change(self.ongoing + self.waiting)
+        if not self._owns_process:
+            self._enter()
+        return serve_context._request.set(request)
+
+    def end(self, token: _Token) -> None:
+        """Count out a request, and give its task the context that it had before."""
+        serve_context._request.reset(token)
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self.ongoing -= 1
+        if self._load is not None:
+            self._load.change(self.ongoing + self.waiting)
+        if self._waiting_for_room:
+            self._tell_room()
+        if self._idle is not None and not self.ongoing:
+            self._idle.set()
+
+    def refuses(self) -> bool:
+        """Return whether no request is taken now."""
+        return self.stopping or self.ongoing >= self.options.max_ongoing_requests
+
+    async def handle_request(
+        self, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Answer a call of a handle, or refuse it."""
+        if self.refuses():
+            return RequestRefused(self.stopping)
+        return await self.handle_anyway(method, request_id, model_id, *args, **kwargs)
+
+    async def handle_anyway(
+        self, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Answer a call that is for this replica and no other, however busy it is."""
+        request = self._request(request_id, model_id)
+        token = self.begin(request)
+        try:
+            return await self.code.call(method, args, kwargs)
+        except asyncio.CancelledError:
+            cancel_children(request)
+            raise
+        finally:
+            self.end(token)
+
+    # Streaming calls of handles; the first item says whether it is taken. The second is for a
+    # request that was promised its place, however busy the replica is.
+    handle_stream = _streaming("handle_stream", may_refuse=True)
+    handle_stream_anyway = _streaming("handle_stream_anyway", may_refuse=False)
+
+    def _request(self, request_id: str, model_id: str) -> RequestContext:
+        return RequestContext(
+            request_id=request_id,
+            app_name=self.deployment_id.app_name,
+            multiplexed_model_id=model_id,
+        )
+
+    # -- HTTP ----------------------------------------------------------------------------------
+
+    @property
+    def app(self) -> ReplicaApp:
+        """The user's code as an ASGI application, made when it is first needed."""
+        if self._app is None:
+            from skate.serve._http.replica_app import ReplicaApp
+
+            self._app = ReplicaApp(self)
+        return self._app
+
+    async def listen(self, invitation: PortInvitation) -> None:
+        """Answer HTTP on the shared port, to which its owner invites."""
+        from skate.serve._http.replica_app import join_port
+
+        self.http = await join_port(self, invitation)
+
+    async def stop_listening(self) -> None:
+        """Accept no more connections."""
+        if self.http is not None:
+            http, self.http = self.http, None
+            await http.leave()
+
+    def answer_http(self, scope: Scope, body: bytes) -> AsyncIterator[list[Message]]:
+        """Answer a request that arrived at another process, by ASGI messages."""
+        from skate.serve._http.forwarding import respond_in_messages
+
+        return respond_in_messages(self.app.respond, scope, body)
+
+
+def cancel_children(request: RequestContext) -> None:
+    """Cancel the calls that a request made which was cancelled."""
+    for response in request.children:
+        response.cancel()

@@ -1,0 +1,163 @@
+"""The user's class or function inside a replica: made, called, reconfigured, ended.
+
+Coroutines run on the replica's event loop; plain functions in threads, so that they may block.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from skate._core.nearest import nearest_names
+from skate.serve._replica.threads import UserCodeThreads
+from skate.serve.exceptions import SkateServeError
+from skate.serve.multiplex import unload_all
+
+_END: Any = object()
+
+
+class UserCode:
+    """Makes one instance of the user's class, and calls it."""
+
+    def __init__(
+        self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], threads: int
+    ) -> None:
+        self._target = target
+        self._args = args
+        self._kwargs = kwargs
+        self.instance: Any = None
+        self.app: Any = None  # the ASGI application of an ingress
+        self._kinds: dict[str, tuple[Callable[..., Any], bool]] = {}
+        self._threads = UserCodeThreads(max(1, threads))
+
+    async def construct(self) -> None:
+        """Make the instance. On the loop, so that it may start tasks and keep loops."""
+        if not inspect.isclass(self._target):
+            self.instance = self._target
+            return
+        self.instance = (
+            self._target.__new__(self._target, *self._args, **self._kwargs)
+            if (self._target.__new__ is not object.__new__)
+            else object.__new__(self._target)
+        )
+        made = self.instance.__init__(*self._args, **self._kwargs)
+        if inspect.isawaitable(made):
+            await made
+        if hasattr(self.instance, "__serve_start__"):
+            self.app = await self.instance.__serve_start__()
+
+    def resize(self, threads: int) -> None:
+        """Run so many plain functions at a time from now on."""
+        self._threads.resize(max(1, threads))
+
+    def has(self, name: str) -> bool:
+        """Return whether the user's class has such a method."""
+        return inspect.isclass(self._target) and callable(getattr(self.instance, name, None))
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def method(self, name: str) -> tuple[Callable[..., Any], bool]:
+        """Return what is called by this name, and whether on the loop (or in a thread)."""
+        found = self._kinds.get(name)
+        if found is None:
+            found = self._kinds[name] = self._find(name)
+        return found
+
+    def _find(self, name: str) -> tuple[Callable[..., Any], bool]:
+        if not inspect.isclass(self._target):
+            if name != "__call__":
+                raise SkateServeError(
+                    f"a function deployment has no method {name!r}: call handle.remote(...)"
+                )
+            function = self._target
+        else:
+            function = getattr(self.instance, name, None)
+            if not callable(function):
+                raise self._no_method(name)
+        return function, is_async(function)
+
+    def _no_method(self, name: str) -> SkateServeError:
+        public = [each for each in dir(self.instance) if not each.startswith("_")]
+        methods = [each for each in public if callable(getattr(self.instance, each, None))]
+        near = nearest_names(name, methods, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return SkateServeError(
+            f"tried to call a method {name!r} that does not exist on {self._target.__name__}; "
+            f"{hint}Available methods: {methods}"
+        )
+
+    async def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method once and return its result."""
+        function, on_loop = self.method(name)
+        if on_loop:
+            result = function(*args, **kwargs)
+            if inspect.isawaitable(result):
+                result = await result
+        else:
+            result = await self.run(function, *args, **kwargs)
+        if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            raise TypeError(
+                f"method {name!r} returned a generator, which has many results: call it with "
+                "handle.options(stream=True)"
+            )
+        return result
+
+    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a function of the user's where it belongs: a coroutine here, others in a thread."""
+        if is_async(function):
+            result = function(*args, **kwargs)
+        else:
+            result = await self._threads.run(function, *args, **kwargs)
+        return await result if inspect.isawaitable(result) else result
+
+    async def stream(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        """Call a generator method, and yield its items as they come."""
+        function, on_loop = self.method(name)
+        result = (
+            function(*args, **kwargs) if on_loop else await self.run(function, *args, **kwargs)
+        )
+        if inspect.isawaitable(result):
+            result = await result
+        if inspect.isasyncgen(result) or hasattr(result, "__aiter__"):
+            async for item in result:
+                yield item
+        elif inspect.isgenerator(result):
+            async for item in self.in_steps(result):
+                yield item
+        else:
+            raise TypeError(
+                f"method {name!r} was called with stream=True and returned no generator but "
+                f"{type(result).__name__}: use `yield`, or call it without stream=True"
+            )
+
+    async def in_steps(self, generator: Any) -> AsyncIterator[Any]:
+        """Run a plain generator in a thread, one item at a time."""
+        try:
+            while (item := await self._threads.run(next, generator, _END)) is not _END:
+                yield item
+        finally:
+            await self._threads.run(generator.close)
+
+    async def end(self) -> None:
+        """Unload models, and call the user's `__del__`, which may be a coroutine."""
+        await unload_all(self.instance)
+        if self.app is not None:
+            await self.instance.__serve_stop__()
+        if inspect.isclass(self._target) and hasattr(self._target, "__del__"):
+            ended = self.instance.__del__()
+            if inspect.isawaitable(ended):
+                await ended
+        self._threads.end()
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Return whether calling it returns at once, with something to await or to iterate."""
+    called = getattr(function, "__call__", None)  # noqa: B004 - an object may be the function
+    return any(
+        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
+        for each in (inspect.unwrap(function), called)
+        if each is not None
+    )

@@ -1,0 +1,1 @@
+"""From a handle to a replica and back: one router per process and deployment."""

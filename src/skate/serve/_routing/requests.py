@@ -1,0 +1,119 @@
+"""One call on its way from a handle to a replica and back.
+
+    waiting (for its arguments, for a replica) ──► sent: `ref` ──► settled: `outcome`
+          ▲                                          │
+          └─────────── refused: the replica was full or about to stop
+
+Whoever wants the value first claims it; otherwise the router looks at it when it comes, so that a
+refusal is noticed although nobody asks. Guarded by the router's lock.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skate.serve._routing.routed_replica import RoutedReplica
+    from skate.serve._routing.router import Router
+
+NOT_YET: Any = object()
+
+
+class RequestRefused:
+    """The answer of a replica that does not take a request."""
+
+    __slots__ = ("stopping",)
+
+    def __init__(self, stopping: bool) -> None:
+        self.stopping = stopping  # else it is full, and may have room later
+
+    def __reduce__(self) -> tuple[type, tuple[bool]]:
+        return RequestRefused, (self.stopping,)
+
+
+class RequestFailure:
+    """An outcome that is an error."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class RoutedRequest:
+    """A call, from its handle until it has an outcome."""
+
+    __slots__ = (
+        "_sent", "_settled", "answered", "args", "cancelled", "claimed", "id", "is_being_sent",
+        "is_dispatched", "is_reservation", "kwargs", "method", "model_id", "outcome",
+        "reached_nobody", "ref", "replica", "router", "stream",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        router: Router,
+        id: str,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        model_id: str = "",
+        stream: bool = False,
+    ) -> None:
+        self.router = router
+        self.id = id
+        self.method = method
+        self.args = args
+        self.kwargs = kwargs
+        self.model_id = model_id
+        self.stream = stream
+        self.ref: Any = None  # what the replica was asked for; a generator for streams
+        self.replica: RoutedReplica | None = None
+        self.outcome: Any = NOT_YET
+        self.claimed = stream  # someone waits for the value and will look at it
+        self.cancelled = False
+        self.answered = False  # the call to the replica has ended, well or badly
+        self.is_dispatched = False  # it goes to its `replica` and nowhere else
+        self.is_reservation = False  # it only takes room; its outcome is the replica
+        self.is_being_sent = False
+        self.reached_nobody = False  # the call had ended before it was sent: nobody was there
+        self._sent: concurrent.futures.Future[None] | None = None
+        self._settled: list[Callable[[], None]] | None = None
+
+    def sent(self) -> concurrent.futures.Future[None]:
+        """Return a future that is done when there is a `ref`, or an outcome without one. The
+        router's lock is held."""
+        if self._sent is None:
+            self._sent = concurrent.futures.Future()
+            if self.ref is not None or self.outcome is not NOT_YET:
+                self._sent.set_result(None)
+        return self._sent
+
+    def announce(self) -> None:
+        """Tell those who wait for `sent`. Without the lock."""
+        sent, self._sent = self._sent, None
+        if sent is not None and not sent.done():
+            sent.set_result(None)
+
+    def settle(self, outcome: Any) -> None:
+        """Make this the outcome, if there is none yet. Without the lock."""
+        with self.router.lock:
+            if self.outcome is not NOT_YET:
+                return
+            self.outcome = outcome
+            callbacks, self._settled = self._settled, None
+            if self._sent is None and callbacks is None:
+                return
+        self.announce()
+        for callback in callbacks or ():
+            callback()
+
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once there is an outcome; at once if there is one."""
+        with self.router.lock:
+            if self.outcome is NOT_YET:
+                self._settled = [*(self._settled or ()), callback]
+                return
+        callback()

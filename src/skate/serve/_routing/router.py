@@ -1,0 +1,414 @@
+"""Which replica answers a request: one router per process and deployment.
+
+    handle.remote() ──► Router.assign ──► a replica that is release ──► the replica's actor
+                              │ none is release
+                              └─► waiting ──► when a replica becomes release, or a replica is added
+
+A replica is a replica as this router sees it: how many of its requests are there, and whether it
+has room. Other routers send to the same replicas; a replica that is full, or about to stop,
+refuses, and the request goes elsewhere or waits until the replica says that it has room. The
+controller tells which replicas there are; a replica whose replica died is left at once.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import skate
+from skate._core.futures import value_now, when_done
+from skate.exceptions import ActorError, TaskCancelledError, TaskError
+from skate.serve._identity import DeploymentID
+from skate.serve._routing.requests import NOT_YET, RequestFailure, RequestRefused, RoutedRequest
+from skate.serve._routing.routed_replica import RoutedReplica
+from skate.serve.config import BackpressureConfig
+from skate.serve.exceptions import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    ReplicaUnavailableError,
+    RequestCancelledError,
+    SkateServeError,
+)
+
+
+class RoutingTable(NamedTuple):
+    """Replicas and limits of a deployment, as the controller tells them to routers."""
+
+    replicas: tuple[tuple[str, Any, tuple[str, ...]], ...] = ()  # tag, actor, loaded models
+    max_ongoing_requests: int = 5
+    max_queued_requests: int = -1
+    backpressure: BackpressureConfig = BackpressureConfig()
+    unavailable: str = ""  # why there will be no replicas
+    metrics_interval_s: float = 0  # how often the load is to be told; 0: not at all
+
+
+class Router:
+    """Sends the requests of this process to the replicas of one deployment. Thread-safe."""
+
+    def __init__(self, id: DeploymentID) -> None:
+        self.id = id
+        self.lock = threading.RLock()
+        self.table: RoutingTable | None = None
+        self.closed = False
+        self._has_table = threading.Event()
+        self._replicas: list[RoutedReplica] = []
+        self._waiting: deque[RoutedRequest] = deque()
+        self._watchers: list[Callable[[], None]] = []
+        self.on_table: Callable[[RoutingTable], None] = lambda table: None
+        self.on_queue: Callable[[], None] | None = None  # called when a request has to wait
+
+    # -- what handles ask for ------------------------------------------------------------------
+
+    def assign(self, request: RoutedRequest) -> None:
+        """Send a request now or as soon as a replica is free; errors become its outcome."""
+        with self.lock:
+            replica = self._choose(request) if self.table else None
+            if replica is None:
+                refusal = self._reason_to_refuse()
+                if refusal is None:
+                    self._waiting.append(request)
+                    if self.on_queue is not None:
+                        self.on_queue()
+                    return
+            else:
+                replica.add(request)
+        if replica is None:
+            request.settle(RequestFailure(refusal))  # type: ignore[arg-type]
+        else:
+            self._send(request, replica)
+
+    def cancel(self, request: RoutedRequest) -> None:
+        """Take it from the queue, or tell the replica."""
+        with self.lock:
+            request.cancelled = True
+            if request.outcome is not NOT_YET:
+                return
+            ref = request.ref
+            if ref is None and request in self._waiting:
+                self._waiting.remove(request)
+        if ref is None:
+            request.settle(RequestFailure(RequestCancelledError(request.id)))
+        elif request.stream:
+            ref.close()
+            skate.cancel(ref)
+        else:
+            skate.cancel(ref)
+
+    def release(self, reservation: RoutedRequest, replica: RoutedReplica) -> None:
+        """Give back a reservation that is not needed."""
+        with self.lock:
+            replica.in_flight.discard(reservation)
+        self._send_waiting()
+
+    def transfer(
+        self, reservation: RoutedRequest, request: RoutedRequest, replica: RoutedReplica
+    ) -> None:
+        """Let a request have the room that was reserved for it, at once, so that no other gets in
+        between; an end of the request gives it back, also one before it is sent."""
+        with self.lock:
+            replica.in_flight.discard(reservation)
+            replica.add(request)
+        request.when_settled(lambda: self.release(request, replica))
+
+    def waiting(self) -> int:
+        """Return how many requests wait for a replica."""
+        return len(self._waiting)
+
+    def actors(self, besides: str = "") -> list[Any]:
+        """Return the actors of all replicas, without the one that is named `besides`."""
+        with self.lock:
+            return [replica.actor for replica in self._replicas if replica.tag != besides]
+
+    @contextmanager
+    def notifying(self, changed: Callable[[], None]) -> Iterator[None]:
+        """Call `changed`, on any thread, whenever there may be other replicas."""
+        with self.lock:
+            self._watchers.append(changed)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._watchers.remove(changed)
+
+    def wait_for_table(self, timeout: float = 30) -> None:
+        """Return once the controller has told which replicas there are."""
+        if not self._has_table.wait(timeout):
+            raise TimeoutError(f"nothing was heard of {self.id} within {timeout} s")
+
+    def has_room_besides(self, tag: str) -> bool:
+        """Return whether another replica than this one may take a request."""
+        with self.lock:
+            others = [replica for replica in self._replicas if replica.tag != tag]
+            return any(self._is_free(replica) for replica in others)
+
+    def prefers_another(self, tag: str, model_id: str) -> bool:
+        """Return whether another replica should get a request for a model that this one lacks."""
+        with self.lock:
+            replica = self._choose_for(model_id) if self.table else None
+            return replica is not None and replica.tag != tag
+
+    def note_full(self, tag: str) -> None:
+        """Send nothing to a replica until it says that it has room."""
+        with self.lock:
+            replica = next((replica for replica in self._replicas if replica.tag == tag), None)
+        if replica is not None:
+            self._wait_for_room(replica)
+
+    # -- outcomes ------------------------------------------------------------------------------
+
+    def handle_answer(self, request: RoutedRequest, ref: Any, answer: Any) -> None:
+        """Settle a request that was answered, or send it again if it was refused."""
+        if type(answer) is RequestRefused:
+            self._refused(request, ref, answer)
+        else:
+            request.settle(answer)
+
+    def handle_failure(self, request: RoutedRequest, ref: Any, error: BaseException) -> None:
+        """Settle a request whose call failed, or send it elsewhere if it never began."""
+        if isinstance(error, ActorError) and not isinstance(error, TaskError):
+            self._remove(request.replica)
+            if request.reached_nobody and not request.is_dispatched:
+                self._requeue(request, ref)
+                return
+            if request.reached_nobody and request.replica is not None:
+                error = ReplicaUnavailableError(request.replica.tag)
+        elif isinstance(error, TaskCancelledError) and (
+            request.cancelled or not isinstance(error, TaskError)
+        ):
+            error = RequestCancelledError(request.id)
+        request.settle(RequestFailure(error))
+
+    def release_claim(self, request: RoutedRequest) -> None:
+        """Look at the answer when it comes: whoever waited for it gave up."""
+        with self.lock:
+            request.claimed = False
+            ref, is_late = request.ref, request.answered and request.outcome is NOT_YET
+        if is_late:
+            self._fetch(request, ref)
+
+    # -- the controller's news -----------------------------------------------------------------
+
+    def update(self, table: RoutingTable) -> None:
+        """Use these replicas from now on."""
+        with self.lock:
+            is_first = self.table is None
+            self.table = table
+            known = {replica.tag: replica for replica in self._replicas if not replica.closed}
+            self._replicas = [
+                known.get(tag) or RoutedReplica(tag, actor, models)
+                for tag, actor, models in table.replicas
+            ]
+            for replica, (_, _, models) in zip(self._replicas, table.replicas, strict=True):
+                replica.update_models(models)
+            for changed in self._watchers:
+                changed()
+        self._has_table.set()
+        self.on_table(table)
+        if table.unavailable:
+            self._fail_waiting(DeploymentUnavailableError(self.id, table.unavailable))
+        self._send_waiting()
+        if is_first:
+            self._refuse_surplus()
+
+    def _refuse_surplus(self) -> None:
+        """Refuse the last that came, now that it is known how many may wait."""
+        surplus = []
+        with self.lock:
+            assert self.table is not None
+            while len(self._waiting) > self.table.max_queued_requests >= 0:
+                request = self._waiting.pop()
+                surplus.append((request, self._reason_to_refuse()))
+        for request, refusal in surplus:
+            assert refusal is not None
+            request.settle(RequestFailure(refusal))
+
+    def close(self, error: BaseException) -> None:
+        """Fail what waits, and what comes: the controller tells nothing any more."""
+        with self.lock:
+            self.closed = True
+            self.table = RoutingTable(unavailable=str(error))
+            self._replicas = []
+        self._has_table.set()
+        self._fail_waiting(error)
+
+    def _fail_waiting(self, error: BaseException) -> None:
+        with self.lock:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        for request in waiting:
+            request.settle(RequestFailure(error))
+
+    # -- choosing ------------------------------------------------------------------------------
+
+    def _choose(self, request: RoutedRequest) -> RoutedReplica | None:
+        """Return a replica with room, if there is one."""
+        if request.is_dispatched:
+            return request.replica
+        if request.model_id:
+            return self._choose_for(request.model_id)
+        return self._less_busy(self._replicas)
+
+    def _choose_for(self, model_id: str) -> RoutedReplica | None:
+        """Return a replica that has the model, else the one with the fewest. Of several, all
+        processes choose the same: requests for a new model that come at once load it once."""
+        having = self._less_busy(
+            [replica for replica in self._replicas if replica.has_model(model_id)]
+        )
+        if having is not None:
+            return having
+        free = (replica for replica in self._replicas if self._is_free(replica))
+        return min(
+            free,
+            key=lambda replica: (
+                replica.count_models(),
+                crc32(f"{model_id} {replica.tag}".encode()),
+            ),
+            default=None,
+        )
+
+    def _less_busy(self, replicas: list[RoutedReplica]) -> RoutedReplica | None:
+        count = len(replicas)
+        if count == 1:
+            return replicas[0] if self._is_free(replicas[0]) else None
+        if count > 2:
+            chosen = self._least(random.sample(replicas, 2))
+            if chosen is not None:
+                return chosen
+        elif count == 2 and random.random() < 0.5:
+            replicas = replicas[::-1]
+        return self._least(replicas)
+
+    def _least(self, replicas: Iterable[RoutedReplica]) -> RoutedReplica | None:
+        free = (replica for replica in replicas if self._is_free(replica))
+        return min(free, key=lambda replica: len(replica.in_flight), default=None)
+
+    def _is_free(self, replica: RoutedReplica) -> bool:
+        assert self.table is not None
+        return not replica.full and len(replica.in_flight) < self.table.max_ongoing_requests
+
+    def _reason_to_refuse(self) -> Exception | None:
+        table = self.table
+        if table is None:
+            return None
+        if table.unavailable:
+            return DeploymentUnavailableError(self.id, table.unavailable)
+        most = table.max_queued_requests
+        if 0 <= most <= len(self._waiting):
+            pressure = table.backpressure
+            return BackPressureError(
+                len(self._waiting), most, pressure.status_code, pressure.retry_after_s
+            )
+        return None
+
+    def _send_waiting(self) -> None:
+        """Send what waits to whoever is free."""
+        while skate.is_initialized():  # a call after the end of a session would begin another
+            with self.lock:
+                if not self._waiting or not self.table:
+                    return
+                replica = self._choose(self._waiting[0])
+                if replica is None:
+                    return
+                request = self._waiting.popleft()
+                replica.add(request)
+            self._send(request, replica)
+
+    # -- sending -------------------------------------------------------------------------------
+
+    def _send(self, request: RoutedRequest, replica: RoutedReplica) -> None:
+        if request.is_reservation:
+            self._reserve(request, replica)
+            return
+        method = replica.method_for(request)
+        request.is_being_sent, request.answered = True, False
+        request.reached_nobody = replica.closed
+        try:
+            ref = method.remote(
+                request.method, request.id, request.model_id, *request.args, **request.kwargs
+            )
+        except Exception as error:  # what cannot be pickled, above all
+            with self.lock:
+                replica.in_flight.discard(request)
+            cause = error.__cause__
+            request.settle(RequestFailure(cause if isinstance(cause, SkateServeError) else error))
+            return
+        with self.lock:
+            request.replica = replica
+            request.ref = ref
+        if request._sent is not None:
+            request.announce()
+        when_done(ref.completed() if request.stream else ref, lambda: self._answered(request, ref))
+        request.is_being_sent = False
+        if request.cancelled:
+            self.cancel(request)
+
+    def _reserve(self, reservation: RoutedRequest, replica: RoutedReplica) -> None:
+        reservation.settle(replica)
+        if reservation.outcome is not replica:  # it was cancelled a moment before
+            self.release(reservation, replica)
+
+    def _answered(self, request: RoutedRequest, ref: Any) -> None:
+        """Note, on any thread, that the replica has answered or is gone."""
+        with self.lock:
+            if request.replica is not None:
+                request.replica.in_flight.discard(request)
+            request.answered = True
+            request.reached_nobody |= request.is_being_sent
+            claimed = request.claimed
+        if not claimed:
+            self._fetch(request, ref)
+        if self._waiting:
+            self._send_waiting()
+
+    def _fetch(self, request: RoutedRequest, ref: Any) -> None:
+        try:
+            answer = value_now(ref)
+        except Exception as error:
+            self.handle_failure(request, ref, error)
+        else:
+            self.handle_answer(request, ref, answer)
+
+    # -- when a replica does not take it -------------------------------------------------------
+
+    def _refused(self, request: RoutedRequest, ref: Any, answer: RequestRefused) -> None:
+        replica = request.replica
+        assert replica is not None
+        if answer.stopping:
+            self._remove(replica)
+        else:
+            self._wait_for_room(replica)
+        self._requeue(request, ref)
+
+    def _requeue(self, request: RoutedRequest, ref: Any) -> None:
+        """Put it back to the head of the queue; whoever noticed first does it."""
+        with self.lock:
+            if request.ref is not ref:
+                return
+            request.ref = None
+            self._waiting.appendleft(request)
+        self._send_waiting()
+
+    def _remove(self, replica: RoutedReplica | None) -> None:
+        """Send nothing to this replica any more."""
+        with self.lock:
+            if replica is not None:
+                replica.closed = True
+                self._replicas = [other for other in self._replicas if other is not replica]
+
+    def _wait_for_room(self, replica: RoutedReplica) -> None:
+        with self.lock:
+            if replica.full or replica.closed:
+                return
+            replica.full = True
+        ref = replica.actor.has_room.remote()
+
+        def room(ref: Any = ref) -> None:
+            replica.full = False
+            self._send_waiting()
+
+        when_done(ref, room)

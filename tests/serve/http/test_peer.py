@@ -1,0 +1,152 @@
+"""One port, several who answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from skate.serve._http import fd_passing
+from skate.serve._http.port_owner import PortOwner
+from skate.serve.config import HTTPOptions
+from tests.serve.http.shared_port import (
+    A,
+    B,
+    on_a_loop,
+    shared_port,
+)
+
+
+@on_a_loop
+async def test_the_owner_answers_while_nobody_else_does() -> None:
+    async with shared_port() as here, here.client() as client:
+        health = await client.get("/-/healthz")
+        assert (health.status_code, health.text) == (503, "There are no routes yet.")
+        assert (await client.get("/x")).status_code == 404
+        here.owner.set_routes({"/a": A})
+        assert (await client.get("/-/healthz")).text == "success"
+        assert (await client.get("/-/routes")).json() == {"/a": "a"}
+        assert "/-/routes" in (await client.get("/x")).text
+
+
+@on_a_loop
+async def test_connections_go_to_whom_their_first_request_is_for() -> None:
+    async with shared_port() as here:
+        here.owner.set_routes({"/a": A, "/b": B})
+        await here.add(A, "from A")
+        await here.add(B, "from B")
+        for _ in range(5):  # whoever accepts them
+            async with here.client() as client:
+                assert (await client.get("/a/x?y=/b")).text == "from A"
+            async with here.client() as client:
+                assert (await client.get("/b")).text == "from B"
+        assert here.owner.listener.shared_socket is None
+
+
+@on_a_loop
+async def test_a_replica_that_leaves_finishes_and_gives_its_connections_away() -> None:
+    async with shared_port() as here, here.client() as idle, here.client() as busy:
+        here.owner.set_routes({"/": A})
+        first, app = await here.add(A, "first")
+        assert (await idle.get("/")).text == "first"
+        app.may_answer.clear()
+        app.began.clear()
+        running = asyncio.ensure_future(busy.get("/"))
+        await app.began.wait()
+        await here.add(A, "second")
+        leaving = asyncio.ensure_future(first.leave())
+        answer = await idle.get("/", headers={"connection": "keep-alive"})
+        assert answer.text == "second"  # on the connection that the first one had
+        assert not leaving.done()
+        app.may_answer.set()
+        assert (await running).text == "first"
+        await leaving
+        async with here.client() as client:
+            assert (await client.get("/")).text == "second"
+
+
+@on_a_loop
+async def test_when_the_last_one_is_gone_the_owner_answers_again() -> None:
+    async with shared_port() as here:
+        here.owner.set_routes({"/a": A})
+        replica, _ = await here.add(A, "A")
+        replica.close()  # as a process that was killed: without a farewell
+        async with here.client() as client:
+            assert (await client.get("/-/healthz")).text == "success"
+
+
+@on_a_loop
+async def test_what_the_owner_answered_goes_to_who_comes() -> None:
+    async with shared_port() as here, here.client() as client:
+        here.owner.set_routes({"/a": A})
+        assert (await client.get("/-/healthz")).text == "success"
+        assert here.owner.listener._state.connections
+        await here.add(A, "A")
+        while here.owner.listener._state.connections:
+            await asyncio.sleep(0.001)
+        assert (await client.get("/a")).text == "A"  # on the same connection
+
+
+@on_a_loop
+async def test_a_new_owner_gets_the_socket_back() -> None:
+    async with shared_port() as here, here.client() as client:
+        here.owner.set_routes({"/a": A})
+        replica, _ = await here.add(A, "A")
+        port = here.owner.url_parts[2]
+        here.owner.close()
+        assert (await client.get("/a")).text == "A"  # nobody needs the owner for that
+        here.owner = PortOwner(HTTPOptions(port=port))
+        await here.owner.open([replica.address])
+        assert here.owner.url_parts[2] == port
+        await replica.join(here.owner.address)
+        here.owner.set_routes({"/b": A})
+        async with here.client() as other:
+            while (await other.get("/b")).text != "A":
+                await asyncio.sleep(0.01)
+        assert (await client.get("/a")).status_code == 404
+
+
+@on_a_loop
+async def test_a_lost_client_cancels_its_request() -> None:
+    async with shared_port() as here:
+        here.owner.set_routes({"/": A})
+        _, app = await here.add(A, "A")
+        app.may_answer.clear()
+        with socket.create_connection(here.owner.url_parts[1:]) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            await app.began.wait()
+        await app.cancelled.wait()
+
+
+@on_a_loop
+async def test_request_ids_limits_and_connections_that_stay() -> None:
+    async with shared_port() as here, here.client() as client:
+        here.owner.set_routes({"/": A})
+        _, app = await here.add(A, "A")
+        given = await client.get("/", headers={"X-Request-ID": "mine"})
+        assert given.headers["x-request-id"] == "mine"
+        made = [(await client.get("/")).headers["x-request-id"] for _ in range(2)]
+        assert len({*made, ""}) == 3
+        app.may_answer.clear()
+        late = await client.get("/", headers={"x-request-timeout-seconds": "0.01"})
+        assert late.status_code == 408
+        assert "within 0.01 s: timed out" in late.text
+        assert app.cancelled.is_set()
+
+
+@on_a_loop
+async def test_a_port_that_is_taken() -> None:
+    async with shared_port() as here:
+        port = here.owner.url_parts[2]
+        with pytest.raises(RuntimeError, match=f"127.0.0.1:{port}: another program listens there"):
+            await PortOwner(HTTPOptions(port=port)).open()
+
+
+@on_a_loop
+async def test_messages_that_nobody_takes() -> None:
+    with pytest.raises(FileNotFoundError):
+        fd_passing.send("/nowhere/nobody", b"x")
+    assert not await fd_passing.hand_over("/nowhere/nobody", b"x", [])
+    with pytest.raises(OSError, match="choose a shorter TMPDIR"):
+        fd_passing.send("/" + 120 * "x", b"x")
