@@ -90,7 +90,8 @@ def test_holding_and_releasing_twice_counts_once() -> None:
 def test_an_actor_does_not_keep_itself_alive() -> None:
     table = Table()
     worker = new_worker()
-    worker.actor = SimpleNamespace(id=7)
+    actor: Any = SimpleNamespace(id=7)
+    worker.actor = actor
     table.counts.hold(worker, (7, 8))
     assert worker.holds == {8}
     table.counts.release(worker, (7, 8))
@@ -107,8 +108,9 @@ def test_an_object_may_be_held_before_its_value_is_known() -> None:
 
 def test_what_stands_behind_an_object_is_told_of_its_end() -> None:
     table = Table()
-    table.value(1).task = object()
-    table.value(2).stream = object()
+    behind: Any = object()
+    table.value(1).task = behind
+    table.value(2).stream = behind
     table.value(3)
     table.counts.drop((1, 2, 3))
     assert table.ended == [1, 2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import skate
 from skate.engine import installed_engine
 
@@ -19,8 +21,9 @@ def attributes_of_worker() -> dict[str, int]:
 def test_what_every_call_looks_at_has_few_attributes() -> None:
     skate.init(num_cpus=1)
     try:
-        engine = installed_engine()
-        parts = (engine, engine.hub, engine.reactor, engine.hub.scheduler)  # type: ignore[union-attr]
+        engine: Any = installed_engine()
+        hub = engine.hub
+        parts = (engine, engine.reactor, hub, hub.scheduler, hub.tasks, hub.values)
         counts = {type(part).__name__: len(vars(part)) for part in parts}
         counts |= skate.get(skate.remote(attributes_of_worker).remote())
     finally:

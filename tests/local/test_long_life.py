@@ -38,12 +38,12 @@ def local() -> Any:
 def test_options_of_workers_are_forgotten() -> None:
     submitter = Submitter.remote()
     assert skate.get(submitter.submit.remote(MANY), timeout=60) < MANY // 2
-    assert all(len(worker.options) < MANY // 2 for worker in local().processes.workers.values())
+    assert all(len(worker.options) < MANY // 2 for worker in local().hub.state.workers.values())
 
 
 def test_options_of_the_driver_are_forgotten() -> None:
     skate.get([identity.options(name=f"task {i}").remote(i) for i in range(MANY)], timeout=60)
-    assert len(local().planner._plans) < MANY
+    assert len(local().hub.planner._plans) < MANY
 
 
 @pytest.mark.init(resources={"token": MANY})
@@ -57,12 +57,12 @@ def test_shapes_are_forgotten() -> None:
 def test_functions_are_forgotten() -> None:
     for i in range(100):
         assert skate.get(skate.remote(lambda x: x).remote(i), timeout=60) == i
-    assert len(local().hub.functions) < 50
+    assert len(local().hub.state.functions) < 50
 
 
 def test_workers_forget_functions_that_are_gone() -> None:
     def known_by_workers() -> int:
-        return sum(len(worker.functions) for worker in local().processes.workers.values())
+        return sum(len(worker.functions) for worker in local().hub.state.workers.values())
 
     for i in range(100):
         skate.get(skate.remote(lambda x: x).remote(i), timeout=60)
@@ -105,13 +105,13 @@ def test_large_arguments_of_calls_live_until_they_are_counted(monkeypatch: Any) 
             return set(self.array)
 
     engine = local()
-    check = engine.hub.check_pending_calls
+    check = engine.hub.lifecycle.check_pending_calls
 
     def tidy_first(actor: int) -> None:
         engine._tidy()
         check(actor)
 
-    monkeypatch.setattr(engine.hub, "check_pending_calls", tidy_first)
+    monkeypatch.setattr(engine.hub.lifecycle, "check_pending_calls", tidy_first)
     keepers = [Keeper.remote() for _ in range(3)]
     for number, keeper in enumerate(keepers):
         keeper.keep.remote(np.full(100_000, number))
@@ -139,7 +139,7 @@ def test_a_cancelled_task_that_a_worker_gives_back_is_answered(flag: Any) -> Non
     with engine.lock:
         for ref in behind:
             skate.cancel(ref)
-        for worker in list(engine.processes.workers.values()):
+        for worker in list(engine.hub.state.workers.values()):
             back = [id for id, task in worker.in_flight.items() if task.cancelled]
             engine.hub.received(worker, [m.encode(m.GaveBack(back))])
     for ref in behind:
@@ -172,18 +172,18 @@ def test_functions_of_workers_are_forgotten_with_what_they_keep() -> None:
     maker = Maker.remote()
     skate.get(maker.make.remote(20), timeout=60)
     engine = local()
-    eventually(lambda: not engine.hub.functions and not engine.spilling.bytes_in_memory)
+    eventually(lambda: not engine.hub.state.functions and not engine.spilling.bytes_in_memory)
     eventually(lambda: not any(worker.functions - {maker_class(maker)} for worker in workers()))
 
 
 def maker_class(maker: Any) -> int:
     """The key of the actor's own class."""
-    key: int = local().hub.actors[maker._ref._id].creation.function.key
+    key: int = local().hub.state.actors[maker._ref._id].creation.function.key
     return key
 
 
 def workers() -> list[Any]:
-    return list(local().processes.workers.values())
+    return list(local().hub.state.workers.values())
 
 
 def test_a_large_function_outlives_the_worker_that_made_it(flag: Any) -> None:
@@ -195,9 +195,9 @@ def test_a_large_function_outlives_the_worker_that_made_it(flag: Any) -> None:
     go = flag("go")
     maker = Maker.remote()
     (ref,) = skate.get(maker.submit.remote([wait_for.remote(go)]), timeout=60)
-    number = local().hub.actors[maker._ref._id].worker.number
+    number = local().hub.state.actors[maker._ref._id].worker.number
     skate.kill(maker)
-    eventually(lambda: number not in local().processes.workers)
+    eventually(lambda: number not in local().hub.state.workers)
     go.set()
     assert skate.get(ref, timeout=60) == 200_001
     del ref

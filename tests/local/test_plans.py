@@ -17,6 +17,7 @@ from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.hub.groups import Group
 from skate.engine.local.hub.plans import Planner, concurrency
 from skate.engine.local.hub.resources import to_units
+from skate.engine.local.hub.state import SessionInfo
 from tests.local.fakes import Machine
 
 META = ActorMeta("A", "m", {})
@@ -25,17 +26,16 @@ META = ActorMeta("A", "m", {})
 class Bench:
     def __init__(self, **runtime_env: Any) -> None:
         self.machine = Machine(cpus=4, GPU=2)
-        hub = SimpleNamespace(scheduler=self.machine.scheduler, actors={})
-        self.hub = hub
-        engine: Any = SimpleNamespace(
-            hub=hub,
-            runtime_env=runtime_env,
-            namespace="default",
-            node_id="here",
-            labels={},
-            lock=threading.RLock(),
+        self.actors: dict[int, Any] = {}
+        self.wanted: list[Any] = []  # environments
+        info = SessionInfo("default", "01", "here", {}, runtime_env, {})
+        self.planner = Planner(
+            threading.RLock(),
+            info,
+            self.actors,
+            self.machine.scheduler,
+            lambda wanted, when_done: self.wanted.append(wanted),
         )
-        self.planner = Planner(engine)
 
     def group(self, *bundles: dict[str, float]) -> Any:
         made = Group(77, bundles, "PACK", "")
@@ -173,7 +173,7 @@ def test_concurrency_of_actors() -> None:
 
 
 def test_calls_are_retried_as_they_say_or_as_their_actor_says(bench: Bench) -> None:
-    bench.hub.actors[1] = SimpleNamespace(options=ActorOptions(max_task_retries=4))
+    bench.actors[1] = SimpleNamespace(options=ActorOptions(max_task_retries=4))
     assert bench.planner.call_plan(1, CallOptions()).retries == 4
     assert bench.planner.call_plan(1, CallOptions(max_task_retries=0)).retries == 0
     assert bench.planner.call_plan(99, CallOptions()).retries == 0

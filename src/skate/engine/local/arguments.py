@@ -18,6 +18,7 @@ from skate.engine.local.objects import INLINE, INLINE_LIMIT, STORED
 
 _PACKAGE = os.path.dirname(exceptions.__file__) + os.sep
 
+_MOST_BYTES_SEARCHED = 65536  # of a pickle, for the names of modules
 LARGE_CAPTURE = 10 << 20  # bytes; a function that carries more is worth a warning
 
 Dependencies = list[tuple[int | str, ObjectRef[Any]]]
@@ -108,6 +109,16 @@ def dump_function(function: Any, name: str) -> Serialized:
             stacklevel=_level_of_user(),
         )
     return serialized
+
+
+def modules_used(function: Any, payload: bytes) -> bytes:
+    """Return where to look for names of modules: the pickle, and the globals of what is by
+    reference."""
+    scope = getattr(function, "__globals__", None)
+    if scope is None:
+        scope = vars(sys.modules.get(getattr(function, "__module__", ""), object))
+    names = {value.__name__ for value in scope.values() if isinstance(value, types.ModuleType)}
+    return payload[:_MOST_BYTES_SEARCHED] + " ".join(names).encode()
 
 
 def _level_of_user() -> int:

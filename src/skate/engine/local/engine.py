@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -26,19 +25,15 @@ from skate.engine.base import (
     TaskOptions,
 )
 from skate.engine.local import machine
-from skate.engine.local.arguments import Arguments, dump_function, pack
+from skate.engine.local.arguments import Arguments, dump_function, modules_used, pack
 from skate.engine.local.asking import Asking
 from skate.engine.local.hub.actors import Actor
-from skate.engine.local.hub.desk import Desk
 from skate.engine.local.hub.hub import Hub
-from skate.engine.local.hub.memory_guard import MemoryGuard
-from skate.engine.local.hub.plans import Planner
-from skate.engine.local.hub.processes import Processes
-from skate.engine.local.hub.requests import Requests
+from skate.engine.local.hub.ports import Ports
 from skate.engine.local.hub.resources import Pool, to_units
-from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.servers import ForkServer, Servers
 from skate.engine.local.hub.spilling import Spilling
+from skate.engine.local.hub.state import SessionInfo
 from skate.engine.local.hub.streams import Stream
 from skate.engine.local.hub.work import Function, Plan, Task
 from skate.engine.local.interrupts import Interrupts
@@ -83,11 +78,6 @@ class LocalEngine(Objects, Asking):
         memory_guard: tuple[float, float] = (1.0, 0.0),
     ) -> None:
         super().__init__(DRIVER)
-        self.namespace = namespace or os.urandom(8).hex()
-        self.job_id = "01000000"
-        self.node_id = os.urandom(28).hex()
-        self.labels = {"ray.io/node-id": self.node_id, **(labels or {})}
-        self.runtime_env = dict(runtime_env or {})
         self.session = session
         self.reactor = Reactor()
         undo.callback(self.reactor.close)
@@ -96,93 +86,70 @@ class LocalEngine(Objects, Asking):
         self.store = Store(
             session.shm_dir, session.disk_dir, DRIVER, capacity, self.reactor.call_later
         )
-        self.spilling = Spilling(self.store, lambda name: self.processes.recycle(name), self.lock)
-        total = self._resources(num_cpus, num_gpus, memory, resources, capacity)
-        self.visible_accelerators = {name: visible_ids(name) for name in NUMBERED if name in total}
+        self.spilling = Spilling(self.store, self._recycle, self.lock)
+        total = to_units(machine.resources(num_cpus, num_gpus, memory, resources, capacity))
+        node_id = os.urandom(28).hex()
+        self.info = SessionInfo(
+            namespace=namespace or os.urandom(8).hex(),
+            job_id="01000000",
+            node_id=node_id,
+            labels={"ray.io/node-id": node_id, **(labels or {})},
+            runtime_env=dict(runtime_env or {}),
+            visible_accelerators={name: visible_ids(name) for name in NUMBERED if name in total},
+        )
         self.interrupts = Interrupts(self.reactor, self.lock)
         undo.callback(self.interrupts.close)
         self.output = Output(self.reactor, log_to_driver)
         undo.callback(self.output.close_descriptors)
-        servers = Servers(session.dirs, list(preload or ()), server)
-        self.processes = Processes(
-            self, self._worker_settings(capacity, total), servers, self.output.descriptors
+        self.hub = Hub(
+            self._ports(),
+            self.info,
+            self.entries,
+            Pool(total, growing=growing),
+            Servers(session.dirs, list(preload or ()), server),
+            self._worker_settings(capacity, "GPU" in total),
+            self.output.descriptors,
+            memory_guard,
         )
-        undo.callback(self.processes.shutdown)
-        pool = Pool(total, growing=growing)
-        scheduler = Scheduler(pool, max(1, int(total.get("CPU", 0)) // 10_000), self)
-        self.hub = Hub(self, scheduler, self.processes, MemoryGuard(self, *memory_guard))
-        self.requests = Requests(self)
-        Desk(self, self.requests)
-        self.planner = Planner(self)
+        undo.callback(self.hub.processes.shutdown)
         self._collected = 0  # messages since the last flush
-        # By the keys of functions: references in their closures, and where they are stored.
-        self._kept_by_functions: dict[int, tuple[Sequence[int], str]] = {}
-        self._unexported: deque[int] = deque()  # keys of functions that are gone
         self.closed = False
-        if self.runtime_env:
-            self.planner.prepare_environment()
+        self.hub.planner.prepare_environment()
         self.reactor.start_courier()
         _engines.add(self)  # last, as is the next: what failed to start is nobody's to end
         atexit.register(self.shutdown)
 
-    def _resources(
-        self,
-        num_cpus: float | None,
-        num_gpus: float | None,
-        memory: int | None,
-        resources: Mapping[str, float] | None,
-        capacity: int,
-    ) -> dict[str, int]:
-        amounts = {
-            "CPU": machine.cpus() if num_cpus is None else num_cpus,
-            "GPU": machine.gpus() if num_gpus is None else num_gpus,
-            "memory": memory or max(0, machine.memory() - capacity),
-            "object_store_memory": capacity,
-            "node:127.0.0.1": 1.0,
-            "node:__internal_head__": 1.0,
-            **(resources or {}),
-        }
-        return to_units(amounts)
+    def _ports(self) -> Ports:
+        return Ports(
+            self.lock,
+            self.reactor,
+            self.store,
+            self.spilling,
+            self.complete,
+            self.on_complete,
+            self.next_id,
+            self.output.log,
+        )
 
-    def _worker_settings(self, capacity: int, total: Mapping[str, int]) -> dict[str, Any]:
+    def _recycle(self, segment: str) -> None:
+        self.hub.segments.recycle(segment)
+
+    def _worker_settings(self, capacity: int, has_gpus: bool) -> dict[str, Any]:
         return {
             "session_dir": self.session.dir,
             "session_name": self.session.name,
             "shm_dir": self.session.shm_dir,
             "disk_dir": self.session.disk_dir,
             "capacity": capacity,
-            "namespace": self.namespace,
-            "job_id": self.job_id,
-            "node_id": self.node_id,
-            "has_gpus": "GPU" in total,
+            "namespace": self.info.namespace,
+            "job_id": self.info.job_id,
+            "node_id": self.info.node_id,
+            "has_gpus": has_gpus,
         }
 
     @property
     def session_name(self) -> str:  # type: ignore[override]  # see tests/local/test_engine.py
         return self.session.name
-
-    # -- what the scheduler asks for -----------------------------------------------------------
-
-    def start(self, environment: Any, task: Task) -> Any:
-        return self.processes.start(environment, task)
-
-    def send(self, worker: Any, task: Task) -> None:
-        self.hub.send(worker, task)
-
-    def steal(self, worker: Any) -> None:
-        self.processes.steal(worker)
-
-    def retire(self, worker: Any) -> None:
-        self.processes.retire(worker)
-
-    def rested(self) -> None:
-        self.processes.tidy_later()
-
-    def not_started(self, task: Task, error: OSError) -> None:
-        self.hub.not_started(task, error)
-
-    def group_ready(self, group: Any) -> None:
-        self.hub.group_ready(group)
 
     # -- objects -------------------------------------------------------------------------------
 
@@ -219,26 +186,11 @@ class LocalEngine(Objects, Asking):
         if kind == STORED:
             self.spilling.added(entry, data)
 
-    def stored(self, entry: Entry, location: Any) -> None:
-        """A worker has stored a value."""
-        self.spilling.added(entry, location)
-        if self.spilling.excess > 0:  # spilled when the lock is free, before more is read
-            self.reactor.after.append(self.spilling.settle)
-
-    def remove_free_segments(self, writer: int) -> None:
-        """A worker is gone: delete the segments that it kept for its next values."""
-        in_use = self.spilling.names_in_memory()
-        in_use.update(segment for _, segment in self._kept_by_functions.values())
-        self.store.delete_others(writer, in_use)
-
     def _map(self, entry: Entry, borrow: bool) -> Any:
         mapping = super()._map(entry, borrow)
         with self.lock:
             self.spilling.used(entry)
         return mapping
-
-    def forget_stored(self, entry: Entry) -> None:
-        self.spilling.removed(entry)
 
     def _own(self, entry: Entry) -> None:
         """The driver holds a new entry by the reference that it is about to make."""
@@ -257,7 +209,7 @@ class LocalEngine(Objects, Asking):
 
     def _refetch(self, entry: Entry) -> None:
         with self.lock:
-            self.requests.locate(entry.id)
+            self.hub.requests.locate(entry.id)
 
     def pin(self, ref: ObjectRef[Any]) -> None:
         with self.lock:
@@ -266,25 +218,9 @@ class LocalEngine(Objects, Asking):
     def _tidy(self) -> None:
         if self.dropped:
             self.collect()
-        while self._unexported:
+        if self.hub.functions.gone:
             with self.lock:
-                self._forget_function(self._unexported.popleft())
-
-    def kept_by_function(self, function: Function, nested: Sequence[int]) -> None:
-        """Keep what an exported function needs, for as long as there are tasks of it or someone
-        who could send one. The lock is held."""
-        self.hub.counts.add(nested)
-        segment = function.data[0] if function.kind == STORED else ""
-        self._kept_by_functions[function.key] = (nested, segment)
-        weakref.finalize(function, self._unexported.append, function.key).atexit = False
-
-    def _forget_function(self, key: int) -> None:
-        nested, segment = self._kept_by_functions.pop(key)
-        self.hub.forget_function(key)
-        self.hub.counts.drop(nested)
-        if segment:  # which is not used again: who has run the function may have views on it
-            self.store.delete(segment)
-            self.processes.recycle(segment)
+                self.hub.functions.forget_gone()
 
     # -- tasks ---------------------------------------------------------------------------------
 
@@ -299,12 +235,12 @@ class LocalEngine(Objects, Asking):
         exported = function.exported
         if exported is None or exported[0] is not self:
             exported = self._export(function, function.function, function.name)
-        plan = self.planner.task_plan(options)
+        plan = self.hub.planner.task_plan(options)
         packed = pack(args, kwargs, self._put)
         task = self._task(exported[1], packed, plan)
         returned = self._returned(task)
         with self.lock:
-            self.hub.submit(task)
+            self.hub.tasks.submit(task)
         self._write()
         return returned
 
@@ -338,17 +274,19 @@ class LocalEngine(Objects, Asking):
         serialized = dump_function(function, name)
         kind, data = self._keep(serialized)
         key = self.next_id()
-        record = Function(key, kind, data, name, _modules_used(function, serialized.payload))
+        record = Function(key, kind, data, name, modules_used(function, serialized.payload))
         with self.lock:
-            self.kept_by_function(record, [self.entry_of(ref).id for ref in serialized.refs])
+            nested = [self.entry_of(ref).id for ref in serialized.refs]
+            self.hub.functions.keep(record, nested)
         spec.exported = (self, record)
         return spec.exported
 
     def _write(self) -> None:
         """Write what a submission has collected: at once if a worker waits for it, otherwise
         together with what follows, at the latest at the courier's next tick."""
-        if self.processes.urgent:
-            self.processes.urgent = False
+        outbox = self.hub.outbox
+        if outbox.urgent:
+            outbox.urgent = False
             self._collected = 0
             self.reactor.flush()
         elif self.reactor.dirty:
@@ -376,19 +314,19 @@ class LocalEngine(Objects, Asking):
     def stream_next(
         self, generator: ObjectRef[Any], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
-        entry = self.entry_of(generator)
+        entry, stream = self.entry_of(generator), self._stream_of(generator)
         waiter = Waiter()
         with self.lock:
-            entry.stream.when_ready(index, waiter.finish)
+            stream.when_ready(index, waiter.finish)
         try:
             if not waiter.done and not self._run_until(waiter, timeout):
                 raise exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
         finally:
             if not waiter.done:
                 with self.lock:
-                    entry.stream.forget(waiter.finish)
+                    stream.forget(waiter.finish)
         with self.lock:
-            id = self.hub.take_item(entry, index)
+            id = self.hub.streaming.take(entry, index)
             if id is None:
                 return None
             ref = self.adopt(id)
@@ -396,17 +334,22 @@ class LocalEngine(Objects, Asking):
         self._write()
         return ref
 
+    def _stream_of(self, generator: ObjectRef[Any]) -> Stream:
+        stream = self.entry_of(generator).stream
+        assert stream is not None
+        return stream
+
     def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
         self.reactor.help()
-        return bool(self.entry_of(generator).stream.ready(index))
+        return self._stream_of(generator).ready(index)
 
     def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
         self.reactor.help()
-        return bool(self.entry_of(generator).stream.ended(index))
+        return self._stream_of(generator).ended(index)
 
     def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
         with self.lock:
-            self.hub.close_stream(self.entry_of(generator))
+            self.hub.streaming.close(self.entry_of(generator))
         self._tell_all()
 
     def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
@@ -415,15 +358,15 @@ class LocalEngine(Objects, Asking):
     def add_stream_callback(
         self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
     ) -> None:
-        entry = self.entry_of(generator)
+        stream = self._stream_of(generator)
         with self.lock:
-            entry.stream.when_ready(index, lambda: self.reactor.after.append(callback))
+            stream.when_ready(index, lambda: self.reactor.after.append(callback))
         self.reactor.interrupt()
 
     def _watch_item(self, generator: ObjectRef[Any], index: int) -> Entry:
         entry = Entry(self.next_id())
         with self.lock:
-            stream = self.entry_of(generator).stream
+            stream = self._stream_of(generator)
             stream.when_ready(index, lambda: self.complete(entry, INLINE, None))
         return entry
 
@@ -440,16 +383,17 @@ class LocalEngine(Objects, Asking):
         exported = cls.exported
         if exported is None or exported[0] is not self:
             exported = self._export(cls, cls.cls, cls.meta.class_name)
-        plan = self.planner.actor_plan(options, cls.meta)
+        plan = self.hub.planner.actor_plan(options, cls.meta)
         packed = pack(args, kwargs, self._put)  # its references live until the hub holds them
         task = self._task(exported[1], packed, plan)
         meta = serialization.dumps(cls.meta).packed()
         ref = self._value_of(task, task.id)
         with self.lock:
-            existing = self.requests.claim_name(options)
+            names = self.hub.actor_names
+            existing = names.claim(options)
             if existing is not None:
                 return self._handle(existing)
-            self.requests.new_actor(task, options, cls.meta.class_name, meta)
+            self.hub.lifecycle.create(names.new_actor(task, options, cls.meta.class_name, meta))
         self._write()
         return ref, cls.meta
 
@@ -465,14 +409,14 @@ class LocalEngine(Objects, Asking):
         options: CallOptions,
     ) -> Any:
         self.interrupts.look_briefly()
-        plan = self.planner.call_plan(self.entry_of(actor).id, options)
+        plan = self.hub.planner.call_plan(self.entry_of(actor).id, options)
         packed = pack(args, kwargs, self._put)  # its references live until the hub holds them
         task = self._task(None, packed, plan)
         task.method = method
         with self.lock:
-            self.hub.check_pending_calls(actor._id)
+            self.hub.lifecycle.check_pending_calls(actor._id)
             returned = self._returned(task)
-            self.hub.call_actor(actor._id, task)
+            self.hub.lifecycle.call(actor._id, task)
         self._write()
         return returned
 
@@ -486,7 +430,7 @@ class LocalEngine(Objects, Asking):
         self.collect()
         self.reactor.help()  # what has happened by now is part of the answer
         with self.lock:
-            answer = getattr(self.requests, method)(*args)
+            answer = self.hub.requests.answers[method](*args)
         self._tell_all()
         return answer
 
@@ -500,11 +444,11 @@ class LocalEngine(Objects, Asking):
 
     def context(self) -> Context:
         return Context(
-            job_id=self.job_id,
-            node_id=self.node_id,
+            job_id=self.info.job_id,
+            node_id=self.info.node_id,
             worker_id="0" * 56,
-            namespace=self.namespace,
-            runtime_env=self.runtime_env,
+            namespace=self.info.namespace,
+            runtime_env=dict(self.info.runtime_env),
             session_name=self.session.name,
             temp_dir=self.session.dir,
         )
@@ -532,7 +476,6 @@ class LocalEngine(Objects, Asking):
         self.reactor.close()
         with self.lock:
             self.hub.close()
-            self.processes.shutdown()
             self.store.close()
             self.output.close()
             self.session.remove()
@@ -546,7 +489,7 @@ class LocalEngine(Objects, Asking):
         atexit.unregister(self.shutdown)
         if installed_engine() is self:
             install_engine(None)
-        self.processes.forsake()
+        self.hub.processes.forsake()
         self.output.close_descriptors()
         self.session.forsake()
         self.reactor.forsake()
@@ -581,18 +524,3 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def _modules_used(function: Any, payload: bytes) -> bytes:
-    """Where to look for names of modules: the pickle, and the globals of what is by reference."""
-    scope = getattr(function, "__globals__", None)
-    if scope is None:
-        import sys
-
-        scope = vars(sys.modules.get(getattr(function, "__module__", ""), object))
-    names = {getattr(value, "__name__", "") for value in scope.values() if _is_module(value)}
-    return payload[:65536] + " ".join(names).encode()
-
-
-def _is_module(value: Any) -> bool:
-    return type(value).__name__ == "module"

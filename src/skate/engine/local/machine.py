@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from skate._core.accelerators import visible_ids
 from skate._core.machine import memory
 
-__all__ = ["cpus", "gpus", "memory", "memory_settings", "store_capacity"]
+__all__ = ["cpus", "gpus", "memory", "memory_settings", "resources", "store_capacity"]
 
 _STORE_SHARE = 0.3
 # Names of settings of the memory guard, here and in Ray, and what they are unless set.
@@ -50,6 +50,28 @@ def _amd_gpus() -> int:
         except OSError:
             pass
     return count
+
+
+def resources(
+    num_cpus: float | None,
+    num_gpus: float | None,
+    memory_bytes: int | None,
+    custom: Mapping[str, float] | None,
+    capacity: int,
+) -> dict[str, float]:
+    """Return what there is of each resource: what was said, else what this machine has.
+
+    `capacity` are the bytes of the object store.
+    """
+    return {
+        "CPU": cpus() if num_cpus is None else num_cpus,
+        "GPU": gpus() if num_gpus is None else num_gpus,
+        "memory": memory_bytes or max(0, memory() - capacity),
+        "object_store_memory": capacity,
+        "node:127.0.0.1": 1.0,
+        "node:__internal_head__": 1.0,
+        **(custom or {}),
+    }
 
 
 def store_capacity(shm_dir: str) -> int:

@@ -20,13 +20,17 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
 from skate._core import serialization
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate.engine.local.reactor import Reactor, Waiter
 from skate.engine.local.store import SegmentMovedError, Store, parts_of
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.streams import Stream
+    from skate.engine.local.hub.work import Task
 
 INLINE, STORED, FAILED = 0, 1, 2
 INLINE_LIMIT = 100_000  # bytes; larger values go to shared memory
@@ -58,8 +62,8 @@ class Entry:
         self.link: Any = None  # worker: the object is known here only, see `peers`
         self.count = 0  # driver: holds by processes, pending work and containing objects
         self.contained: Sequence[int] = ()  # driver: ids inside the value
-        self.task: Any = None  # driver: the work that will produce it
-        self.stream: Any = None  # driver: items of a streaming task
+        self.task: Task | None = None  # driver: the work that will produce it
+        self.stream: Stream | None = None  # driver: items of a streaming task
 
 
 class Needs(Waiter):

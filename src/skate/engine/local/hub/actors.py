@@ -13,18 +13,29 @@ run concurrently, each has a lane of its own.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING
 
 from skate.engine.base import ActorOptions
 from skate.engine.local.hub.work import Task
 from skate.engine.local.hub.workers import Worker
 
+if TYPE_CHECKING:
+    from skate._core.serialization import Packed
+    from skate.engine.local.objects import Entry
+
 PENDING, STARTING, ALIVE, RESTARTING, DEAD = "PENDING STARTING ALIVE RESTARTING DEAD".split()
 
 
 class Actor:
+    """One actor: its state, and its calls that cannot be sent yet."""
+
     def __init__(
-        self, creation: Task, options: ActorOptions, class_name: str, meta: Any, concurrent: bool
+        self,
+        creation: Task,
+        options: ActorOptions,
+        class_name: str,
+        meta: Packed,
+        concurrent: bool,
     ) -> None:
         self.id = creation.id
         self.creation = creation
@@ -33,13 +44,13 @@ class Actor:
         self.meta = meta  # packed ActorMeta, for get_actor
         self.concurrent = concurrent  # several calls at a time: no order to keep
         self.key = ("", "")  # namespace and name
-        self.entry: Any = None  # the object that stands for the actor
+        self.entry: Entry  # the object that stands for the actor; set by the hub
         self.state = PENDING
         self.worker: Worker | None = None
         self.restarts = 0
         # Calls made and not answered, by the process that made them; None: who cares.
         self.unfinished: dict[int, int] | None = {} if options.max_pending_calls > 0 else None
-        self.error: bytes = b""  # packed, why it is dead
+        self.error: Packed = b""  # why it is dead
         self.stop_reason = ""  # set when it must not be restarted
         self.ended_itself = False  # by exit_actor() or sys.exit(0)
         self._waiting: deque[Task] = deque()
@@ -122,7 +133,7 @@ class Actor:
             self._waiting.appendleft(task)
         return lost
 
-    def died(self, error: bytes) -> list[Task]:
+    def died(self, error: Packed) -> list[Task]:
         """The end; all calls that were not sent."""
         self.state = DEAD
         self.worker = None

@@ -75,6 +75,7 @@ class Births:
 
     def died(self, worker: Worker) -> None:
         """Its process was there, and ended before it could tell so."""
+        assert worker.server is not None
         worker.server.requests.answered()
         self._try_again(worker, "it was killed as it began", 0)
 

@@ -14,13 +14,15 @@ from skate._core.errors import argument_error
 from skate.engine.local.hub.resources import Demand, Pool, from_units
 
 if TYPE_CHECKING:
+    from skate._core.serialization import Packed
     from skate.engine.local.hub.actors import Actor
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.work import Task
     from skate.engine.local.hub.workers import Worker
 
 
-def packed(error: BaseException) -> Any:
+def packed(error: BaseException) -> Packed:
+    """Return the error as it travels."""
     return serialization.dumps(error).packed()
 
 
@@ -32,8 +34,8 @@ def cancelled(task: Task) -> exceptions.TaskCancelledError:
     return exceptions.TaskCancelledError(hex_id(task.id), f"It ran {task.name}.")
 
 
-def argument_failed(task: Task, error: Any) -> Any:
-    """Packed, for a task with an argument that is this packed error."""
+def argument_failed(task: Task, error: Packed) -> Packed:
+    """Return the error, packed, for a task with an argument that is this packed error."""
     cause = serialization.loads(error)
     if task.actor is not None and not task.method:
         return packed(exceptions.ActorDiedError(cause))

@@ -1,175 +1,251 @@
 """The hub: connects tasks, actors and objects to processes.
 
-    f.remote() in the driver ─► submit ─► scheduler ─► TASK ─► worker
-    get() in the driver      ◄─ complete ◄─ RESULT ◄─────────────┘
+    f.remote() in the driver ─► tasks ─► scheduler ─► dispatch ─► Work ─► worker
+    get() in the driver      ◄─ values ◄─ tasks ◄─ router ◄─ WorkResult ◄──┘
 
-Everything here runs in the driver under the engine's lock, on the thread that leads the reactor
-or that makes a call. What comes from workers arrives in `received`, in order per worker.
+The components work on the tables in `state`; each is given those that it needs. What they need of
+the engine is in `ports`. Everything runs in the driver under the engine's lock, on the thread that
+leads the reactor or that makes a call. What comes from workers arrives in `received`, in order
+per worker, and goes to the handler of its message.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict, deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skate import exceptions
 from skate.engine.local import messages as m
-from skate.engine.local.hub import errors
-from skate.engine.local.hub.lives import Lives
+from skate.engine.local.hub.actor_names import ActorNames
+from skate.engine.local.hub.counts import Counts
+from skate.engine.local.hub.dispatch import Dispatch
+from skate.engine.local.hub.functions import Functions
+from skate.engine.local.hub.idle import IdleWorkers
+from skate.engine.local.hub.lifecycle import ActorLifecycle
+from skate.engine.local.hub.losses import WorkerLosses
 from skate.engine.local.hub.memory_guard import MemoryGuard
+from skate.engine.local.hub.outbox import Outbox
+from skate.engine.local.hub.peering import Peering
+from skate.engine.local.hub.placement import PlacementGroups
+from skate.engine.local.hub.plans import Planner
 from skate.engine.local.hub.processes import Processes
+from skate.engine.local.hub.requests import Requests
+from skate.engine.local.hub.resources import CPU, UNIT, Pool
 from skate.engine.local.hub.scheduler import Scheduler
-from skate.engine.local.hub.values import NONE
-from skate.engine.local.hub.workers import Worker
-from skate.engine.local.objects import FAILED, INLINE
-from skate.engine.local.wire import Message
+from skate.engine.local.hub.segments import Segments
+from skate.engine.local.hub.state import SessionInfo, State
+from skate.engine.local.hub.streaming import Streaming
+from skate.engine.local.hub.submissions import Submissions
+from skate.engine.local.hub.tasks import Tasks
+from skate.engine.local.hub.values import Values
+from skate.engine.local.hub.waits import WorkerWaits
+from skate.engine.local.hub.worker_requests import WorkerRequests
 
 if TYPE_CHECKING:
-    from skate.engine.local.engine import LocalEngine
+    from skate._core.serialization import Packed
+    from skate.engine.local.hub.actors import Actor
     from skate.engine.local.hub.groups import Group
+    from skate.engine.local.hub.ports import Ports
+    from skate.engine.local.hub.servers import Servers
+    from skate.engine.local.hub.work import Task
+    from skate.engine.local.hub.workers import Environment, Worker
+    from skate.engine.local.objects import Entry
+    from skate.engine.local.wire import Message
 
 
-class Hub(Lives):
-    """All of it: what workers send, what their ends mean, placement groups."""
+class _SchedulerEffects(NamedTuple):
+    """What the scheduler asks for, and who does it; as `scheduler.Effects` says."""
+
+    start: Callable[[Environment, Task], Worker]
+    send: Callable[[Worker, Task], None]
+    steal: Callable[[Worker], None]
+    retire: Callable[[Worker], None]
+    group_ready: Callable[[Group], None]
+    rested: Callable[[], None]
+    not_started: Callable[[Task, OSError], None]
+
+
+class _TaskEvents(NamedTuple):
+    """The same of `tasks.TaskEvents`."""
+
+    construction_failed: Callable[[Actor, Packed], None]
+    actor_dead: Callable[[Actor, Packed], None]
+    kill: Callable[[Worker], None]
+
+
+class Hub:
+    """Makes the components and tells each of those that it works with.
+
+    Where two need each other, the one that is made first is given a function of this class.
+    """
 
     def __init__(
         self,
-        engine: LocalEngine,
-        scheduler: Scheduler,
-        processes: Processes,
-        guard: MemoryGuard,
+        ports: Ports,
+        info: SessionInfo,
+        entries: dict[int, Entry],
+        machine: Pool,
+        servers: Servers,
+        worker_settings: Mapping[str, Any],
+        outputs: list[int],
+        memory_guard: tuple[float, float],
     ) -> None:
-        super().__init__(engine, scheduler, processes, guard)
-        self.removed_groups: deque[Group] = deque(maxlen=1000)  # for those who ask later
-        self.handlers = m.by_number(
+        self._ports = ports
+        self.state = state = State(entries)
+        self.outbox = outbox = Outbox(ports.reactor)
+        self.processes = processes = Processes(
+            ports, state.workers, outbox, servers, worker_settings, outputs,
+            self.received, self._lose,
+        )  # fmt: skip
+        self.segments = segments = Segments(ports, state.workers, outbox)
+        self.counts = counts = Counts(
+            entries, segments.free_entry, self._unwanted, self._less_wanted
+        )
+        self.values = values = Values(ports, entries, counts, segments, outbox)
+        self.streaming = streaming = Streaming(
+            entries, values, counts, outbox, ports.new_id, self._give_up
+        )
+        self.functions = functions = Functions(state, counts, segments, outbox)
+        guard = MemoryGuard(ports, state.workers, processes.kill, self._dismiss, *memory_guard)
+        dispatch = Dispatch(functions, segments, outbox, guard, info.visible_accelerators)
+        effects = _SchedulerEffects(
+            processes.start, dispatch.send, processes.steal, processes.retire,
+            self._group_ready, self._rested, self._not_started,
+        )  # fmt: skip
+        cpus = machine.total.get(CPU, 0) // UNIT
+        self.scheduler = scheduler = Scheduler(machine, max(1, cpus), effects, state.groups)
+        events = _TaskEvents(self._construction_failed, self._actor_dead, processes.kill)
+        self.tasks = tasks = Tasks(
+            ports, state, values, streaming, counts, scheduler, dispatch, outbox, events
+        )
+        self.lifecycle = lifecycle = ActorLifecycle(
+            ports, info, state, values, counts, scheduler, dispatch, tasks, processes
+        )
+        placement = PlacementGroups(
+            info.node_id, state, values, counts, scheduler, tasks, processes
+        )
+        self.actor_names = names = ActorNames(info.namespace, state.names)
+        self.planner = planner = Planner(
+            ports.lock, info, state.actors, scheduler, processes.find_environment
+        )
+        self.requests = Requests(ports, info, state, scheduler, tasks, lifecycle, names, placement)
+        self._idle = IdleWorkers(ports, scheduler, processes)
+        self._losses = WorkerLosses(
+            values, counts, segments, functions, scheduler, outbox, tasks, lifecycle, placement
+        )
+        submissions = Submissions(state, counts, planner, tasks, lifecycle, names)
+        self.handlers = self._route(
+            submissions,
+            WorkerRequests(
+                ports, counts, outbox, streaming, submissions, names, placement, self.requests
+            ),
+        )
+
+    # -- messages of workers -------------------------------------------------------------------
+
+    def _route(
+        self, submissions: Submissions, requests: WorkerRequests
+    ) -> dict[int, Callable[..., None]]:
+        """Return who handles which message of workers."""
+        peering = Peering(self.state, self.values, self.outbox)
+        waits = WorkerWaits(self.state.entries, self.scheduler)
+        return m.by_number(
             {
-                m.WorkResult: self.on_result,
-                m.WorkResults: self.on_results,
-                m.RetryWork: self.on_retry,
-                m.Subscribe: self.on_subscribe,
-                m.PutValue: self.on_put,
-                m.PromiseValues: self.on_promise,
-                m.StreamItem: self.on_item,
-                m.ActorExiting: self.on_exiting,
+                m.WorkResult: self.tasks.on_result,
+                m.WorkResults: self.tasks.on_results,
+                m.RetryWork: self.tasks.on_retry,
+                m.GaveBack: self.tasks.on_gave_back,
+                m.StreamItem: self.streaming.on_item,
+                m.Subscribe: self.values.on_subscribe,
+                m.PutValue: self.values.on_put,
+                m.PromiseValues: self.values.on_promise,
                 m.Hold: self.counts.hold,
                 m.Release: self.counts.release,
-                m.Blocked: self.on_blocked,
-                m.Unblocked: self.on_unblocked,
-                m.GaveBack: self.on_gave_back,
+                m.Blocked: waits.on_blocked,
+                m.Unblocked: waits.on_unblocked,
+                m.ActorExiting: self.lifecycle.on_exiting,
+                m.SubmitTask: submissions.on_task,
+                m.SubmitActor: submissions.on_actor,
+                m.SubmitCall: submissions.on_call,
+                m.LostCall: submissions.on_lost_call,
+                m.DefineOptions: submissions.on_options,
+                m.ExportFunction: self.functions.on_export,
+                m.UnexportFunction: self.functions.on_unexport,
+                m.ConnectTo: peering.on_connect,
+                m.Listening: peering.on_listening,
+                m.PutValueFor: peering.on_put_for,
+                m.AskHub: requests.on_request,
+                m.ReturnLoan: requests.on_return,
+                m.PrintText: self._on_print,
             }
         )
 
     def received(self, worker: Worker, incoming: Sequence[Message]) -> None:
-        """Messages of a worker, in order."""
+        """Handle messages of a worker, in order."""
         for message in incoming:
             try:
                 number, fields = message
                 self.handlers[number](worker, *fields)
             except Exception:  # a defect must be seen, and must not take the others along
                 sys.excepthook(*sys.exc_info())
-        while self._answered:
+        answered = self.state.answered
+        while answered:
             try:
-                self.scheduler.refill(self._answered.pop())
+                self.scheduler.refill(answered.pop())
             except Exception:
                 sys.excepthook(*sys.exc_info())
 
+    def _on_print(self, worker: Worker, stream: int, label: str, text: str) -> None:
+        # Now, so that it is out before the result that follows. Not under the engine's lock: the
+        # stream may have one of its own, held by somebody who waits for the engine's.
+        self._ports.lock.release()
+        try:
+            self._ports.print_text(worker.pid, stream, label, text)
+        finally:
+            self._ports.lock.acquire()
+
     def close(self) -> None:
-        """The session ends. Someone may be in the middle of `received`, and print."""
+        """End the session. Someone may be in the middle of `received`, and print."""
         self.handlers = defaultdict(lambda: _ignore)
-        self._answered.clear()
+        self.state.answered.clear()
+        self.processes.shutdown()
 
-    def worker_lost(self, worker: Worker) -> None:
-        """The process is gone, and everything that it had sent has been handled."""
-        reason = errors.how_it_ended(worker)
-        actor = worker.actor
-        if actor is not None and actor.worker is worker:
-            self._lose_actor(actor, worker, reason)
-        tasks = self.scheduler.remove(worker)
-        alone = len(tasks) == 1
-        for task in reversed(tasks):
-            self._lost_task(worker, task, alone)
-        owner_died = errors.packed(exceptions.OwnerDiedError(f"worker {worker.pid}", None, reason))
-        for id in worker.promised:
-            self._complete(id, FAILED, owner_died, ())
-        self.counts.release(worker, list(worker.holds))
-        self.counts.drop(worker.loans)
-        for key in worker.exported:  # tasks that are under way have theirs
-            del self.functions[key]
-        worker.options.clear()
-        if actor is not None:
-            self._lose_maker_of_groups(worker)
-        for asking in worker.wants_peer:
-            self.processes.send(asking, m.PeerAddress(actor.id, "", False, 0))
-        for follow_up in worker.when_lost:
-            follow_up()
-        self.scheduler.dispatch_all()
+    # -- from what was made first to what was made later ---------------------------------------
 
-    # -- waiting workers --------------------------------------------------------------------
+    def _lose(self, worker: Worker) -> None:
+        self._losses.lose(worker)
 
-    def on_blocked(self, worker: Worker, number: int, ids: Sequence[int], missing: int) -> None:
-        """A worker waits; its CPUs are for others, unless the answer is on its way already."""
-        ready = sum(self._is_told(worker, id) for id in ids)
-        if ready < missing:
-            worker.waits.add(number)
-            self.scheduler.block(worker)
+    def _unwanted(self, entry: Entry) -> None:
+        """Nobody can ask for the entry any more: what stands behind it ends."""
+        if entry.stream is not None:
+            self.streaming.abandon(entry)
+        self.lifecycle.unwanted(entry)
 
-    def _is_told(self, worker: Worker, id: int) -> bool:
-        entry = self.engine.entries.get(id)
-        return id == worker.answered if entry is None else entry.kind is not None
+    def _less_wanted(self, entry: Entry) -> None:
+        self.lifecycle.less_wanted(entry)
 
-    def on_unblocked(self, worker: Worker, number: int) -> None:
-        if number in worker.waits:
-            worker.waits.discard(number)
-            self.scheduler.unblock(worker)
+    def _give_up(self, task: Task) -> None:
+        self.tasks.give_up(task)
 
-    # -- groups -----------------------------------------------------------------------------
+    def _dismiss(self, worker: Worker) -> None:
+        self.scheduler.dismiss(worker)
 
-    def group_ready(self, group: Group) -> None:
-        self._complete(group.id, INLINE, NONE, ())
+    def _group_ready(self, group: Group) -> None:
+        self.values.complete_with_none(group.id)
 
-    def _lose_maker_of_groups(self, worker: Worker) -> None:
-        """Groups of an actor that was killed go with it: what it began anew would wait for them.
-        One that ended as it should may have made them for others."""
-        for group in list(self.scheduler.groups.values()):
-            if group.maker is worker:
-                group.maker = None
-                if worker.status != 0:
-                    self.remove_group(group.id)
+    def _rested(self) -> None:
+        self._idle.look_later()
 
-    def remove_group(self, id: int) -> None:
-        group = self.scheduler.groups.pop(id, None)
-        if group is not None:
-            self._empty_group(group)
-            group.maker = None
-            self.removed_groups.append(group)
-            self.counts.drop((id,))
-            self.scheduler.dispatch_all()
+    def _not_started(self, task: Task, error: OSError) -> None:
+        self.tasks.not_started(task, error)
 
-    def _empty_group(self, group: Group) -> None:
-        def inside(shape: Any) -> bool:
-            return shape is not None and shape.group is group
+    def _construction_failed(self, actor: Actor, error: Packed) -> None:
+        self.lifecycle.construction_failed(actor, error)
 
-        for task in self.scheduler.drop_shapes(inside):
-            self.fail(task, errors.packed(errors.group_removed(task)))
-        for worker in list(self.processes.workers.values()):
-            if inside(worker.shape):
-                self._end_in_group(worker)
-        if group.state == "CREATED":
-            group.give_back(self.scheduler.machine)
-        group.state = "REMOVED"
-        self._complete(group.id, FAILED, errors.packed(ValueError("the group was removed")), ())
-
-    def _end_in_group(self, worker: Worker) -> None:
-        for task in list(worker.in_flight.values()):
-            if not task.method:
-                worker.in_flight.pop(task.id)
-                self.fail(task, errors.packed(errors.ended_with_group(task)))
-        if worker.actor is not None:
-            worker.actor.stop_reason = "its placement group was removed"
-        self.processes.kill(worker)
+    def _actor_dead(self, actor: Actor, error: Packed) -> None:
+        self.lifecycle.declare_dead(actor, error)
 
 
-def _ignore(worker: Worker, *message: Any) -> None:
+def _ignore(worker: Worker, *fields: Any) -> None:
     pass

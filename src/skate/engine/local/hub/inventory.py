@@ -12,8 +12,9 @@ from skate.engine.local.hub.work import Run
 from skate.engine.local.objects import FAILED, STORED, Entry
 
 if TYPE_CHECKING:
-    from skate.engine.local.engine import LocalEngine
+    from skate._core.serialization import Packed
     from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.state import SessionInfo, State
     from skate.engine.local.hub.work import Task
     from skate.engine.local.hub.workers import Worker
 
@@ -22,35 +23,35 @@ Row = dict[str, Any]
 _ACTOR_STATES = {actors.PENDING: "PENDING_CREATION", actors.STARTING: "PENDING_CREATION"}
 
 
-def rows(engine: LocalEngine, kind: str) -> list[Row]:
-    """All rows of a kind: "actors", "tasks", "objects" or "workers"."""
-    make: dict[str, Callable[[LocalEngine], list[Row]]] = {
+def rows(info: SessionInfo, state: State, kind: str) -> list[Row]:
+    """Return all rows of a kind: "actors", "tasks", "objects" or "workers"."""
+    make: dict[str, Callable[[SessionInfo, State], list[Row]]] = {
         "actors": _actors,
         "tasks": _tasks,
         "objects": _objects,
         "workers": _workers,
     }
-    return make[kind](engine)
+    return make[kind](info, state)
 
 
 # -- actors -------------------------------------------------------------------------------------
 
 
-def _actors(engine: LocalEngine) -> list[Row]:
-    ended = [{**row, "death_cause": _cause(error)} for row, error in engine.hub.ended]
-    return [*ended, *(actor_row(engine, actor) for actor in engine.hub.actors.values())]
+def _actors(info: SessionInfo, state: State) -> list[Row]:
+    ended = [{**row, "death_cause": _cause(error)} for row, error in state.ended_actors]
+    return [*ended, *(actor_row(info, actor) for actor in state.actors.values())]
 
 
-def actor_row(engine: LocalEngine, actor: Actor) -> Row:
+def actor_row(info: SessionInfo, actor: Actor) -> Row:
     worker = actor.worker
     state = _ACTOR_STATES.get(actor.state, actor.state)
     return {
         "actor_id": _hex(actor.id, 16),
         "class_name": actor.class_name,
         "state": "DEPENDENCIES_UNREADY" if actor.creation.missing else state,
-        "job_id": engine.job_id,
+        "job_id": info.job_id,
         "name": actor.name or "",
-        "node_id": engine.node_id if worker is not None else None,
+        "node_id": info.node_id if worker is not None else None,
         "pid": worker.pid if worker is not None else 0,
         "ray_namespace": actor.key[0],
         "required_resources": _demand(actor.creation),
@@ -60,22 +61,22 @@ def actor_row(engine: LocalEngine, actor: Actor) -> Row:
     }
 
 
-def _cause(error: bytes) -> Row:
+def _cause(error: Packed) -> Row:
     return {"actor_died_error_context": {"error_message": str(serialization.loads(error))}}
 
 
 # -- tasks --------------------------------------------------------------------------------------
 
 
-def _tasks(engine: LocalEngine) -> list[Row]:
+def _tasks(info: SessionInfo, state: State) -> list[Row]:
     """Those that have not ended, then the others, the last one first. (Calls from one worker to
     another are known to these alone.)"""
-    found = (entry.task for entry in [*engine.entries.values()] if entry.kind is None)
-    going_on = [_task_row(engine, task) for task in dict.fromkeys(found) if task is not None]
-    return going_on + [_ended_row(engine, Run._make(run)) for run in reversed(engine.hub.runs)]
+    found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
+    going_on = [_task_row(info, task) for task in dict.fromkeys(found) if task is not None]
+    return going_on + [_ended_row(info, Run._make(run)) for run in reversed(state.runs)]
 
 
-def _ended_row(engine: LocalEngine, run: Run) -> Row:
+def _ended_row(info: SessionInfo, run: Run) -> Row:
     created, ran = run.actor == run.id, run.worker != 0
     kind = "ACTOR_CREATION_TASK" if created else "NORMAL_TASK"
     name = _called(run.name, run.method, run.actor != 0) or run.method
@@ -84,12 +85,12 @@ def _ended_row(engine: LocalEngine, run: Run) -> Row:
         "attempt_number": run.attempt,
         "name": name if created else run.given_name or name,
         "state": "FAILED" if run.failed else "FINISHED",
-        "job_id": engine.job_id,
+        "job_id": info.job_id,
         "actor_id": _hex(run.actor, 16) if run.actor else None,
         "type": "ACTOR_TASK" if run.method else kind,
         "func_or_class_name": name,
         "parent_task_id": _hex(run.parent, 24),
-        "node_id": engine.node_id if ran else None,
+        "node_id": info.node_id if ran else None,
         "worker_id": _worker_id(run.worker) if ran else None,
         "worker_pid": run.pid if ran else None,
         "error_type": "TASK_EXECUTION_EXCEPTION" if run.failed else None,
@@ -99,9 +100,10 @@ def _ended_row(engine: LocalEngine, run: Run) -> Row:
     }
 
 
-def _task_row(engine: LocalEngine, task: Task) -> Row:
+def _task_row(info: SessionInfo, task: Task) -> Row:
     worker = task.worker
-    body = task.function.name if task.function is not None else task.actor.class_name
+    body = task.actor.class_name if task.actor is not None else ""
+    body = task.function.name if task.function is not None else body
     name = _called(body, task.method, task.actor is not None)
     given = (task.plan.settings or {}).get("name") if task.actor is None or task.method else None
     return {
@@ -109,12 +111,12 @@ def _task_row(engine: LocalEngine, task: Task) -> Row:
         "attempt_number": task.attempt,
         "name": given or name,
         "state": _task_state(task),
-        "job_id": engine.job_id,
+        "job_id": info.job_id,
         "actor_id": _hex(task.actor.id, 16) if task.actor is not None else None,
         "type": _task_type(task),
         "func_or_class_name": name,
         "parent_task_id": _hex(task.parent, 24),
-        "node_id": engine.node_id if worker is not None else None,
+        "node_id": info.node_id if worker is not None else None,
         "worker_id": _worker_id(worker.number) if worker is not None else None,
         "worker_pid": worker.pid if worker is not None else None,
         "error_type": None,
@@ -152,8 +154,8 @@ def _demand(task: Task) -> dict[str, float]:
 # -- objects and processes ------------------------------------------------------------------------
 
 
-def _objects(engine: LocalEngine) -> list[Row]:
-    return [_object_row(entry) for entry in [*engine.entries.values()]]
+def _objects(info: SessionInfo, state: State) -> list[Row]:
+    return [_object_row(entry) for entry in [*state.entries.values()]]
 
 
 def _object_row(entry: Entry) -> Row:
@@ -175,17 +177,17 @@ def _size(entry: Entry) -> int:
     return len(entry.data) if isinstance(entry.data, (bytes, bytearray, memoryview)) else 0
 
 
-def _workers(engine: LocalEngine) -> list[Row]:
-    return [_worker_row(engine, worker) for worker in engine.processes.workers.values()]
+def _workers(info: SessionInfo, state: State) -> list[Row]:
+    return [_worker_row(info, worker) for worker in state.workers.values()]
 
 
-def _worker_row(engine: LocalEngine, worker: Worker) -> Row:
+def _worker_row(info: SessionInfo, worker: Worker) -> Row:
     return {
         "worker_id": _worker_id(worker.number),
         "is_alive": True,
         "worker_type": "WORKER",
         "exit_type": None,
-        "node_id": engine.node_id,
+        "node_id": info.node_id,
         "ip": "127.0.0.1",
         "pid": worker.pid,
     }

@@ -13,7 +13,7 @@ Nothing looks while nothing runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from skate._core.machine import MemoryUse, ProcessMemory, memory_gauge, process_memory
@@ -21,7 +21,7 @@ from skate.engine.local.hub.resources import UNIT
 from skate.exceptions import OutOfMemoryError
 
 if TYPE_CHECKING:
-    from skate.engine.local.engine import LocalEngine
+    from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.workers import Worker
 
 _SLOWER = 4.0  # times the refresh time between two looks, far from all limits,
@@ -77,8 +77,19 @@ class Eviction(NamedTuple):
 class MemoryGuard:
     """Watches the workers of one session. Methods are called with the engine's lock held."""
 
-    def __init__(self, engine: LocalEngine, threshold: float, refresh_seconds: float) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        ports: Ports,
+        workers: dict[int, Worker],
+        kill: Callable[[Worker], None],
+        dismiss: Callable[[Worker], None],
+        threshold: float,
+        refresh_seconds: float,
+    ) -> None:
+        self._ports = ports
+        self._workers = workers
+        self._kill = kill
+        self._dismiss = dismiss  # lets an idle worker have no more work
         self._gauge = memory_gauge()
         self._threshold = threshold
         self._refresh = refresh_seconds
@@ -90,19 +101,18 @@ class MemoryGuard:
         self._look_again(self._refresh)
 
     def _look_again(self, delay: float) -> None:
-        self._engine.reactor.call_later(delay, self._look)
+        self._ports.call_later(delay, self._look)
 
     def _look(self) -> None:
-        with self._engine.lock:
-            if self._engine.closed:
-                return
-            workers = list(self._engine.processes.workers.values())
-            if not any(worker.in_flight for worker in workers):
-                self.asleep = True
-                return
-            room = min(self._look_at_limits(workers), self._look_at_machine(workers))
-            pause = max(_FASTER, min(_SLOWER, room / _GROWTH_BYTES / self._refresh))
-            self._look_again(pause * self._refresh)
+        if self._ports.reactor.closed:
+            return
+        workers = list(self._workers.values())
+        if not any(worker.in_flight for worker in workers):
+            self.asleep = True
+            return
+        room = min(self._look_at_limits(workers), self._look_at_machine(workers))
+        pause = max(_FASTER, min(_SLOWER, room / _GROWTH_BYTES / self._refresh))
+        self._look_again(pause * self._refresh)
 
     # -- what work has asked for ---------------------------------------------------------------
 
@@ -140,8 +150,8 @@ class MemoryGuard:
         idle = [w for w in alive if w.shape is None and w.actor is None and not w.in_flight]
         large = [worker for worker in idle if _own_use(worker) > _LARGE_IDLE_BYTES]
         for worker in large:
-            self._engine.hub.scheduler.dismiss(worker)
-            self._engine.processes.kill(worker)
+            self._dismiss(worker)
+            self._kill(worker)
         if large:
             return
         busy = {worker.number: worker for worker in alive if worker.in_flight or worker.actor}
@@ -165,7 +175,7 @@ class MemoryGuard:
 
     def _end(self, worker: Worker, eviction: Eviction) -> None:
         worker.evicted = eviction
-        self._engine.processes.kill(worker)
+        self._kill(worker)
 
 
 def _candidate(worker: Worker) -> Candidate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,12 @@ from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 if TYPE_CHECKING:
-    from skate.engine.local.engine import LocalEngine
-    from skate.engine.local.hub.environments import WantedEnvironment
+    import threading
+
+    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.environments import WantedEnvironment, WhenDone
+    from skate.engine.local.hub.scheduler import Scheduler
+    from skate.engine.local.hub.state import SessionInfo
 
 _MOST_PLANS = 4096
 _ASYNC_CONCURRENCY = 1000
@@ -40,25 +44,36 @@ _SETUP_SECONDS = 600.0  # to set up an environment, where `RuntimeEnvConfig` doe
 class Planner:
     """Plans of one session."""
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        lock: threading.RLock,
+        info: SessionInfo,
+        actors: dict[int, Actor],
+        scheduler: Scheduler,
+        find_environment: Callable[[WantedEnvironment, WhenDone], None],
+    ) -> None:
+        self._lock = lock
+        self._info = info
+        self._actors = actors
+        self._scheduler = scheduler
+        self._find_environment = find_environment
         # The options are kept with their plan, so that their id cannot be given to others.
         self._plans: dict[Any, tuple[Any, Plan]] = {}
         self._wanted: dict[Any, WantedEnvironment | None] = {}  # by what was asked for
 
     def prepare_environment(self) -> None:
         """Begin to build the environment of the whole session, unless it says to wait."""
-        env = self._engine.runtime_env
+        env = self._info.runtime_env
         wanted = self._wanted_environment(env)
         if wanted is not None and (env.get("config") or {}).get("eager_install", True):
-            with self._engine.lock:
-                self._engine.processes.find_environment(wanted, lambda outcome: None)
+            with self._lock:
+                self._find_environment(wanted, lambda outcome: None)
 
     def task_plan(self, options: TaskOptions) -> Plan:
         known = self._plans.get(id(options))
         if known is not None:
             return known[1]
-        with self._engine.lock:
+        with self._lock:
             return self._remember(id(options), options, self._make_task_plan(options))
 
     def call_plan(self, actor: int, options: CallOptions) -> Plan:
@@ -66,7 +81,7 @@ class Planner:
         known = self._plans.get(key)
         if known is not None:
             return known[1]
-        with self._engine.lock:
+        with self._lock:
             return self._remember(key, options, self._make_call_plan(actor, options))
 
     def _remember(self, key: Any, options: Any, plan: Plan) -> Plan:
@@ -89,7 +104,7 @@ class Planner:
             settings["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
         if streaming:
             settings["streaming"] = True
-        shape = self._engine.hub.scheduler.shape(
+        shape = self._scheduler.shape(
             to_units(demand),
             self._environment(options.runtime_env, demand),
             self._group(options, demand),
@@ -129,9 +144,9 @@ class Planner:
         }
         settings["is_async"] = meta.is_async
         settings["name"] = plain_text(options.name)
-        settings["namespace"] = plain_text(options.namespace or self._engine.namespace)
+        settings["namespace"] = plain_text(options.namespace or self._info.namespace)
         settings["meta"] = serialization.dumps(meta).packed()
-        shape = self._engine.hub.scheduler.shape(
+        shape = self._scheduler.shape(
             to_units(demand),
             self._environment(options.runtime_env, demand),
             self._group(options, demand),
@@ -144,7 +159,7 @@ class Planner:
         streaming, count = returns(options.num_returns)
         retries = options.max_task_retries
         if retries is None:
-            actor = self._engine.hub.actors.get(actor_id)
+            actor = self._actors.get(actor_id)
             retries = actor.options.max_task_retries if actor is not None else 0
         settings: WorkSettings = {}
         if streaming:
@@ -165,7 +180,7 @@ class Planner:
         self, options: TaskOptions | ActorOptions, default_cpus: float
     ) -> dict[str, float]:
         demand = _demand(options, default_cpus)
-        here = self._engine
+        here = self._info
         return {
             **demand,
             **elsewhere(options.strategy, here.node_id),
@@ -180,7 +195,7 @@ class Planner:
         """The placement group that is asked for. Raises ValueError if it cannot serve."""
         if not options.placement_group:
             return None
-        group = self._engine.hub.scheduler.groups.get(options.placement_group._ref._id)
+        group = self._scheduler.groups.get(options.placement_group._ref._id)
         if group is None:
             raise ValueError(f"{options.placement_group!r} does not exist any more")
         index = options.bundle_index
@@ -200,7 +215,7 @@ class Planner:
         """The session's environment with the task's own on top; variables are merged."""
         if own:
             check_possible_here(own, installs=True)
-        return merge_runtime_envs(self._engine.runtime_env, own)
+        return merge_runtime_envs(self._info.runtime_env, own)
 
     def _environment(
         self, runtime_env: Mapping[str, Any] | None, demand: Mapping[str, float]

@@ -6,8 +6,7 @@ import os
 import signal
 import socket
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +22,17 @@ from skate.engine.local.wire import Connection, Message
 from skate.exceptions import RuntimeEnvSetupError
 
 if TYPE_CHECKING:
-    from skate.engine.local.engine import LocalEngine
     from skate.engine.local.hub.environments import (
         Environments,
         Outcome,
         WantedEnvironment,
         WhenDone,
     )
+    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.ports import Ports
 
-_GRACE = 5.0  # seconds for a worker that was asked to exit
-_IDLE = 1.0  # seconds after which a worker that is not needed ends
-_LOOK = 0.05  # seconds between two looks at a worker whose socket is closed,
+_GRACE_SECONDS = 5.0  # for a worker that was asked to exit
+_LOOK_SECONDS = 0.05  # between two looks at a worker whose socket is closed,
 _LOOKS = 10  # and how many, before it is taken for dead
 _GARBLED = (ValueError, TypeError, EOFError)  # someone else wrote into a worker's socket
 
@@ -42,21 +41,30 @@ class Processes:
     """The workers of a session."""
 
     def __init__(
-        self, engine: LocalEngine, settings: dict[str, Any], servers: Servers, outputs: list[int]
+        self,
+        ports: Ports,
+        workers: dict[int, Worker],
+        outbox: Outbox,
+        servers: Servers,
+        settings: Mapping[str, Any],
+        outputs: list[int],
+        on_messages: Callable[[Worker, list[Message]], None],
+        on_lost: Callable[[Worker], None],
     ) -> None:
-        self.workers: dict[int, Worker] = {}
-        self.urgent = False  # something was sent that must not wait for company
-        self._engine = engine
-        self._reactor = engine.reactor
+        self._ports = ports
+        self._reactor = ports.reactor
+        self._workers = workers
+        self._outbox = outbox
+        self._servers = servers
         # The driver needs many; programs in workers find what they would find without skate.
         self._open_files = open_files.allow_many()
         self._settings = {**settings, "open_files": self._open_files}
         self._outputs = outputs  # where workers' own stdout and stderr go
-        self._servers = servers
-        self._births = Births(servers, self.later, self._gone)
+        self._on_messages = on_messages
+        self._on_lost = on_lost  # called when all that the worker had sent has been handled
+        self._births = Births(servers, ports.call_later, self._gone)
         self._environments: Environments | None = None  # once someone asks for another one
         servers.watch(self._watch_server)
-        self._tidying = False
         self._warming = False
         # What takes seconds to import begins while the program prepares its first work.
         self._reactor.call_later(WARM_UP_AFTER, self._warm_up_if_slow)
@@ -80,7 +88,7 @@ class Processes:
             "sys_path": [os.fspath(path) for path in sys.path],
         }
         worker.birth = Birth(settings, theirs, self._outputs, task.uses_any)
-        self.workers[worker.number] = worker
+        self._workers[worker.number] = worker
         self._reactor.add(ours.fileno(), lambda: self._readable(worker))
         wanted = settings.pop("wants", None)
         if wanted is None:
@@ -94,7 +102,7 @@ class Processes:
         if self._environments is None:
             from skate.engine.local.hub.environments import Environments
 
-            self._environments = Environments(self._reactor, self.later)
+            self._environments = Environments(self._reactor, self._ports.call_later)
         self._environments.find(wanted, when_done)
 
     def _begin_there(self, worker: Worker, outcome: Outcome) -> None:
@@ -104,54 +112,35 @@ class Processes:
             return
         if isinstance(outcome, RuntimeEnvSetupError):
             worker.failure = outcome
-            self.later(0, lambda: self._gone(worker))
+            self._ports.call_later(0, lambda: self._gone(worker))
             return
         birth.interpreter = outcome
         birth.settings["prefix"] = outcome.prefix
         birth.settings["path_around"] = forkserver.path_around()
         self._births.begin(worker)
 
-    def later(self, delay: float, callback: Callable[[], None]) -> None:
-        """Call with the engine's lock held, after `delay` seconds."""
-
-        def call() -> None:
-            with self._engine.lock:
-                callback()
-
-        self._reactor.call_later(delay, call)
-
     def _warm_up_if_slow(self) -> None:
         if self._servers.slow_in_use():
             self._warm_up()
 
     def _warm_up(self) -> None:
-        with self._engine.lock, suppress(OSError):  # who needs it will try, and say why not
+        with self._ports.lock, suppress(OSError):  # who needs it will try, and say why not
             self._servers.warm_up()
 
     # -- talking -------------------------------------------------------------------------------
 
-    def send(self, worker: Worker, message: tuple[Any, ...], at_once: bool = True) -> None:
-        """Send one of `messages`: at once, or with others soon."""
-        self.write(worker, m.encode(message), at_once)
-
-    def write(self, worker: Worker, message: Message, at_once: bool) -> None:
-        """The same, of a message that is encoded already."""
-        self._reactor.collect(worker.connection, message)
-        if at_once:
-            self.urgent = True
-
     def steal(self, worker: Worker) -> None:
-        self.send(worker, m.StealWork())
+        self._outbox.send(worker, m.StealWork())
 
     def _readable(self, worker: Worker) -> None:
-        with self._engine.lock:
-            if worker.number not in self.workers:
+        with self._ports.lock:
+            if worker.number not in self._workers:
                 return
             received = self._receive(worker)
             if received is None:
                 self._hung_up(worker)
             else:
-                self._engine.hub.received(worker, received)
+                self._on_messages(worker, received)
 
     def _receive(self, worker: Worker) -> list[Message] | None:
         try:
@@ -171,32 +160,18 @@ class Processes:
             except (ProcessLookupError, PermissionError):
                 pass
         elif not self._births.withdraw(worker):
+            assert worker.server is not None
             worker.server.kill(worker)
 
     def retire(self, worker: Worker) -> None:
         """Ask it to exit; insist after a while."""
         worker.doomed = worker.doomed or "not needed any more"
-        self.send(worker, m.ExitWorker())
-        self._reactor.call_later(_GRACE, lambda: self._insist(worker))
+        self._outbox.send(worker, m.ExitWorker())
+        self._ports.call_later(_GRACE_SECONDS, lambda: self._insist(worker))
 
     def _insist(self, worker: Worker) -> None:
-        with self._engine.lock:
-            if worker.number in self.workers:
-                self.kill(worker)
-
-    def tidy_later(self) -> None:
-        """Workers are idle: look in a while whether they still are."""
-        if not self._tidying and self._engine.hub.scheduler.has_surplus():
-            self._tidying = True
-            self._reactor.call_later(_IDLE, self._tidy)
-
-    def _tidy(self) -> None:
-        with self._engine.lock:
-            self._tidying = False
-            scheduler = self._engine.hub.scheduler
-            for worker in scheduler.surplus(time.monotonic() - _IDLE * 0.9):
-                self.retire(worker)
-            self.tidy_later()
+        if worker.number in self._workers:
+            self.kill(worker)
 
     def _hung_up(self, worker: Worker) -> None:
         """Its socket is closed. The server will say how it ended, unless it is gone too."""
@@ -213,23 +188,21 @@ class Processes:
             self.kill(worker)  # what it has started itself goes with it
             self._gone(worker)
         else:
-            self._reactor.call_later(_LOOK, lambda: self._look_again(worker, looks - 1))
+            self._ports.call_later(_LOOK_SECONDS, lambda: self._look_again(worker, looks - 1))
 
     def _look_again(self, worker: Worker, looks: int) -> None:
-        with self._engine.lock:
-            if worker.number in self.workers:
-                self._look_for_its_end(worker, looks)
+        if worker.number in self._workers:
+            self._look_for_its_end(worker, looks)
 
     def _gone(self, worker: Worker) -> None:
-        if self.workers.pop(worker.number, None) is None:
+        if self._workers.pop(worker.number, None) is None:
             return
         worker.forget_birth()
         if worker.server is not None:
             worker.server.workers.pop(worker.number, None)
         self._reactor.remove(worker.connection.fileno())
         worker.connection.close()
-        self._engine.hub.worker_lost(worker)
-        self._engine.remove_free_segments(worker.number)
+        self._on_lost(worker)
 
     # -- fork servers --------------------------------------------------------------------------
 
@@ -237,7 +210,7 @@ class Processes:
         self._reactor.add(server.control.fileno(), lambda: self._server_readable(server))
 
     def _server_readable(self, server: ForkServer) -> None:
-        with self._engine.lock:
+        with self._ports.lock:
             received = server.receive()
             if received is None:
                 self._server_lost(server)
@@ -250,12 +223,12 @@ class Processes:
                     server.busy += 1
                 elif operation == forkserver.FORKED:
                     number, pid = rest
-                    self._births.forked(server, self.workers.get(number), pid)
+                    self._births.forked(server, self._workers.get(number), pid)
                 elif operation == forkserver.EXITED:
                     self._exited(*rest)
 
     def _exited(self, number: int, status: int) -> None:
-        worker = self.workers.get(number)
+        worker = self._workers.get(number)
         if worker is None:
             return
         if worker.birth is not None:
@@ -266,7 +239,7 @@ class Processes:
         # kept the socket open.
         try:
             for received in worker.connection.drain():
-                self._engine.hub.received(worker, received)
+                self._on_messages(worker, received)
         except _GARBLED:
             pass
         self._gone(worker)
@@ -278,30 +251,11 @@ class Processes:
         self._servers.forget(server)
         self._births.server_lost(server)
 
-    # -- segments ------------------------------------------------------------------------------
-
-    def free_segment(self, location: tuple[str, int]) -> None:
-        """Nobody needs it: back to the process that wrote it, for its next value."""
-        name = location[0]
-        if name[0] == "d" or not self.recycle(name):
-            self._engine.store.delete(name)
-
-    def recycle(self, name: str) -> bool:
-        """Give a segment back to its writer; False if that is gone."""
-        writer = int(name[1:].partition("-")[0])
-        if writer == 0:
-            self._engine.store.recycle(name)
-        elif writer in self.workers:
-            self.send(self.workers[writer], m.RecycleSegment(name), at_once=False)
-        else:
-            return False
-        return True
-
     # -- the end -------------------------------------------------------------------------------
 
     def forsake(self) -> None:
         """In a forked child: workers and servers are the parent's."""
-        for worker in self.workers.values():
+        for worker in self._workers.values():
             worker.connection.forsake()
             worker.forget_birth()
         for server in self._servers.all():
@@ -310,11 +264,11 @@ class Processes:
             self._environments.forsake()
 
     def shutdown(self) -> None:
-        for worker in self.workers.values():
+        for worker in self._workers.values():
             self.kill(worker)
             worker.connection.close()
             worker.forget_birth()
-        self.workers.clear()
+        self._workers.clear()
         for server in self._servers.all():
             server.stop()
         if self._environments is not None:

@@ -64,9 +64,17 @@ class Shape:
 
 
 class Scheduler:
-    def __init__(self, machine: Pool, keep_idle: int, effects: Effects) -> None:
+    """Leases workers to shapes, and gives them tasks."""
+
+    def __init__(
+        self,
+        machine: Pool,
+        keep_idle: int,
+        effects: Effects,
+        groups: dict[int, Group] | None = None,
+    ) -> None:
         self.machine = machine
-        self.groups: dict[int, Group] = {}
+        self.groups = {} if groups is None else groups
         self._keep_idle = keep_idle
         self._effects = effects
         self._shapes: WeakValueDictionary[tuple[Any, ...], Shape] = WeakValueDictionary()

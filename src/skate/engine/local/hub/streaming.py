@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from skate.engine.local import messages as m
-from skate.engine.local.hub.streams import Stream
-from skate.engine.local.hub.values import Values
-from skate.engine.local.hub.work import Task
-from skate.engine.local.hub.workers import Worker
 from skate.engine.local.objects import FAILED, Entry
 
+if TYPE_CHECKING:
+    from skate._core.serialization import Packed
+    from skate.engine.local.hub.counts import Counts
+    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.streams import Stream
+    from skate.engine.local.hub.values import Values
+    from skate.engine.local.hub.work import Task
+    from skate.engine.local.hub.workers import Worker
 
-class Streaming(Values):
+
+class Streaming:
     """Items come in, are taken or abandoned, and tell the producer how far the consumer is."""
 
-    @abstractmethod
-    def give_up(self, task: Task) -> None:
-        """Nobody wants what a task that has not started would produce."""
+    def __init__(
+        self,
+        entries: dict[int, Entry],
+        values: Values,
+        counts: Counts,
+        outbox: Outbox,
+        new_id: Callable[[], int],
+        give_up: Callable[[Task], None],
+    ) -> None:
+        self._entries = entries
+        self._values = values
+        self._counts = counts
+        self._outbox = outbox
+        self._new_id = new_id
+        self._give_up = give_up  # on a task that has not started: nobody wants what it produces
 
     def on_item(
         self,
@@ -28,63 +45,68 @@ class Streaming(Values):
         id: int,
         kind: int,
         data: Any,
-        contained: Any,
+        contained: Sequence[int],
     ) -> None:
-        stream = self._stream(task_id)
+        """A task has yielded an item."""
+        entry = self._entries.get(task_id)
+        stream = entry.stream if entry is not None else None
         if stream is None or stream.abandoned:
-            self._discard(kind, data)
-            self.processes.send(worker, m.GrantCredit(task_id, -1))
+            self._values.discard(kind, data)
+            self._outbox.send(worker, m.GrantCredit(task_id, -1))
             return
         if position < stream.produced:  # the task runs again, and knows nothing of its consumer
-            self._discard(kind, data)
+            self._values.discard(kind, data)
             if stream.taken:
-                self.processes.send(worker, m.GrantCredit(task_id, stream.taken))
+                self._outbox.send(worker, m.GrantCredit(task_id, stream.taken))
             return
-        self.counts.add((id,))  # kept by the stream until it is taken
-        self._complete(id, kind, data, contained)
+        self._counts.add((id,))  # kept by the stream until it is taken
+        self._values.complete(id, kind, data, contained)
         stream.add(position, id)
 
-    def _stream(self, task_id: int) -> Stream | None:
-        entry = self.engine.entries.get(task_id)
-        return entry.stream if entry is not None else None
-
-    def _finish_stream(self, entry: Entry) -> None:
-        stream: Stream = entry.stream
+    def finish(self, entry: Entry) -> None:
+        """End the stream of a task that is over."""
+        assert entry.stream is not None
         if entry.kind == FAILED:
-            self._add_error(stream, entry.data)
-        stream.finish()
+            self.add_error(entry.stream, entry.data)
+        entry.stream.finish()
 
-    def _add_error(self, stream: Stream, error: Any) -> None:
-        """As the last item."""
+    def add_error(self, stream: Stream, error: Packed) -> None:
+        """Add an error as the last item."""
         if not stream.abandoned and not stream.finished:
-            id = self.engine.next_id()
-            self.counts.add((id,))
-            self._complete(id, FAILED, error, ())
+            id = self._new_id()
+            self._counts.add((id,))
+            self._values.complete(id, FAILED, error)
             stream.add(stream.produced, id)
 
-    def take_item(self, entry: Entry, index: int) -> int | None:
-        """The id of an item that is there, now the caller's to hold; None at the end."""
-        id: int | None = entry.stream.items.pop(index, None)
-        if id is not None:
-            entry.stream.taken = max(entry.stream.taken, index + 1)
+    def take(self, entry: Entry, index: int) -> int | None:
+        """Return the id of an item that is there, now the caller's to hold; None at the end."""
+        stream = entry.stream
+        assert stream is not None
+        id = stream.items.pop(index, None)
+        if id is None:
+            return None
+        stream.taken = max(stream.taken, index + 1)
         task = entry.task
-        if id is None or task is None or task.worker is None:
-            return id
-        if task.plan.settings and "backpressure" in task.plan.settings:
-            self.processes.send(task.worker, m.GrantCredit(task.id, index + 1))
+        if task is not None and task.worker is not None:
+            settings = task.plan.settings
+            if settings and "backpressure" in settings:
+                self._outbox.send(task.worker, m.GrantCredit(task.id, index + 1))
         return id
 
-    def close_stream(self, entry: Entry) -> None:
+    def close(self, entry: Entry) -> None:
+        """Abandon a stream whose consumer wants no more, unless that is done already."""
         if entry.stream is not None and not entry.stream.abandoned:
-            self._abandon_stream(entry)
+            self.abandon(entry)
 
-    def _abandon_stream(self, entry: Entry) -> None:
-        stream: Stream = entry.stream
-        self.counts.drop(stream.abandon())
+    def abandon(self, entry: Entry) -> None:
+        """Drop the items that nobody will take, and stop the producer."""
+        stream = entry.stream
+        assert stream is not None
+        self._counts.drop(stream.abandon())
         task = entry.task
         if task is None or stream.finished:
             return
         if task.worker is not None:
-            self.processes.send(task.worker, m.GrantCredit(task.id, -1))
+            self._outbox.send(task.worker, m.GrantCredit(task.id, -1))
         elif not task.cancelled:
-            self.give_up(task)
+            self._give_up(task)

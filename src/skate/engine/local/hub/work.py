@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from skate.engine.local.hub.actors import Actor
     from skate.engine.local.hub.scheduler import Shape
     from skate.engine.local.hub.workers import Worker
     from skate.engine.local.messages import WorkSettings
@@ -98,7 +99,7 @@ class Task:
         self.attempt = 0
         self.solo = False  # was in flight with others when a worker died: goes alone now
         self.worker: Worker | None = None
-        self.actor: Any = None
+        self.actor: Actor | None = None  # that it constructs, or calls
         self.method = ""
         self.cancelled = False
 
@@ -107,7 +108,7 @@ class Task:
         if self.plan.settings and self.plan.settings.get("name"):
             return str(self.plan.settings["name"])
         if self.method:
-            return f"{self.actor.class_name}.{self.method}"
+            return f"{self.actor.class_name if self.actor else 'actor'}.{self.method}"
         return self.function.name if self.function else "task"
 
     def uses_any(self, modules: Sequence[str]) -> bool:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import socket
 
+    from skate.engine.local.hub.actors import Actor
     from skate.engine.local.hub.memory_guard import Eviction
     from skate.engine.local.hub.resources import Allocation
     from skate.engine.local.hub.scheduler import Shape
-    from skate.engine.local.hub.servers import Interpreter
+    from skate.engine.local.hub.servers import ForkServer, Interpreter
     from skate.engine.local.hub.work import Task
     from skate.engine.local.wire import Connection
     from skate.exceptions import SkateError
@@ -56,7 +57,7 @@ class Worker:
         self.connection = connection
         self.birth: Birth | None = None  # until a process has been started
         self.pid = 0  # until the fork server has told
-        self.server: Any = None
+        self.server: ForkServer | None = None
         self.status: int | None = None  # as from waitpid, when it has ended
         self.stillborn = ""  # why there never was a process
         self.last_words = ""  # why it ends, as it has said itself
@@ -67,7 +68,7 @@ class Worker:
         self.in_flight: dict[int, Task] = {}  # sent and not answered, in order
         self.shape: Shape | None = None  # what it is leased for
         self.allocation: Allocation | None = None
-        self.actor: Any = None
+        self.actor: Actor | None = None
         self.blocked = 0  # threads of it that wait for others
         self.waits: set[int] = set()  # the numbers of those waits
         self.answered = 0  # the request that was answered last
@@ -82,8 +83,10 @@ class Worker:
         self.loans: list[int] = []  # objects kept for it until it says that it holds them
         self.promised: set[int] = set()  # objects that only it can complete
         self.listening = ""
-        self.wants_peer: list[Any] = []
-        self.when_lost: list[Any] = []  # to be called when all that follows its end is done
+        self.wants_peer: list[Worker] = []
+        self.when_lost: list[
+            Callable[[], None]
+        ] = []  # to be called when all that follows its end is done
 
     def forget_birth(self) -> None:
         """Close the worker's end of the socket here: it has it, or will never be."""

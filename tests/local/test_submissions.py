@@ -27,24 +27,10 @@ def test_a_lost_call_of_a_dead_caller_leaves_nothing() -> None:
     lost = m.LostCall(callee.number, tuple(call))
     with engine.lock:
         before = set(engine.entries)
-        engine.processes.workers[callee.number] = callee
+        engine.hub.state.workers[callee.number] = callee
         engine.hub.received(caller, [m.encode(lost)])
         engine.hub.counts.release(caller, list(caller.holds))  # as at its end
-        del engine.processes.workers[callee.number]
+        del engine.hub.state.workers[callee.number]
         for follow_up in callee.when_lost:
             follow_up()
         assert set(engine.entries) == before
-
-
-def test_a_defect_after_an_answer_is_not_the_error_of_whoever_reads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    engine: Any = current_engine()
-    seen: list[type[BaseException]] = []
-    monkeypatch.setattr("sys.excepthook", lambda kind, error, trace: seen.append(kind))
-    monkeypatch.setattr(engine.hub.scheduler, "refill", lambda worker: 1 // 0)
-    with engine.lock:
-        engine.hub._answered += [new_worker(), new_worker()]
-        engine.hub.received(new_worker(), [])
-        assert engine.hub._answered == []
-    assert seen == [ZeroDivisionError] * 2

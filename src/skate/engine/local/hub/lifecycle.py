@@ -1,0 +1,215 @@
+"""The lives of actors: created, called, restarted, ended."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from skate import exceptions
+from skate._core import serialization
+from skate.engine.local.hub import actors, errors
+from skate.engine.local.hub.inventory import actor_row
+from skate.engine.local.hub.reachability import unreachable_actors
+from skate.engine.local.objects import FAILED, Entry
+
+if TYPE_CHECKING:
+    from skate._core.serialization import Packed
+    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.counts import Counts
+    from skate.engine.local.hub.dispatch import Dispatch
+    from skate.engine.local.hub.ports import Ports
+    from skate.engine.local.hub.processes import Processes
+    from skate.engine.local.hub.scheduler import Scheduler
+    from skate.engine.local.hub.state import SessionInfo, State
+    from skate.engine.local.hub.tasks import Tasks
+    from skate.engine.local.hub.values import Values
+    from skate.engine.local.hub.work import Task
+    from skate.engine.local.hub.workers import Worker
+
+_SEARCH_SECONDS = 0.5  # after an actor has lost a hold, until unreachable ones are looked for
+_SEARCH_SHARE = 0.02  # of the time may go into looking for them
+
+
+class ActorLifecycle:
+    """What happens to actors; `actors.Actor` keeps the state of each."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        info: SessionInfo,
+        state: State,
+        values: Values,
+        counts: Counts,
+        scheduler: Scheduler,
+        dispatch: Dispatch,
+        tasks: Tasks,
+        processes: Processes,
+    ) -> None:
+        self._ports = ports
+        self._info = info
+        self._state = state
+        self._values = values
+        self._counts = counts
+        self._scheduler = scheduler
+        self._dispatch = dispatch
+        self._tasks = tasks
+        self._processes = processes
+        self._will_search = False
+        self._search_pause = _SEARCH_SECONDS
+
+    def create(self, actor: Actor) -> None:
+        """Start an actor whose name is free."""
+        self._state.actors[actor.id] = actor
+        actor.entry = self._counts.entry(actor.id)
+        if actor.name is not None:
+            self._state.names[actor.key] = actor
+        if actor.options.detached:
+            self._counts.add((actor.id,))
+        self._tasks.submit(actor.creation)
+
+    def check_pending_calls(self, actor_id: int, caller: int = 0) -> None:
+        """Raise PendingCallsLimitExceeded if this process must not call the actor now."""
+        actor = self._state.actors.get(actor_id)
+        if actor is None or actor.unfinished is None:
+            return
+        limit, unfinished = actor.options.max_pending_calls, actor.unfinished.get(caller, 0)
+        if unfinished >= limit:
+            raise exceptions.PendingCallsLimitExceeded(
+                f"{actor.class_name} has {unfinished} unfinished calls from here, and "
+                f"max_pending_calls={limit}"
+            )
+
+    def call(self, actor_id: int, task: Task) -> None:
+        """Call a method of an actor, which may be dead by now."""
+        actor = self._state.actors.get(actor_id)
+        if actor is None:
+            self._tasks.refuse(task, self._why_dead(actor_id))
+            return
+        task.actor = actor
+        actor.entry.count += 1  # a call keeps its actor alive
+        if task.dependencies or task.nested:
+            self._tasks.keep_arguments(task)
+            if task.cancelled:
+                actor.count(task, 1)  # as it will be counted off when the task is closed
+                return
+        self._dispatch.send_calls(actor, actor.add_call(task))
+
+    # -- ends ----------------------------------------------------------------------------------
+
+    def construction_failed(self, actor: Actor, error: Packed) -> None:
+        """End an actor whose constructor has raised."""
+        actor.stop_reason = "its constructor failed"
+        died = exceptions.ActorDiedError(serialization.loads(error))
+        self._end(actor, errors.packed(died))
+
+    def _end(self, actor: Actor, error: Packed) -> bool:
+        """Declare an actor dead, and retire its process; False if it has none."""
+        worker = actor.worker
+        self.declare_dead(actor, error)
+        if worker is not None:
+            self._processes.retire(worker)
+        return worker is not None
+
+    def _terminate(self, actor: Actor) -> None:
+        """End an actor whose last handle is gone, with nothing under way."""
+        if actor.state != actors.DEAD:
+            actor.stop_reason = errors.UNREACHABLE
+            error = errors.packed(errors.actor_died(actor, actor.stop_reason))
+            if not self._end(actor, error):
+                self._scheduler.withdraw(actor.creation)
+
+    def kill(self, actor: Actor, no_restart: bool) -> None:
+        """End the process of an actor, and the actor itself if it is not to be restarted."""
+        if actor.state == actors.DEAD:
+            return
+        if no_restart:
+            actor.stop_reason = errors.KILLED
+        if actor.worker is not None:
+            self._processes.kill(actor.worker)
+            if no_restart:
+                self.lose(actor, actor.worker, actor.stop_reason)
+        elif no_restart:
+            self._scheduler.withdraw(actor.creation)
+            error = errors.packed(errors.actor_died(actor, actor.stop_reason))
+            self.declare_dead(actor, error)
+
+    def on_exiting(self, worker: Worker, wanted: bool, why: str) -> None:
+        """The actor of a worker ends itself: as it wants to, by exit_actor(), or by a crash."""
+        worker.last_words = why
+        if wanted and worker.actor is not None:
+            worker.actor.stop_reason = why
+            worker.actor.ended_itself = True
+
+    def lose(self, actor: Actor, worker: Worker, reason: str) -> None:
+        """Restart an actor whose process is gone, or declare it dead."""
+        calls = [task for task in worker.in_flight.values() if task.method]
+        worker.in_flight.clear()
+        evicted = None if worker.evicted is None else worker.evicted.error
+        if worker.failure is None and actor.may_restart():
+            unavailable = evicted or errors.actor_unavailable(actor, reason)
+            for task in actor.restarting(calls):
+                self._tasks.fail(task, errors.packed(unavailable))
+            self._scheduler.enqueue(actor.creation)
+            return
+        died = worker.failure or errors.actor_died(actor, actor.stop_reason or reason)
+        error = errors.packed(died)
+        lost = error if evicted is None else errors.packed(evicted)
+        for task in calls:
+            self._tasks.fail(task, lost)
+        self.declare_dead(actor, error)
+
+    def declare_dead(self, actor: Actor, error: Packed) -> None:
+        """Fail all calls of an actor, and forget it."""
+        if actor.state == actors.DEAD:
+            return
+        worker = actor.worker
+        in_flight = worker.in_flight if worker is not None else {}
+        sent = [task for task in in_flight.values() if task.method]
+        for task in actor.died(error):
+            self._tasks.fail(task, error)
+        for task in sent:
+            if in_flight.pop(task.id, None) is not None:
+                self._tasks.fail(task, error)
+        state = self._state
+        state.deaths[actor.id] = error
+        state.ended_actors.append((actor_row(self._info, actor), error))
+        self._values.complete(actor.id, FAILED, error)
+        if state.names.get(actor.key) is actor:
+            del state.names[actor.key]
+        self._tasks.let_go_of_arguments(actor.creation)
+        if actor.options.detached:
+            self._counts.drop((actor.id,))
+        state.actors.pop(actor.id, None)
+
+    # -- who is needed -------------------------------------------------------------------------
+
+    def unwanted(self, entry: Entry) -> None:
+        """End the actor behind an object that nobody can ask for any more, if there is one."""
+        task = entry.task
+        if task is not None and task.actor is not None and not task.method:
+            self._terminate(task.actor)
+            self._state.deaths.pop(entry.id, None)
+
+    def less_wanted(self, entry: Entry) -> None:
+        """Look for actors that only each other keep, soon, and once for many."""
+        if not self._will_search and not entry.held and entry.id in self._state.actors:
+            self._will_search = True
+            self._ports.call_later(self._search_pause, self._end_unreachable)
+
+    def _end_unreachable(self) -> None:
+        start = time.perf_counter()
+        self._will_search = False
+        for actor in unreachable_actors(self._state.actors.values(), self._state.entries):
+            self._terminate(actor)
+        taken = time.perf_counter() - start
+        self._search_pause = max(_SEARCH_SECONDS, taken / _SEARCH_SHARE)
+
+    def why_lost(self, actor_id: int) -> Packed:
+        """Return the error of a call that was under way when its actor's process died."""
+        actor = self._state.actors.get(actor_id)
+        if actor is None:
+            return self._why_dead(actor_id)
+        return errors.packed(errors.actor_unavailable(actor, "its process died"))
+
+    def _why_dead(self, actor_id: int) -> Packed:
+        return self._state.deaths.get(actor_id) or errors.packed(exceptions.ActorDiedError())

@@ -1,0 +1,129 @@
+"""Placement groups of a session: made, found, removed with what runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate import exceptions
+from skate.engine.local.hub import errors
+from skate.engine.local.hub.groups import Group
+from skate.engine.local.hub.resources import from_units
+from skate.engine.local.objects import FAILED
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.counts import Counts
+    from skate.engine.local.hub.processes import Processes
+    from skate.engine.local.hub.scheduler import Scheduler, Shape
+    from skate.engine.local.hub.state import State
+    from skate.engine.local.hub.tasks import Tasks
+    from skate.engine.local.hub.values import Values
+    from skate.engine.local.hub.workers import Worker
+
+
+class PlacementGroups:
+    """The groups of a session; `groups.Group` keeps the state of each."""
+
+    def __init__(
+        self,
+        node_id: str,
+        state: State,
+        values: Values,
+        counts: Counts,
+        scheduler: Scheduler,
+        tasks: Tasks,
+        processes: Processes,
+    ) -> None:
+        self._node_id = node_id
+        self._state = state
+        self._values = values
+        self._counts = counts
+        self._scheduler = scheduler
+        self._tasks = tasks
+        self._processes = processes
+
+    def create(
+        self,
+        id: int,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        *,
+        creator: Worker | None = None,
+    ) -> None:
+        """Make a group. It lives until it is removed, or the actor that made it is killed."""
+        groups, machine = self._state.groups, self._scheduler.machine
+        if name and any(group.name == name for group in groups.values()):
+            raise ValueError(f"a placement group named {name!r} exists already")
+        actor = creator is not None and creator.actor is not None
+        group = Group(id, bundles, strategy, name, creator if actor and not detached else None)
+        problem = group.why_impossible(machine)
+        if problem is not None:
+            label = name or group.describe(self._node_id)["placement_group_id"]
+            text = f"placement group {label}: {problem}. There is {from_units(machine.total)}"
+            error = errors.packed(exceptions.TaskUnschedulableError(text))
+            self._values.complete(id, FAILED, error)
+            return
+        self._counts.add((id,))  # until it is removed
+        groups[id] = group
+        self._scheduler.dispatch_all()
+
+    def find(self, name: str) -> tuple[int, list[dict[str, float]]]:
+        """Return the id and the bundles of a group by its name. Raises ValueError."""
+        for group in self._state.groups.values():
+            if name and group.name == name:
+                return group.id, group.bundles
+        names = [group.name for group in self._state.groups.values() if group.name]
+        raise ValueError(
+            f"Failed to look up placement group with name {name!r}; named groups: {names}"
+        )
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """Describe all groups, those removed lately too."""
+        groups = [*self._state.groups.values(), *self._state.removed_groups]
+        rows = [group.describe(self._node_id) for group in groups]
+        return {str(row["placement_group_id"]): row for row in rows}
+
+    def remove(self, id: int) -> None:
+        """Remove a group, with what waits or runs in it."""
+        group = self._state.groups.pop(id, None)
+        if group is not None:
+            self._empty(group)
+            group.maker = None
+            self._state.removed_groups.append(group)
+            self._counts.drop((id,))
+            self._scheduler.dispatch_all()
+
+    def lose_maker(self, worker: Worker) -> None:
+        """Remove the groups of an actor that was killed: what it began anew would wait for them.
+        One that ended as it should may have made them for others."""
+        for group in list(self._state.groups.values()):
+            if group.maker is worker:
+                group.maker = None
+                if worker.status != 0:
+                    self.remove(group.id)
+
+    def _empty(self, group: Group) -> None:
+        def inside(shape: Shape | None) -> bool:
+            return shape is not None and shape.group is group
+
+        for task in self._scheduler.drop_shapes(inside):
+            self._tasks.fail(task, errors.packed(errors.group_removed(task)))
+        for worker in list(self._state.workers.values()):
+            if inside(worker.shape):
+                self._end_inside(worker)
+        if group.state == "CREATED":
+            group.give_back(self._scheduler.machine)
+        group.state = "REMOVED"
+        error = errors.packed(ValueError("the group was removed"))
+        self._values.complete(group.id, FAILED, error)
+
+    def _end_inside(self, worker: Worker) -> None:
+        for task in list(worker.in_flight.values()):
+            if not task.method:
+                worker.in_flight.pop(task.id)
+                self._tasks.fail(task, errors.packed(errors.ended_with_group(task)))
+        if worker.actor is not None:
+            worker.actor.stop_reason = "its placement group was removed"
+        self._processes.kill(worker)

@@ -1,0 +1,51 @@
+"""What the hub needs of the engine around it, and nothing else of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import threading
+
+    from skate.engine.local.hub.spilling import Spilling
+    from skate.engine.local.objects import Entry
+    from skate.engine.local.reactor import Reactor
+    from skate.engine.local.store import Store
+
+
+class Ports:
+    """The lock and the reactor of the driver, its objects, its store, its output."""
+
+    __slots__ = (
+        "complete", "lock", "new_id", "on_complete", "print_text", "reactor", "spilling", "store",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        reactor: Reactor,
+        store: Store,
+        spilling: Spilling,
+        complete: Callable[[Entry, int, Any], None],
+        on_complete: Callable[[Entry, Callable[[Entry], None]], None],
+        new_id: Callable[[], int],
+        print_text: Callable[[int, int, str, str], None],
+    ) -> None:
+        self.lock = lock
+        self.reactor = reactor
+        self.store = store
+        self.spilling = spilling
+        self.complete = complete  # gives a pending entry its value
+        self.on_complete = on_complete  # calls when an entry is complete, maybe now
+        self.new_id = new_id
+        self.print_text = print_text  # pid, stream, label, text
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        """Call with the lock held, after `delay` seconds."""
+
+        def call() -> None:
+            with self.lock:
+                callback()
+
+        self.reactor.call_later(delay, call)
