@@ -29,8 +29,9 @@ def trainable(config: dict[str, Any]) -> None:
 def run_trials(count: int, folder: str, scheduler: Any) -> None:
     """What the runner of an experiment does, with results from nowhere."""
     from skate.tune import uniform
-    from skate.tune.execution.channel import GO_ON
     from skate.tune.execution.controller import TuneController
+    from skate.tune.execution.events import Began, Reported, Verdict
+    from skate.tune.execution.performer import Performer
     from skate.tune.execution.state import StateLog
     from skate.tune.experiment.experiment import Experiment
     from skate.tune.search.basic_variant import BasicVariantGenerator
@@ -49,24 +50,25 @@ def run_trials(count: int, folder: str, scheduler: Any) -> None:
         search_alg=search,
         scheduler=scheduler,
         stopper=None,
-        callbacks=[],
-        log=StateLog(experiment.storage),
         total_resources={"CPU": AT_ONCE},
         max_concurrent=AT_ONCE,
     )
+    performer = Performer(controller, [], StateLog(experiment.storage))
     running: deque[tuple[Any, int]] = deque()
     while not controller.is_finished:
-        while (trial := controller.next_trial_to_start()) is not None:
+        while (trial := performer.run(controller.next_trial_to_start())) is not None:
             controller.start(trial)
-            controller.on_began(trial, 0)
+            performer.run(controller.on_event(trial, Began(0)))
             running.append((trial, 0))
         trial, step = running.popleft()
         result = {"loss": trial.config["x"] / (step + 1), "training_iteration": step + 1}
-        verdict = controller.on_result(trial, result, None) if step < RESULTS else "end"
-        if verdict == GO_ON:
+        verdict = Verdict.HALT
+        if step < RESULTS:
+            verdict = performer.run(controller.on_event(trial, Reported(result)))
+        if verdict is Verdict.GO_ON:
             running.append((trial, step + 1))
         else:
-            controller.on_released(trial)
+            performer.run(controller.on_released(trial))
     experiment.storage.close()
 
 

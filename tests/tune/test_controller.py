@@ -1,11 +1,14 @@
-"""The controller alone: events in, verdicts out, no process."""
+"""The controller: events in, verdicts and effects out, no process."""
 
 import pytest
 
 from skate import tune
-from skate._run.loggers import JsonLoggerCallback
-from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, SAVE, Channel
+from skate._run.append_buffer import AppendBuffer
+from skate.tune.execution import effects
+from skate.tune.execution.channel import Channel
 from skate.tune.execution.controller import TuneController
+from skate.tune.execution.events import Began, Reported, Saved, Verdict
+from skate.tune.execution.performer import Performer
 from skate.tune.execution.state import StateLog
 from skate.tune.experiment import Experiment, Trial
 from skate.tune.schedulers import FIFOScheduler
@@ -26,21 +29,56 @@ class Deciding(FIFOScheduler):
         return self.decision
 
 
+class Driven:
+    """A controller whose effects are carried out at once."""
+
+    def __init__(self, controller, callbacks, log):
+        self.controller = controller
+        self._performer = Performer(controller, callbacks, log, AppendBuffer())
+
+    def __getattr__(self, name):
+        return getattr(self.controller, name)
+
+    @property
+    def next_trial_to_start(self):
+        return self._driven(self.controller.next_trial_to_start)
+
+    @property
+    def on_event(self):
+        return self._driven(self.controller.on_event)
+
+    @property
+    def on_released(self):
+        return self._driven(self.controller.on_released)
+
+    @property
+    def on_failure(self):
+        return self._driven(self.controller.on_failure)
+
+    def _driven(self, method):
+        return lambda *args: self._performer.run(method(*args))
+
+
+def new_controller(folder, samples=2, stopper=None, scheduler=None, saves=False, **options):
+    experiment = Experiment(
+        "e", lambda config: None, config={"x": tune.randint(0, 9)}, num_samples=samples,
+        storage_path=folder, max_failures=options.pop("max_failures", 0),
+        checkpoint_config=options.pop("checkpoint_config", None),
+    )  # fmt: skip
+    search = BasicVariantGenerator()
+    search.add_configurations(experiment)
+    controller = TuneController(
+        search_alg=search, scheduler=scheduler or FIFOScheduler(), stopper=stopper,
+        total_resources={"CPU": 2}, saves_on_demand=saves, **options,
+    )  # fmt: skip
+    return controller, StateLog(experiment.storage)
+
+
 @pytest.fixture
 def make(tmp_path):
-    def made(samples=2, stopper=None, scheduler=None, saves=False, **options):
-        experiment = Experiment(
-            "e", lambda config: None, config={"x": tune.randint(0, 9)}, num_samples=samples,
-            storage_path=tmp_path, max_failures=options.pop("max_failures", 0),
-            checkpoint_config=options.pop("checkpoint_config", None),
-        )  # fmt: skip
-        search = BasicVariantGenerator()
-        search.add_configurations(experiment)
-        return TuneController(
-            search_alg=search, scheduler=scheduler or FIFOScheduler(), stopper=stopper,
-            callbacks=options.pop("callbacks", []), log=StateLog(experiment.storage),
-            total_resources={"CPU": 2}, saves_on_demand=saves, **options,
-        )  # fmt: skip
+    def made(callbacks=(), **options):
+        controller, log = new_controller(tmp_path, **options)
+        return Driven(controller, list(callbacks), log)
 
     return made
 
@@ -48,15 +86,19 @@ def make(tmp_path):
 def started(controller):
     trial = controller.next_trial_to_start()
     controller.start(trial)
-    controller.on_began(trial, 1)
+    assert controller.on_event(trial, Began(1)) is Verdict.GO_ON
     return trial
+
+
+def reported(controller, trial, **result):
+    return controller.on_event(trial, Reported(result))
 
 
 def test_a_life(make):
     controller = make(samples=1)
     trial = started(controller)
     assert trial.status == Trial.RUNNING
-    assert controller.on_result(trial, {"loss": 1, "training_iteration": 1}, None) == GO_ON
+    assert reported(controller, trial, loss=1, training_iteration=1) == Verdict.GO_ON
     controller.on_released(trial)
     assert trial.status == Trial.TERMINATED
     assert trial.last_result["done"]
@@ -67,8 +109,8 @@ def test_a_life(make):
 def test_a_stopper_ends_a_trial(make):
     controller = make(stopper=MaximumIterationStopper(2))
     trial = started(controller)
-    answers = [controller.on_result(trial, {"training_iteration": n}, None) for n in (1, 2)]
-    assert answers == [GO_ON, HALT]
+    answers = [reported(controller, trial, training_iteration=n) for n in (1, 2)]
+    assert answers == [Verdict.GO_ON, Verdict.HALT]
     assert not controller.is_finished
     controller.on_released(trial)
 
@@ -77,7 +119,7 @@ def test_the_end_is_saved_where_that_was_asked_for(make):
     config = tune.CheckpointConfig(checkpoint_at_end=True)
     controller = make(stopper=MaximumIterationStopper(1), saves=True, checkpoint_config=config)
     trial = started(controller)
-    assert controller.on_result(trial, {"training_iteration": 1}, None) == HALT_AND_SAVE
+    assert reported(controller, trial, training_iteration=1) == Verdict.HALT_AND_SAVE
 
 
 def test_a_trial_on_its_way_out_is_not_started_again(make):
@@ -85,7 +127,7 @@ def test_a_trial_on_its_way_out_is_not_started_again(make):
     controller = make(samples=1, scheduler=scheduler)
     trial = started(controller)
     scheduler.decision = "PAUSE"
-    assert controller.on_result(trial, {"training_iteration": 1}, None) == HALT
+    assert reported(controller, trial, training_iteration=1) == Verdict.HALT
     assert trial.status == Trial.PAUSED
     assert controller.next_trial_to_start() is None
     controller.on_released(trial)
@@ -97,7 +139,7 @@ def saved(controller, trial):
     """What a trial sends that was told to save."""
     name = f"checkpoint_{trial.next_checkpoint:06d}"
     trial.storage.persist(tune.Checkpoint.from_dict({"a": 1}), name)
-    return controller.on_saved(trial, name)
+    return controller.on_event(trial, Saved(name))
 
 
 def test_a_decision_waits_for_the_checkpoint_that_it_needs(make):
@@ -105,9 +147,9 @@ def test_a_decision_waits_for_the_checkpoint_that_it_needs(make):
     controller = make(scheduler=scheduler, saves=True)
     trial = started(controller)
     scheduler.needs, scheduler.decision = True, "PAUSE"
-    assert controller.on_result(trial, {"training_iteration": 1}, None) == SAVE
+    assert reported(controller, trial, training_iteration=1) == Verdict.SAVE
     assert trial.status == Trial.RUNNING
-    assert saved(controller, trial) == HALT
+    assert saved(controller, trial) == Verdict.HALT
     assert trial.status == Trial.PAUSED
     assert trial.checkpoint.to_dict() == {"a": 1}
 
@@ -117,9 +159,9 @@ def test_a_trial_that_ends_while_it_saves_is_halted(make):
     controller = make(scheduler=scheduler, saves=True)
     trial = started(controller)
     scheduler.needs = True
-    assert controller.on_result(trial, {"training_iteration": 1}, None) == SAVE
+    assert reported(controller, trial, training_iteration=1) == Verdict.SAVE
     controller.stop_trial(trial)
-    assert saved(controller, trial) == HALT
+    assert saved(controller, trial) == Verdict.HALT
     assert trial.status == Trial.TERMINATED
 
 
@@ -131,8 +173,8 @@ def test_a_scheduler_may_ask_for_a_checkpoint_beside_its_decision(make):
 
     controller = make(scheduler=Asking(), saves=True)
     trial = started(controller)
-    assert controller.on_result(trial, {"training_iteration": 1}, None) == SAVE
-    assert saved(controller, trial) == GO_ON
+    assert reported(controller, trial, training_iteration=1) == Verdict.SAVE
+    assert saved(controller, trial) == Verdict.GO_ON
 
 
 def test_a_paused_trial_saves_on_its_way_out(make):
@@ -140,7 +182,7 @@ def test_a_paused_trial_saves_on_its_way_out(make):
     controller = make(samples=2, scheduler=scheduler, saves=True, max_concurrent=1)
     trial = started(controller)
     scheduler.decision = "PAUSE"
-    assert controller.on_result(trial, {"training_iteration": 1}, None) == HALT_AND_SAVE
+    assert reported(controller, trial, training_iteration=1) == Verdict.HALT_AND_SAVE
     assert trial.is_saving
     assert scheduler.choose_trial_to_run(controller) is not trial
     saved(controller, trial)
@@ -154,7 +196,7 @@ def test_a_paused_trial_that_cannot_save_has_failed(make):
     controller = make(samples=1, scheduler=scheduler, saves=True, max_failures=1)
     trial = started(controller)
     scheduler.decision = "PAUSE"
-    controller.on_result(trial, {"training_iteration": 1}, None)
+    reported(controller, trial, training_iteration=1)
     controller.on_failure(trial, OSError("the disk is full"))
     assert (trial.status, trial.num_failures) == (Trial.PENDING, 1)
 
@@ -164,7 +206,7 @@ def test_a_stopped_trial_cannot_fail_any_more(make):
     controller = make(samples=1, scheduler=scheduler, saves=True, max_failures=1)
     trial = started(controller)
     scheduler.decision = "PAUSE"
-    controller.on_result(trial, {"training_iteration": 1}, None)
+    reported(controller, trial, training_iteration=1)
     controller.stop_trial(trial)
     controller.on_failure(trial, OSError("the disk is full"))
     assert (trial.status, trial.num_failures) == (Trial.TERMINATED, 0)
@@ -182,7 +224,7 @@ def test_a_trial_that_is_stopped_while_it_saves_ends_once(make):
     controller = make(samples=1, scheduler=scheduler, saves=True, callbacks=[Listener()])
     trial = started(controller)
     scheduler.decision = "PAUSE"
-    controller.on_result(trial, {"training_iteration": 1}, None)
+    reported(controller, trial, training_iteration=1)
     controller.stop_trial(trial)
     saved(controller, trial)
     controller.on_released(trial)
@@ -201,12 +243,12 @@ def test_failures_are_retried_as_often_as_allowed(make):
 
 
 def test_what_a_trial_reported_before_it_took_over_a_checkpoint_stays(make, tmp_path):
-    controller = make(samples=1, max_failures=1, callbacks=[JsonLoggerCallback()])
+    controller = make(samples=1, max_failures=1)
     trial = started(controller)
 
     def report(*iterations):
         for number in iterations:
-            controller.on_result(trial, {"training_iteration": number}, None)
+            reported(controller, trial, training_iteration=number)
 
     report(1, 2, 3)
     (tmp_path / "of a trial that is not as far").mkdir()
@@ -261,9 +303,40 @@ def test_a_limit_of_trials_at_a_time(make):
     assert controller.next_trial_to_start() is None
 
 
+def test_nothing_is_touched_until_the_effects_are_carried_out(tmp_path):
+    controller, _ = new_controller(tmp_path / "nowhere", samples=1, max_failures=1)
+
+    def drained(steps):
+        found = []
+        while True:
+            try:
+                found.append(next(steps))
+            except StopIteration as end:
+                return found, end.value
+
+    (added,), trial = drained(controller.next_trial_to_start())
+    assert added == effects.AddTrial(trial)
+    controller.start(trial)
+    assert drained(controller.on_event(trial, Began(1))) == (
+        [effects.BeginTrial(trial)],
+        Verdict.GO_ON,
+    )
+    found, verdict = drained(controller.on_event(trial, Reported({"n": 1}, "checkpoint_000000")))
+    assert [type(effect) for effect in found] == [effects.RecordResult, effects.RecordCheckpoint]
+    assert verdict is Verdict.GO_ON
+    found, _ = drained(controller.on_failure(trial, error := ValueError("one")))
+    assert found == [
+        effects.RecordError(trial, error),
+        effects.TellCallbacks("on_trial_recover", trial),
+        effects.RollBack(trial),
+    ]
+    assert trial.status == Trial.PENDING
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_what_can_never_run_is_an_error(make, tmp_path):
     controller = make()
-    controller._total = {"CPU": 0.5}
+    controller.controller._total = {"CPU": 0.5}
     with pytest.raises(tune.TuneError, match="never"):
         controller.next_trial_to_start()
 
@@ -272,13 +345,15 @@ def test_channels_answer_who_waits():
     import threading
 
     channel, verdicts = Channel(), []
-    assert channel.send("one", wait=False) == GO_ON
-    thread = threading.Thread(target=lambda: verdicts.append(channel.send("two", wait=True)))
+    assert channel.send(Saved("one"), wait=False) == Verdict.GO_ON
+    thread = threading.Thread(
+        target=lambda: verdicts.append(channel.send(Saved("two"), wait=True))
+    )
     thread.start()
     items = []
     while len(items) < 2:
         items += channel.take(5)[0]
-    channel.answer(HALT)
+    channel.answer(Verdict.HALT)
     thread.join()
-    assert (items, verdicts) == (["one", "two"], [HALT])
-    assert channel.send("three", wait=False) == HALT
+    assert (items, verdicts) == ([Saved("one"), Saved("two")], [Verdict.HALT])
+    assert channel.send(Saved("three"), wait=False) == Verdict.HALT

@@ -13,7 +13,8 @@ from skate import tune
 from skate._run.context import Whereabouts
 from skate._run.storage import Storage
 from skate.tune.execution import worker as process
-from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, Channel
+from skate.tune.execution.channel import Channel
+from skate.tune.execution.events import Began, Ended, Reported, Saved, Verdict
 from skate.tune.execution.session import Task
 from skate.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from tests.support import eventually
@@ -41,7 +42,7 @@ class TestHalting:
         """What the worker takes for the time: it stands still unless a trial moves it."""
         now = SimpleNamespace(seconds=0.0)
         monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: now.seconds))
-        monkeypatch.setattr(process, "_LONGEST_CALL", 0.1)
+        monkeypatch.setattr(process, "_LONGEST_CALL_SECONDS", 0.1)
         return now
 
     @pytest.fixture
@@ -51,8 +52,8 @@ class TestHalting:
             storage = Storage(tmp_path, "trial")
             place = Whereabouts("experiment", "trial", "t", str(tmp_path), None, storage)
             made = process.TrialWorker(trainable)
-            assert made.begin(Task("t", {"by": 1}, place, storage))[0] == ("began", os.getpid())
-            while made.exchange(GO_ON) == []:
+            assert made.begin(Task("t", {"by": 1}, place, storage))[0] == Began(os.getpid())
+            while made.exchange(Verdict.GO_ON) == []:
                 pass
             return made
 
@@ -66,17 +67,17 @@ class TestHalting:
                 try:
                     tune.report(a=1)
                 except BaseException:
-                    clock.seconds += 2 * process._GRACE
+                    clock.seconds += 2 * process._GRACE_SECONDS
 
         deaf_one = worker(deaf)
-        assert deaf_one.exchange(HALT) == [(process.STUCK,)]
+        assert deaf_one.exchange(Verdict.HALT) == [Ended(stuck=True)]
         ends.append(True)
-        eventually(lambda: deaf_one.exchange(HALT) == [(process.ENDED,)])
+        eventually(lambda: deaf_one.exchange(Verdict.HALT) == [Ended()])
 
     def test_the_last_checkpoint_may_take_its_time(self, worker, clock):
         def take_time():
-            clock.seconds += 2 * process._GRACE
-            time.sleep(2 * process._LONGEST_CALL)  # so that the worker looks at its clock
+            clock.seconds += 2 * process._GRACE_SECONDS
+            time.sleep(2 * process._LONGEST_CALL_SECONDS)  # so that the worker looks at its clock
 
         class Slow(Counter):
             def save_checkpoint(self, checkpoint_dir):
@@ -86,8 +87,8 @@ class TestHalting:
             def cleanup(self):
                 take_time()
 
-        items = worker(Slow).exchange(HALT_AND_SAVE)
-        assert items == [("saved", "checkpoint_000000"), (process.ENDED,)]
+        items = worker(Slow).exchange(Verdict.HALT_AND_SAVE)
+        assert items == [Saved("checkpoint_000000"), Ended()]
 
 
 def test_the_last_result_counts_if_it_comes_while_others_are_taken(tmp_path, monkeypatch):
@@ -111,9 +112,9 @@ def test_the_last_result_counts_if_it_comes_while_others_are_taken(tmp_path, mon
     worker = process.TrialWorker(objective)
     worker.begin(Task("t", {}, Whereabouts(), storage, waits_always=False))
     items = []
-    while (process.ENDED,) not in items:
-        items += worker.exchange(GO_ON)
-    assert [item[1]["a"] for item in items if item[0] == "result"] == [1, 2]
+    while Ended() not in items:
+        items += worker.exchange(Verdict.GO_ON)
+    assert [item.result["a"] for item in items if isinstance(item, Reported)] == [1, 2]
 
 
 def test_a_search_shares_the_machine(tmp_path):

@@ -99,6 +99,12 @@ class Checkpoint:
             )
         return self._folder
 
+    def _place_inside(self, name: str) -> str:
+        """Return where it is once it was copied into a folder of this name: a file is in it."""
+        local = self._local_path
+        is_file = local is not None and os.path.isfile(local)
+        return f"{name}/{os.path.basename(local)}" if local and is_file else name
+
     # -- folders --------------------------------------------------------------------------------
 
     @classmethod

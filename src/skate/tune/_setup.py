@@ -1,14 +1,13 @@
-"""From the configurations of a search to an experiment and the way it is run, for `tune.run` and
-`Tuner` alike."""
+"""From the configurations of a search to an experiment, for `tune.run` and `Tuner` alike."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from skate._run.config import FailureConfig, RunConfig, as_config
-from skate.tune.execution.launch import WITHOUT_END, Settings
 from skate.tune.experiment.experiment import Experiment
-from skate.tune.tune_config import ResumeConfig, TuneConfig
+from skate.tune.search.search_algorithm import WITHOUT_END
+from skate.tune.tune_config import TuneConfig
 
 
 def make_experiment(
@@ -33,24 +32,4 @@ def make_experiment(
         log_to_file=run.log_to_file,
         max_failures=as_config(FailureConfig, run.failure_config).max_failures,
         **more,
-    )
-
-
-def make_settings(
-    tuning: TuneConfig, run: RunConfig, resume: ResumeConfig | None = None
-) -> Settings:
-    """How it is run."""
-    return Settings(
-        metric=tuning.metric,
-        mode=tuning.mode,
-        search_alg=tuning.search_alg,
-        scheduler=tuning.scheduler,
-        callbacks=list(run.callbacks or []),
-        progress_reporter=run.progress_reporter,
-        verbose=run.verbose,
-        max_concurrent=tuning.max_concurrent_trials or 0,
-        fail_fast=as_config(FailureConfig, run.failure_config).fail_fast,
-        reuse_actors=tuning.reuse_actors,
-        chdir=tuning.chdir_to_trial_dir,
-        resume=resume,
     )

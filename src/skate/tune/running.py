@@ -19,10 +19,10 @@ from skate._run.config import (
 from skate._run.ledger import claimed
 from skate._run.storage import Storage
 from skate.tune._older_arguments import in_todays_words
-from skate.tune._setup import make_experiment, make_settings
+from skate.tune._setup import make_experiment
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import NothingToTakeUpError
-from skate.tune.execution.launch import Settings, execute, raise_if_failed
+from skate.tune.execution.launch import execute, raise_if_failed
 from skate.tune.experiment._states import STATE_FILE
 from skate.tune.experiment.experiment import Experiment, as_experiments, is_default_name
 from skate.tune.tune_config import ResumeConfig, TuneConfig
@@ -101,8 +101,7 @@ def run(
     tuning, place = _configs(given)
     resuming = resume_config or _resume(resume)
     experiments = _experiments(given, tuning, place, resuming)
-    settings = make_settings(tuning, place)
-    analysis = _one_after_the_other(experiments, settings, resuming, resume)
+    analysis = _one_after_the_other(experiments, tuning, place, resuming, resume)
     if raise_on_failed_trial:
         raise_if_failed(analysis)
     return analysis
@@ -180,18 +179,21 @@ def run_experiments(
 
 
 def _one_after_the_other(
-    experiments: list[Experiment], settings: Settings, wanted: ResumeConfig | None, resume: Any
+    experiments: list[Experiment],
+    tuning: TuneConfig,
+    run: RunConfig,
+    wanted: ResumeConfig | None,
+    resume: bool | str | None,
 ) -> ExperimentAnalysis:
     """Each experiment with a search and a schedule of its own; all trials together."""
     analyses = []
     for experiment in experiments:
-        own = replace(settings, resume=_existing(experiment, wanted, resume))
+        own, existing = tuning, _existing(experiment, wanted, resume)
         if len(experiments) > 1:
-            own.search_alg, own.scheduler = copy.deepcopy(
-                (settings.search_alg, settings.scheduler)
-            )
+            search_alg, scheduler = copy.deepcopy((tuning.search_alg, tuning.scheduler))
+            own = replace(tuning, search_alg=search_alg, scheduler=scheduler)
         with claimed(experiment.storage):
-            analyses.append(execute(experiment, own))
+            analyses.append(execute(experiment, own, run, existing))
         if analyses[-1].interrupted:
             break
     if len(analyses) == 1:
@@ -199,8 +201,8 @@ def _one_after_the_other(
     joined = ExperimentAnalysis(
         experiments[0].storage,
         trials=[trial for analysis in analyses for trial in analysis.trials],
-        default_metric=settings.metric,
-        default_mode=settings.mode,
+        default_metric=tuning.metric,
+        default_mode=tuning.mode,
     )
     joined.interrupted = analyses[-1].interrupted
     return joined

@@ -14,7 +14,7 @@ from skate._run.pickles import allowing, signed_pickle, unpickle
 from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
 from skate.exceptions import UnreadablePickleError
-from skate.tune._setup import make_experiment, make_settings
+from skate.tune._setup import make_experiment
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import LostDataError, TuneError
 from skate.tune.execution.launch import execute
@@ -94,11 +94,11 @@ class Tuner:
         )
         experiment.former_space = self._former_space
         self._storage = experiment.storage
-        settings = make_settings(self._tune_config, self._run_config, self._resume)
         with allowing(self._allow_pickle), claimed(experiment.storage):
             if self._resume is None or self._former_space is not None:
                 self._save(experiment.storage, _pickle_of(self._trainable))
-            self._results = ResultGrid(execute(experiment, settings))
+            analysis = execute(experiment, self._tune_config, self._run_config, self._resume)
+            self._results = ResultGrid(analysis)
         return self._results
 
     def get_results(self) -> ResultGrid:

@@ -1,7 +1,7 @@
 """Between a trial and whoever decides about it.
 
     trial's thread                       worker's thread ── one call at a time ──► driver
-      send(item) ────── items ──────────► exchange(verdict) returns them
+      send(event) ───── events ─────────► exchange(verdict) returns them
       … waits if it has to … ◄─ verdict ─ … of the next call
 
 A trial waits for a verdict where somebody may have one: at a checkpoint, when it reaches its stop
@@ -12,14 +12,10 @@ results travel in batches.
 from __future__ import annotations
 
 import threading
-from typing import Any
 
-GO_ON = "continue"
-SAVE = "save"
-HALT = "halt"
-HALT_AND_SAVE = "halt and save"
+from skate.tune.execution.events import TrialEvent, Verdict
 
-_MOST_WAITING = 5000
+_MOST_WAITING = 5000  # events, before a trial that does not wait has to
 
 
 class Halted(SystemExit):
@@ -27,51 +23,51 @@ class Halted(SystemExit):
 
 
 class Channel:
-    """Items from the trial, verdicts to it."""
+    """Events from the trial, verdicts to it."""
 
     def __init__(self) -> None:
         lock = threading.Lock()
         self._arrived = threading.Condition(lock)
         self._answered = threading.Condition(lock)
-        self._items: list[Any] = []
-        self._verdict: str | None = None
+        self._events: list[TrialEvent] = []
+        self._verdict: Verdict | None = None
         self._waiting = False
         self._halting = False
         self.leaving = False  # the trial has understood, and is on its way out
         self.over = False
 
-    def send(self, item: Any, wait: bool) -> str:
-        """Hand over an item; the verdict on it, or on the trial as a whole."""
+    def send(self, event: TrialEvent, wait: bool) -> Verdict:
+        """Hand over an event; the verdict on it, or on the trial as a whole."""
         with self._answered:
-            self._items.append(item)
+            self._events.append(event)
             self._arrived.notify()
             if not wait:
-                if len(self._items) > _MOST_WAITING:
-                    self._answered.wait_for(lambda: not self._items)
-                return HALT if self._halting else GO_ON
+                if len(self._events) > _MOST_WAITING:
+                    self._answered.wait_for(lambda: not self._events)
+                return Verdict.HALT if self._halting else Verdict.GO_ON
             self._verdict, self._waiting = None, True
             self._answered.wait_for(lambda: self._verdict is not None)
             self._waiting = False
             assert self._verdict is not None
             return self._verdict
 
-    def answer(self, verdict: str) -> None:
+    def answer(self, verdict: Verdict) -> None:
         """The verdict on all that was taken."""
         with self._answered:
-            self._halting = self._halting or verdict in (HALT, HALT_AND_SAVE)
-            if self._waiting and not self._items:
+            self._halting = self._halting or verdict.halts
+            if self._waiting and not self._events:
                 self._verdict = verdict
             self._answered.notify()
 
-    def take(self, seconds: float) -> tuple[list[Any], bool]:
-        """All items, as soon as there is one or the trial is over; none after `seconds`. And
-        whether these are the last: who asks for that later may hear of an end whose items came
+    def take(self, seconds: float) -> tuple[list[TrialEvent], bool]:
+        """All events, as soon as there is one or the trial is over; none after `seconds`. And
+        whether these are the last: who asks for that later may hear of an end whose events came
         in between."""
         with self._arrived:
-            self._arrived.wait_for(lambda: self._items or self.over, seconds)
-            items, self._items = self._items, []
+            self._arrived.wait_for(lambda: self._events or self.over, seconds)
+            events, self._events = self._events, []
             self._answered.notify()
-            return items, self.over
+            return events, self.over
 
     def end(self) -> None:
         """The trial is over."""

@@ -1,9 +1,10 @@
 """Which trial runs, goes on, pauses and ends: decisions only.
 
-The runner tells the controller what happened (`on_began`, `on_result`, `on_saved`, `on_released`,
-`on_failure`) and asks what to do (`next_trial_to_start`, the verdicts that `on_result` returns,
-`trials_to_halt`). Nothing here starts a process or waits. Where a scheduler needs a checkpoint,
-the verdict is to save: the decision is made when `on_saved` brings it.
+The runner tells the controller what happened (`on_event`, `on_released`, `on_failure`) and asks
+what to do (`next_trial_to_start`, the verdict that `on_event` returns, `trials_to_halt`). Nothing
+here starts a process, waits, writes a file or calls a callback: these methods are generators of
+effects (`effects.py`), each of which the performer carries out before the next is asked for. Where
+a scheduler needs a checkpoint, the verdict is to save: it decides when `Saved` brings that.
 
     PENDING ─► RUNNING ─► TERMINATED          every state can also end in TERMINATED, from outside
        ▲          │ └───► ERROR
@@ -14,39 +15,36 @@ the verdict is to save: the decision is made when `on_saved` brings it.
 from __future__ import annotations
 
 import logging
-import math
-import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from skate._run.append_buffer import AppendBuffer
-from skate._run.callbacks import Callback, CallbackList
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import CHECKPOINT_NAME, RecordedCheckpoint
 from skate._run.values import flatten
 from skate.tune.error import MissingMetricError, TuneError
-from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, SAVE
-from skate.tune.execution.rolling_back import roll_back
+from skate.tune.execution.effects import (
+    AddTrial,
+    BeginTrial,
+    ChangeConfig,
+    CopyCheckpoint,
+    Effect,
+    EndTrial,
+    RecordCheckpoint,
+    RecordError,
+    RecordResult,
+    RollBack,
+    Steps,
+    TellCallbacks,
+)
+from skate.tune.execution.events import Began, Reported, Saved, Verdict
 from skate.tune.experiment.trial import Trial
-from skate.tune.result import DEFAULT_METRIC
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
-from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.stopper.stopper import Stopper
 
 if TYPE_CHECKING:
-    from skate.tune.execution.state import StateLog
     from skate.tune.search.search_algorithm import SearchAlgorithm
 
 logger = logging.getLogger(__name__)
-
-_FEWEST_PENDING = 16
-
-
-class _New(NamedTuple):
-    """A checkpoint that is there and not on record yet, and those that go for it."""
-
-    recorded: RecordedCheckpoint
-    replaced: list[Checkpoint]
 
 
 class TuneController:
@@ -60,46 +58,54 @@ class TuneController:
         search_alg: SearchAlgorithm,
         scheduler: TrialScheduler,
         stopper: Stopper | None,
-        callbacks: list[Any],
-        log: StateLog,
         total_resources: Mapping[str, float],
+        most_pending: int = 16,
         max_concurrent: int = 0,
         fail_fast: bool | str = False,
         saves_on_demand: bool = False,
-        metric: str | None = None,
-        results: AppendBuffer | None = None,
+        required_metrics: Sequence[str] = (),
     ) -> None:
+        """Begin an experiment.
+
+        Args:
+            search_alg: Where trials come from.
+            scheduler: Who decides, at each result, whether a trial goes on.
+            stopper: Who may end a trial, or all; before the scheduler is asked.
+            total_resources: All that trials can have.
+            most_pending: How many trials are made before they can start.
+            max_concurrent: How many trials may run at a time; 0 is no limit.
+            fail_fast: Whether the first failure ends everything; "raise" raises it.
+            saves_on_demand: Whether trials can be asked for a checkpoint, as classes can.
+            required_metrics: What every result must have, for those who decide by it.
+        """
         self.search_alg = search_alg
         self.scheduler = scheduler
         self.iteration = 0
+        self.trials: list[Trial] = []  # in the order in which they were made
         self._stopper = stopper
-        self._callbacks = CallbackList(callbacks)
-        self._steppers = [c for c in callbacks if _follows_steps(c)]
-        self._log = log
-        self._results = results  # for the lines of ledgers, which are not written without
         self._total = dict(total_resources)
+        self._most_pending = most_pending
         self._max_concurrent = max_concurrent
         self._fail_fast = fail_fast
         self._saves_on_demand = saves_on_demand
-        self._required = _required(metric, scheduler.metric, search_alg.metric)
-        self._trials: dict[str, Trial] = {}
-        self._in_order: list[Trial] = []
+        self._required = required_metrics
+        self._by_id: dict[str, Trial] = {}
         self._live: dict[str, Trial] = {}
         self._held: set[str] = set()  # those that have a process, also on their way out of it
         self._pending = 0
         self._to_halt: list[Trial] = []
         self._undecided: dict[str, dict[str, Any]] = {}  # results that wait for a checkpoint
         self._to_save: set[str] = set()
-        self._unrecorded: dict[str, list[_New]] = {}
+        self._unrecorded: dict[str, list[RecordCheckpoint]] = {}
         self._saved: set[str] = set()  # those whose last result has its checkpoint
+        self._asked_for: list[Effect] = []  # by schedulers, in the middle of something
         self._stopping = False
-        self._most_pending = _most_pending(search_alg, self._total.get("CPU", 1))
 
     # -- what schedulers and callbacks look at -----------------------------------------------
 
     def get_trials(self) -> list[Trial]:
         """All trials."""
-        return list(self._in_order)
+        return list(self.trials)
 
     def get_live_trials(self) -> list[Trial]:
         """Those that have not ended."""
@@ -107,7 +113,7 @@ class TuneController:
 
     def get_trial(self, trial_id: str) -> Trial | None:
         """The trial with that id."""
-        return self._trials.get(trial_id)
+        return self._by_id.get(trial_id)
 
     def total_resources(self) -> dict[str, float]:
         """All resources that trials can have."""
@@ -131,8 +137,8 @@ class TuneController:
 
     def add_trial(self, trial: Trial) -> None:
         """A new trial, or one that is taken up again."""
-        self._trials[trial.trial_id] = trial
-        self._in_order.append(trial)
+        self._by_id[trial.trial_id] = trial
+        self.trials.append(trial)
         if trial.is_finished():
             return
         self._live[trial.trial_id] = trial
@@ -143,14 +149,14 @@ class TuneController:
         """What a trial reported in an earlier program."""
         self.scheduler.learn_from(trial, map(_flat, results))
 
-    def _fill_queue(self) -> None:
+    def _fill_queue(self) -> Steps[None]:
         while self._pending < self._most_pending and not self._stopping:
             trial = self.search_alg.next_trial()
             if trial is None:
                 return
             self._check_resources(trial)
             self.add_trial(trial)
-            self._log.trial(trial)
+            yield AddTrial(trial)
 
     def _check_resources(self, trial: Trial) -> None:
         wanted = trial.placement_group_factory.required_resources
@@ -163,12 +169,13 @@ class TuneController:
                     f"skate.init(num_cpus=…, num_gpus=…, resources={{…}})"
                 )
 
-    def next_trial_to_start(self) -> Trial | None:
+    def next_trial_to_start(self) -> Steps[Trial | None]:
         """The trial that is to run next, if one is."""
         if self._stopping or (0 < self._max_concurrent <= len(self._held)):
             return None
-        self._fill_queue()
+        yield from self._fill_queue()
         trial = self.scheduler.choose_trial_to_run(self)
+        yield from self._what_was_asked_for()
         if trial is not None and trial.status not in (Trial.PENDING, Trial.PAUSED):
             raise TuneError(
                 f"{type(self.scheduler).__name__} chose {trial} to run, which is {trial.status}"
@@ -180,20 +187,26 @@ class TuneController:
         self._held.add(trial.trial_id)
         self._set_status(trial, Trial.RUNNING)
 
-    def on_began(self, trial: Trial, pid: int) -> None:
-        """Its process has begun with it."""
-        trial.location = f"pid={pid}"
-        if self._results is not None:
-            trial.ledger.open(self._results)
-        self._tell("on_trial_start", trial)
+    # -- trials report -----------------------------------------------------------------------
+
+    def on_event(self, trial: Trial, event: Began | Reported | Saved) -> Steps[Verdict]:
+        """A trial that has a process tells something: what is it told?"""
+        if isinstance(event, Reported):
+            if trial.is_finished():
+                return Verdict.GO_ON
+            return (yield from self._on_result(trial, event.result, event.checkpoint))
+        if isinstance(event, Saved):
+            return (yield from self._on_saved(trial, event.checkpoint))
+        trial.location = f"pid={event.pid}"
+        yield BeginTrial(trial)
         if trial.has_checkpoint():
             trial.on_restore()
-            self._tell("on_trial_restore", trial)
+            yield TellCallbacks("on_trial_restore", trial)
+        return Verdict.GO_ON
 
-    # -- results come ------------------------------------------------------------------------
-
-    def on_result(self, trial: Trial, result: dict[str, Any], checkpoint: str | None) -> str:
-        """A running trial has reported: what is it told?"""
+    def _on_result(
+        self, trial: Trial, result: dict[str, Any], checkpoint: str | None
+    ) -> Steps[Verdict]:
         result.setdefault("trial_id", trial.trial_id)
         flat = _flat(result)
         self._check_metrics(trial, flat)
@@ -202,11 +215,12 @@ class TuneController:
         if checkpoint is not None:
             self._note_checkpoint(trial, checkpoint, result)
         if self._ends(trial, result, flat):
-            return self._conclude(trial, result, flat, TrialScheduler.STOP)
+            return (yield from self._conclude(trial, result, flat, TrialScheduler.STOP))
         if self._can_save(trial) and self.scheduler.needs_checkpoint(self, trial, flat):
             self._undecided[trial.trial_id] = result
-            return SAVE
-        return self._conclude(trial, result, flat, self._decide(trial, result, flat))
+            return Verdict.SAVE
+        decision = self._decide(trial, result, flat)
+        return (yield from self._conclude(trial, result, flat, decision))
 
     def _check_metrics(self, trial: Trial, flat: dict[str, Any]) -> None:
         missing = [metric for metric in self._required if metric not in flat]
@@ -232,22 +246,24 @@ class TuneController:
 
     def _conclude(
         self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: str
-    ) -> str:
+    ) -> Steps[Verdict]:
         """Carry the decision out; what the trial is told."""
-        self._record_result(trial, result)
-        self._record_checkpoints(trial)
+        yield from self._what_was_asked_for()
+        yield RecordResult(trial, result)
+        yield from self._record_checkpoints(trial)
         if decision == TrialScheduler.STOP:
             self._complete(trial, flat)
+            yield from self._what_was_asked_for()
             saves = trial.checkpoint_at_end and self._can_save(trial)
-            return HALT_AND_SAVE if saves else HALT
+            return Verdict.HALT_AND_SAVE if saves else Verdict.HALT
         if decision == TrialScheduler.PAUSE:
             self.pause_trial(trial)
         saves = trial.trial_id in self._to_save
         self._to_save.discard(trial.trial_id)
         if trial.status == Trial.RUNNING:
-            return SAVE if saves else GO_ON
+            return Verdict.SAVE if saves else Verdict.GO_ON
         trial.is_saving = saves
-        return HALT_AND_SAVE if saves else HALT
+        return Verdict.HALT_AND_SAVE if saves else Verdict.HALT
 
     def _can_save(self, trial: Trial) -> bool:
         """Whether the trial can be asked for a checkpoint, and its last result has none."""
@@ -259,16 +275,16 @@ class TuneController:
         self.search_alg.on_trial_complete(trial.trial_id, result=flat)
         self.scheduler.on_trial_complete(self, trial, flat)
 
-    def on_saved(self, trial: Trial, checkpoint: str | None) -> str:
-        """A checkpoint came without a result: what is the trial told?"""
+    def _on_saved(self, trial: Trial, checkpoint: str | None) -> Steps[Verdict]:
         if checkpoint is not None:
             self._note_checkpoint(trial, checkpoint, trial.last_result)
         result = self._undecided.pop(trial.trial_id, None)
         if result is None or trial.status != Trial.RUNNING:
-            self._record_checkpoints(trial)
-            return GO_ON if trial.status == Trial.RUNNING else HALT
+            yield from self._record_checkpoints(trial)
+            return Verdict.GO_ON if trial.status == Trial.RUNNING else Verdict.HALT
         flat = _flat(result)
-        return self._conclude(trial, result, flat, self._decide(trial, result, flat))
+        decision = self._decide(trial, result, flat)
+        return (yield from self._conclude(trial, result, flat, decision))
 
     def _note_checkpoint(self, trial: Trial, name: str, metrics: Mapping[str, Any]) -> None:
         """The scheduler may use it for its decision."""
@@ -278,77 +294,81 @@ class TuneController:
             return
         trial.next_checkpoint = int(name.partition("/")[0].rpartition("_")[2]) + 1
         recorded = RecordedCheckpoint(place, dict(metrics), results=trial.num_results)
-        new = _New(recorded, trial.on_checkpoint(recorded))
+        new = RecordCheckpoint(trial, recorded, trial.on_checkpoint(recorded))
         self._unrecorded.setdefault(trial.trial_id, []).append(new)
 
-    def _record_result(self, trial: Trial, result: dict[str, Any]) -> None:
-        trial.ledger.add_result(result)
-        self._tell("on_trial_result", trial, result=result)
-
-    def _record_checkpoints(self, trial: Trial) -> None:
+    def _record_checkpoints(self, trial: Trial) -> Steps[None]:
         """Their result is on record by now: a trial that goes on from here does not report it
         again."""
-        for new in self._unrecorded.pop(trial.trial_id, ()):
-            self._tell("on_trial_save", trial)
-            trial.ledger.settle()
-            self._log.checkpoint(trial, new.recorded)
-            for old in new.replaced:
-                trial.storage.delete(old.path[len(trial.path) :].lstrip("/").partition("/")[0])
-            self._tell("on_checkpoint", trial, checkpoint=new.recorded.checkpoint)
+        yield from self._unrecorded.pop(trial.trial_id, ())
+
+    def _what_was_asked_for(self) -> Steps[None]:
+        """What schedulers have asked for while they decided."""
+        asked, self._asked_for = self._asked_for, []
+        yield from asked
 
     # -- trials go ---------------------------------------------------------------------------
 
-    def on_released(self, trial: Trial) -> None:
+    def on_released(self, trial: Trial) -> Steps[None]:
         """Its process is free: it has returned, or was halted."""
         self._held.discard(trial.trial_id)
         trial.is_saving = False
         if trial.status == Trial.RUNNING:
             trial.last_result["done"] = True
             self._complete(trial, _flat(trial.last_result))
+            yield from self._what_was_asked_for()
         if trial.status == Trial.TERMINATED:
-            self._end(trial, "on_trial_complete")
+            yield EndTrial(trial, "on_trial_complete")
 
-    def _end(self, trial: Trial, hook: str) -> None:
-        self._tell(hook, trial)
-        trial.ledger.close()
-        self._log.progress(trial)
-        trial.close_storage()
-
-    def on_failure(self, trial: Trial, error: BaseException) -> None:
+    def on_failure(self, trial: Trial, error: BaseException) -> Steps[None]:
         """It raised, or its process died."""
         self._held.discard(trial.trial_id)
         result = self._undecided.pop(trial.trial_id, None)
         if result is not None and trial.status == Trial.RUNNING:
-            self._record_result(trial, result)
+            yield RecordResult(trial, result)
         if trial.status == Trial.TERMINATED and trial.export_formats:
-            trial.handle_error(error)
-            self._set_status(trial, Trial.ERROR)
-            self._end(trial, "on_trial_error")
-            return
-        if trial.is_finished() or (trial.status == Trial.PAUSED and not trial.is_saving):
+            yield from self._fail(trial, error)
+            yield EndTrial(trial, "on_trial_error")
+        elif trial.is_finished() or (trial.status == Trial.PAUSED and not trial.is_saving):
             if trial.checkpoint_at_end:
                 logger.warning("the end of %s was not clean: %r", trial, error)
-            self.on_released(trial)
-            return
+            yield from self.on_released(trial)
+        else:
+            yield from self._on_unexpected(trial, error)
+
+    def _on_unexpected(self, trial: Trial, error: BaseException) -> Steps[None]:
         trial.is_saving = False
-        trial.handle_error(error)
         if self._fail_fast and str(self._fail_fast).lower() == "raise":
-            self._set_status(trial, Trial.ERROR)
-            self._end(trial, "on_trial_error")
+            yield from self._fail(trial, error)
+            yield EndTrial(trial, "on_trial_error")
             raise error
+        trial.note_error(error)
+        yield RecordError(trial, error)
         if trial.should_recover():
-            self.scheduler.on_trial_error(self, trial)
-            self._set_status(trial, Trial.PENDING)
-            self.scheduler.on_trial_add(self, trial)
-            self._tell("on_trial_recover", trial)
-            roll_back(trial)
+            yield from self._try_again(trial)
             return
         self._set_status(trial, Trial.ERROR)
         self.scheduler.on_trial_error(self, trial)
         self.search_alg.on_trial_complete(trial.trial_id, error=True)
-        self._end(trial, "on_trial_error")
+        yield from self._what_was_asked_for()
+        yield EndTrial(trial, "on_trial_error")
         if self._fail_fast:
             self.stop_all()
+        yield from self._what_was_asked_for()
+
+    def _fail(self, trial: Trial, error: BaseException) -> Steps[None]:
+        trial.note_error(error)
+        yield RecordError(trial, error)
+        self._set_status(trial, Trial.ERROR)
+
+    def _try_again(self, trial: Trial) -> Steps[None]:
+        """From its last checkpoint, when its turn comes."""
+        self.scheduler.on_trial_error(self, trial)
+        self._set_status(trial, Trial.PENDING)
+        self.scheduler.on_trial_add(self, trial)
+        yield from self._what_was_asked_for()
+        yield TellCallbacks("on_trial_recover", trial)
+        yield RollBack(trial)
 
     # -- what schedulers ask for -------------------------------------------------------------
 
@@ -377,26 +397,25 @@ class TuneController:
         self.search_alg.on_trial_complete(trial.trial_id, result=_flat(trial.last_result) or None)
         self.scheduler.on_trial_remove(self, trial)
         if trial.trial_id not in self._held:
-            self._end(trial, "on_trial_complete")
+            self._asked_for.append(EndTrial(trial, "on_trial_complete"))
 
     def adopt_checkpoint(
         self, trial: Trial, checkpoint: Checkpoint, metrics: Mapping[str, Any]
     ) -> None:
         """Go on from the checkpoint of another trial: it is copied, so that it stays."""
         name = CHECKPOINT_NAME.format(trial.next_checkpoint)
-        trial.storage.persist(checkpoint, name)
-        self._log.config(trial)
-        inner = os.path.basename(checkpoint.path) if os.path.isfile(checkpoint.path) else ""
-        self._note_checkpoint(trial, f"{name}/{inner}" if inner else name, metrics)
+        self._asked_for += [CopyCheckpoint(trial, checkpoint, name), ChangeConfig(trial)]
+        self._note_checkpoint(trial, checkpoint._place_inside(name), metrics)
         if trial.status != Trial.RUNNING:  # it has no result that waits for its verdict
-            self._record_checkpoints(trial)
+            self._asked_for += self._unrecorded.pop(trial.trial_id, ())
 
     # -- the end -----------------------------------------------------------------------------
 
-    def check_stopper(self) -> None:
+    def check_stopper(self) -> Steps[None]:
         """Ask whether everything is to end."""
         if not self._stopping and self._stopper is not None and self._stopper.stop_all():
             self.stop_all()
+        yield from self._what_was_asked_for()
 
     def stop_all(self) -> None:
         """No more trials begin, and those that run end."""
@@ -410,16 +429,6 @@ class TuneController:
         found, self._to_halt = self._to_halt, []
         return found
 
-    def on_step(self, hook: str) -> None:
-        """The runner begins a round, or has done one."""
-        for callback in self._steppers:
-            getattr(callback, hook)(iteration=self.iteration, trials=self._in_order)
-        self.iteration += hook == "on_step_end"
-
-    def end_experiment(self) -> None:
-        """All is over."""
-        self._callbacks.call("on_experiment_end", trials=self.get_trials())
-
     # -- books -------------------------------------------------------------------------------
 
     def _set_status(self, trial: Trial, status: str) -> None:
@@ -428,16 +437,6 @@ class TuneController:
         if trial.is_finished():
             self._live.pop(trial.trial_id, None)
             self._saved.discard(trial.trial_id)
-
-    def _tell(self, hook: str, trial: Trial, **info: Any) -> None:
-        # the list itself, not a copy: there are many results, and there may be many trials
-        trials = self._in_order
-        self._callbacks.call(hook, iteration=self.iteration, trials=trials, trial=trial, **info)
-
-
-def _follows_steps(callback: Any) -> bool:
-    kind = type(callback)
-    return (kind.on_step_begin, kind.on_step_end) != (Callback.on_step_begin, Callback.on_step_end)
 
 
 _SIMPLE = (int, float, str, bool, type(None))  # asked of every metric of every result
@@ -452,23 +451,6 @@ def _flat(result: Mapping[str, Any]) -> dict[str, Any]:
         if name != "config" and isinstance(value, Mapping) and value:
             flat.update(flatten(value, f"{name}/"))
     return flat
-
-
-def _required(*metrics: Any) -> tuple[str, ...]:
-    """The metrics that every result must have for those who decide by them."""
-    if os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":  # as with Ray
-        return ()
-    names = [name for one in metrics for name in (one if isinstance(one, list) else [one])]
-    return tuple(dict.fromkeys(name for name in names if name not in (None, DEFAULT_METRIC)))
-
-
-def _most_pending(search_alg: SearchAlgorithm, cpus: float) -> int:
-    """How many trials are made before they can start; Ray's variable for it counts here too."""
-    given = os.environ.get("TUNE_MAX_PENDING_TRIALS_PG", "")
-    if given.isdigit():
-        return max(1, int(given))
-    late = isinstance(search_alg, SearchGenerator)  # it learns until the last moment
-    return 1 if late else max(_FEWEST_PENDING, math.ceil(cpus * 1.1))
 
 
 class _Totals:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
-import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import skate
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback
+from skate._run.config import FailureConfig, RunConfig, as_config
 from skate._run.loggers import default_loggers
 from skate._run.loggers.base import LoggerCallback
 from skate._run.uploads import Uploads
@@ -18,14 +19,17 @@ from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
 from skate.tune.execution.callback_states import restore_callbacks
 from skate.tune.execution.controller import TuneController
-from skate.tune.execution.pool import Pool
+from skate.tune.execution.performer import Performer
+from skate.tune.execution.pool import WorkerPool
 from skate.tune.execution.programs import is_class
+from skate.tune.execution.reporting import Reporting
 from skate.tune.execution.resume import take_up
 from skate.tune.execution.runner import Runner
 from skate.tune.execution.snapshots import Snapshots
 from skate.tune.execution.state import StateLog
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
+from skate.tune.result import DEFAULT_METRIC
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from skate.tune.search.basic_variant import BasicVariantGenerator
 from skate.tune.search.concurrency_limiter import ConcurrencyLimiter
@@ -36,74 +40,61 @@ from skate.tune.search.variant_generator import has_unresolved_values
 from skate.tune.stopper._criteria import DictStopper
 from skate.tune.stopper.stopper import CombinedStopper
 from skate.tune.stopper.timeout import TimeoutStopper
-from skate.tune.tune_config import ResumeConfig
+from skate.tune.tune_config import ResumeConfig, TuneConfig
 
 logger = logging.getLogger(__name__)
 
-WITHOUT_END = 2**31  # that many samples are never made
-_FLUSH_EVERY = 0.5  # seconds between writes of results, where they come fast
+_FEWEST_PENDING = 16  # trials that are made ahead of the machine
+_FLUSH_EVERY_SECONDS = 0.5  # between writes of results, where they come fast
 
 
-@dataclass
-class Settings:
-    """How an experiment is run."""
+def execute(
+    experiment: Experiment, tuning: TuneConfig, run: RunConfig, resume: ResumeConfig | None = None
+) -> ExperimentAnalysis:
+    """Run an experiment.
 
-    metric: str | None = None
-    mode: str | None = None
-    search_alg: Any = None
-    scheduler: Any = None
-    callbacks: list[Any] = field(default_factory=list)
-    progress_reporter: Any = None
-    verbose: int | None = None
-    max_concurrent: int = 0
-    fail_fast: bool | str = False
-    reuse_actors: bool | None = None
-    chdir: bool = False
-    resume: ResumeConfig | None = None
+    Args:
+        experiment: What is run, on which space, where, and with which limits.
+        tuning: What is optimised, by whom, and how many trials run at a time.
+        run: Who is told, and what a failure ends.
+        resume: How to go on with trials of an earlier program; `None` begins a new experiment.
 
-
-def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
-    """Run an experiment; what it came to."""
+    Returns:
+        What its trials came to.
+    """
     if not skate.is_initialized():
         skate.init()
-    search_alg = make_search(settings)
-    scheduler = make_scheduler(settings.scheduler)
-    _hand_over_properties(search_alg, scheduler, settings, experiment)
+    search_alg = make_search(tuning)
+    scheduler = make_scheduler(tuning.scheduler)
+    _hand_over_properties(search_alg, scheduler, tuning, experiment)
     log = StateLog(experiment.storage)
-    callbacks = _callbacks(settings)
-    results = AppendBuffer(_FLUSH_EVERY) if _writes_files() else None
-    controller = TuneController(
-        search_alg=search_alg,
-        scheduler=scheduler,
-        stopper=experiment.stopper,
-        callbacks=callbacks,
-        log=log,
-        total_resources=skate.cluster_resources(),
-        max_concurrent=settings.max_concurrent,
-        fail_fast=settings.fail_fast,
-        saves_on_demand=is_class(experiment.trainable),
-        metric=settings.metric,
-        results=results,
-    )
+    callbacks = _callbacks(run.callbacks or ())
+    controller = _controller(experiment, tuning, run, search_alg, scheduler)
     search_alg.add_configurations(experiment)
-    if settings.resume is not None:
-        take_up(experiment, controller, search_alg, settings.resume, log)
+    if resume is not None:
+        take_up(experiment, controller, search_alg, resume, log)
         restore_callbacks(experiment.storage, callbacks)
-    log.run(fresh=settings.resume is None, trainable=experiment.run_identifier, **_aim(settings))
+    aim = {"metric": tuning.metric, "mode": tuning.mode}
+    log.run(fresh=resume is None, trainable=experiment.run_identifier, **aim)
     _setup(callbacks, experiment, search_alg)
-    reporting = _Reporting(settings, controller, search_alg)
+    reporting = Reporting(tuning, run, controller)
     snapshots = Snapshots(experiment.storage, search_alg, callbacks)
     uploads = Uploads(
         experiment.storage, lambda: (trial.storage for trial in controller.get_live_trials())
     )
+    results = AppendBuffer(_FLUSH_EVERY_SECONDS) if _writes_files() else None
+    flushing = [results.flush_if_due] if results is not None else []
+    performer = Performer(controller, callbacks, log, results)
+    reuse, steps = tuning.reuse_actors, is_class(experiment.trainable)
     runner = Runner(
         controller,
-        Pool(experiment.trainable, skate.cluster_resources(), settings.reuse_actors is not False),
+        performer,
+        WorkerPool(experiment.trainable, skate.cluster_resources(), reuse is not False),
         waits_always=not _nobody_decides(scheduler, experiment.stopper),
-        reuse_instances=bool(settings.reuse_actors) and is_class(experiment.trainable),
-        chdir=settings.chdir,
+        reuse_instances=bool(reuse) and steps,
+        chdir=tuning.chdir_to_trial_dir,
         on_tick=[
-            *([results.flush_if_due] if results is not None else []),
+            *flushing,
             snapshots.save_if_due,
             log.flush_if_due,
             uploads.send_if_due,
@@ -117,25 +108,56 @@ def execute(experiment: Experiment, settings: Settings) -> ExperimentAnalysis:
         interrupted = True
         logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", experiment.path)
     finally:
-        if results is not None:
-            results.flush()
         snapshots.save()
-        log.flush()
-        controller.end_experiment()
+        performer.end_experiment()
         reporting.finish()
         experiment.storage.close()
     analysis = ExperimentAnalysis(
         experiment.storage,
         trials=controller.get_trials(),
-        default_metric=settings.metric,
-        default_mode=settings.mode,
+        default_metric=tuning.metric,
+        default_mode=tuning.mode,
     )
     analysis.interrupted = interrupted
     return analysis
 
 
-def _aim(settings: Settings) -> dict[str, Any]:
-    return {"metric": settings.metric, "mode": settings.mode}
+def _controller(
+    experiment: Experiment,
+    tuning: TuneConfig,
+    run: RunConfig,
+    search_alg: SearchAlgorithm,
+    scheduler: TrialScheduler,
+) -> TuneController:
+    total = skate.cluster_resources()
+    return TuneController(
+        search_alg=search_alg,
+        scheduler=scheduler,
+        stopper=experiment.stopper,
+        total_resources=total,
+        most_pending=_most_pending(search_alg, total.get("CPU", 1)),
+        max_concurrent=tuning.max_concurrent_trials or 0,
+        fail_fast=as_config(FailureConfig, run.failure_config).fail_fast,
+        saves_on_demand=is_class(experiment.trainable),
+        required_metrics=_required(tuning.metric, scheduler.metric, search_alg.metric),
+    )
+
+
+def _required(*metrics: str | list[str] | None) -> tuple[str, ...]:
+    """The metrics that every result must have for those who decide by them."""
+    if os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":  # as with Ray
+        return ()
+    names = [name for one in metrics for name in (one if isinstance(one, list) else [one])]
+    return tuple(dict.fromkeys(name for name in names if name and name != DEFAULT_METRIC))
+
+
+def _most_pending(search_alg: SearchAlgorithm, cpus: float) -> int:
+    """How many trials are made before they can start; Ray's variable for it counts here too."""
+    given = os.environ.get("TUNE_MAX_PENDING_TRIALS_PG", "")
+    if given.isdigit():
+        return max(1, int(given))
+    late = isinstance(search_alg, SearchGenerator)  # it learns until the last moment
+    return 1 if late else max(_FEWEST_PENDING, math.ceil(cpus * 1.1))
 
 
 def _nobody_decides(scheduler: TrialScheduler, stopper: Any) -> bool:
@@ -148,16 +170,16 @@ def _nobody_decides(scheduler: TrialScheduler, stopper: Any) -> bool:
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def make_search(settings: Settings) -> SearchAlgorithm:
+def make_search(tuning: TuneConfig) -> SearchAlgorithm:
     """The source of trials for what a user may write."""
-    found: Any = settings.search_alg
-    most = settings.max_concurrent
+    found: Any = tuning.search_alg
+    most = tuning.max_concurrent_trials or 0
     if found is None:
         found = BasicVariantGenerator(max_concurrent=most)
     if isinstance(found, str):
         from skate.tune.search import create_searcher
 
-        found = create_searcher(found, metric=settings.metric, mode=settings.mode)
+        found = create_searcher(found, metric=tuning.metric, mode=tuning.mode)
     if isinstance(found, Searcher):
         found = SearchGenerator(_limited(found, most))
     if not isinstance(found, SearchAlgorithm):
@@ -200,10 +222,10 @@ def make_scheduler(given: Any) -> TrialScheduler:
 def _hand_over_properties(
     search_alg: SearchAlgorithm,
     scheduler: TrialScheduler,
-    settings: Settings,
+    tuning: TuneConfig,
     experiment: Experiment,
 ) -> None:
-    metric, mode = settings.metric, settings.mode
+    metric, mode = tuning.metric, tuning.mode
     config, spec = experiment.spec["config"], experiment.public_spec
     taken = search_alg.set_search_properties(metric, mode, config, **spec)
     if not taken and has_unresolved_values(config):
@@ -218,14 +240,13 @@ def _hand_over_properties(
         )
 
 
-def _callbacks(settings: Settings) -> list[Any]:
+def _callbacks(given: Sequence[Any]) -> list[Any]:
     """The user's, and those loggers that every experiment has."""
-    given = list(settings.callbacks or [])
     for callback in given:
         if not isinstance(callback, Callback):  # RunConfig has checked, but for training
             raise TypeError(f"a search takes instances of tune.Callback; got {callback!r}")
     kinds = [type(callback) for callback in given]
-    usual = default_loggers(_FLUSH_EVERY) if _writes_files() else []
+    usual = default_loggers(_FLUSH_EVERY_SECONDS) if _writes_files() else []
     missing = [one for one in usual if type(one) not in kinds]
     # loggers first, so that what they wrote is there for the others
     own = [callback for callback in given if isinstance(callback, LoggerCallback)]
@@ -247,52 +268,6 @@ def _setup(callbacks: list[Any], experiment: Experiment, search_alg: SearchAlgor
             config=experiment.spec["config"],
             experiment_name=experiment.name,
         )
-
-
-class _Reporting:
-    """Calls the reporter when it is time."""
-
-    def __init__(
-        self, settings: Settings, controller: TuneController, search_alg: SearchAlgorithm
-    ) -> None:
-        self._controller = controller
-        self._reporter = _reporter(settings)
-        if self._reporter is not None:
-            self._reporter.setup(
-                start_time=time.time(),
-                total_samples=total if (total := search_alg.total_samples) < WITHOUT_END else None,
-                metric=settings.metric,
-                mode=settings.mode,
-            )
-
-    def tick(self) -> None:
-        self._report(done=False)
-
-    def finish(self) -> None:
-        self._report(done=True)
-
-    def _report(self, done: bool) -> None:
-        reporter = self._reporter
-        if reporter is not None and reporter.should_report(self._controller._in_order, done=done):
-            about = self._controller.scheduler.debug_string()
-            reporter.report(self._controller.get_trials(), done, about)
-
-
-def _reporter(settings: Settings) -> Any:
-    """The user's one; else a live view, if somebody can see it."""
-    if settings.verbose == 0:
-        return None
-    if settings.progress_reporter is not None:
-        return settings.progress_reporter
-    from skate.tune._live import LiveReporter
-
-    if LiveReporter.usable():
-        return LiveReporter()
-    if settings.verbose is not None and settings.verbose >= 2:
-        from skate.tune.progress_reporter import CLIReporter
-
-        return CLIReporter()
-    return None
 
 
 def raise_if_failed(analysis: ExperimentAnalysis) -> None:

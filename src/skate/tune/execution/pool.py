@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from skate.tune.execution.placement_groups import PlacementGroupFactory
     from skate.tune.experiment.trial import Trial
 
-_CLOSING = 5.0  # seconds for the last instances to clean up
+_CLOSING_SECONDS = 5.0  # for the last instances to clean up
 
 
-class Worker:
+class PooledWorker:
     """A process, the resources it holds, and the trial it runs."""
 
     def __init__(self, actor: Any, resources: PlacementGroupFactory, group: Any) -> None:
@@ -27,7 +27,7 @@ class Worker:
         self.idle_since = 0.0
 
 
-class Pool:
+class WorkerPool:
     """Gives workers to trials within the resources of the machine."""
 
     def __init__(self, trainable: Any, total: dict[str, float], reuse: bool) -> None:
@@ -37,10 +37,10 @@ class Pool:
         self._only_counted = getattr(trainable, "reserves_itself", False)
         self._total = total
         self._reuse = reuse
-        self._idle: list[Worker] = []
-        self._busy: list[Worker] = []
+        self._idle: list[PooledWorker] = []
+        self._busy: list[PooledWorker] = []
 
-    def take(self, trial: Trial) -> Worker | None:
+    def take(self, trial: Trial) -> PooledWorker | None:
         """A worker for the trial; None if its resources are not free."""
         wanted = trial.placement_group_factory
         worker = next((one for one in self._idle if one.resources == wanted), None)
@@ -66,7 +66,7 @@ class Pool:
             for name, amount in wanted.required_resources.items()
         )
 
-    def _start(self, resources: PlacementGroupFactory) -> Worker:
+    def _start(self, resources: PlacementGroupFactory) -> PooledWorker:
         if self._trainable_ref is None:
             self._trainable_ref = skate.put(self._trainable)
         group = None
@@ -74,9 +74,9 @@ class Pool:
         if len(resources.bundles) > 1 and not self._only_counted:
             group = resources.to_placement_group()
             options["scheduling_strategy"] = _in_group(group, resources)
-        return Worker(new_worker(self._trainable_ref, options), resources, group)
+        return PooledWorker(new_worker(self._trainable_ref, options), resources, group)
 
-    def give_back(self, worker: Worker) -> None:
+    def give_back(self, worker: PooledWorker) -> None:
         """Its trial is over; the worker may be used again."""
         worker.trial = None
         self._busy.remove(worker)
@@ -86,7 +86,7 @@ class Pool:
         else:
             self._close([worker])
 
-    def drop(self, worker: Worker) -> None:
+    def drop(self, worker: PooledWorker) -> None:
         """It is dead, stuck, or not to be used again."""
         worker.trial = None
         if worker in self._busy:
@@ -107,14 +107,14 @@ class Pool:
             self._end(worker)
         self._idle, self._busy = [], []
 
-    def _close(self, workers: list[Worker]) -> None:
+    def _close(self, workers: list[PooledWorker]) -> None:
         closing = [worker.actor.close.remote() for worker in workers]
         if closing:
-            skate.wait(closing, num_returns=len(closing), timeout=_CLOSING)
+            skate.wait(closing, num_returns=len(closing), timeout=_CLOSING_SECONDS)
         for worker in workers:
             self._end(worker)
 
-    def _end(self, worker: Worker) -> None:
+    def _end(self, worker: PooledWorker) -> None:
         skate.kill(worker.actor)
         if worker.group is not None:
             from skate.util.placement_group import remove_placement_group

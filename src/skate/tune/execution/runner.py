@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import skate
 from skate._run.context import Whereabouts
 from skate._run.reporting import totals_in
-from skate.tune.execution.channel import GO_ON, HALT
+from skate.tune.execution.events import Began, Ended, Verdict
 from skate.tune.execution.session import Task
-from skate.tune.execution.worker import ENDED, STUCK
 
 if TYPE_CHECKING:
     from skate.tune.execution.controller import TuneController
-    from skate.tune.execution.pool import Pool, Worker
+    from skate.tune.execution.performer import Performer
+    from skate.tune.execution.pool import PooledWorker, WorkerPool
     from skate.tune.experiment.trial import Trial
 
-_PATIENCE = 1.0  # seconds between looks at the clock while nothing comes
-_NOTHING_TO_DO = 0.01
+_PATIENCE_SECONDS = 1.0  # between looks at the clock while nothing comes
+_NOTHING_TO_DO_SECONDS = 0.01
 
 
 class Runner:
@@ -29,7 +29,8 @@ class Runner:
     def __init__(
         self,
         controller: TuneController,
-        pool: Pool,
+        performer: Performer,
+        pool: WorkerPool,
         *,
         waits_always: bool,
         reuse_instances: bool = False,
@@ -37,12 +38,13 @@ class Runner:
         on_tick: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._controller = controller
+        self._performer = performer
         self._pool = pool
         self._waits_always = waits_always
         self._reuse_instances = reuse_instances
         self._chdir = chdir
         self._on_tick = on_tick
-        self._calls: dict[Any, Worker] = {}
+        self._calls: dict[Any, PooledWorker] = {}
         self._halting: set[str] = set()
 
     def run(self) -> None:
@@ -54,19 +56,20 @@ class Runner:
             self._pool.close()
 
     def _step(self) -> None:
-        self._controller.on_step("on_step_begin")
-        self._controller.check_stopper()
+        self._performer.begin_step()
+        self._performer.run(self._controller.check_stopper())
         for trial in self._controller.trials_to_halt():
             self._halting.add(trial.trial_id)
         started = self._start_trials()
         if self._calls:
-            ready, _ = skate.wait(list(self._calls), num_returns=1, timeout=_PATIENCE)
+            ready, _ = skate.wait(list(self._calls), num_returns=1, timeout=_PATIENCE_SECONDS)
             for ref in ready:
                 self._handle(ref, self._calls.pop(ref))
         elif not started and not self._controller.is_finished:
-            time.sleep(_NOTHING_TO_DO)  # a searcher has nothing to suggest right now
-        self._pool.retire_idle(_PATIENCE)
-        self._controller.on_step("on_step_end")
+            time.sleep(_NOTHING_TO_DO_SECONDS)  # a searcher has nothing to suggest right now
+        self._pool.retire_idle(_PATIENCE_SECONDS)
+        self._performer.end_step()
+        self._controller.iteration += 1
         for call in self._on_tick:
             call()
 
@@ -74,12 +77,15 @@ class Runner:
 
     def _start_trials(self) -> bool:
         started = False
-        while (trial := self._controller.next_trial_to_start()) is not None:
+        while (trial := self._next_trial()) is not None:
             if not self._begin(trial):
                 break
             self._controller.start(trial)
             started = True
         return started
+
+    def _next_trial(self) -> Trial | None:
+        return self._performer.run(self._controller.next_trial_to_start())
 
     def _begin(self, trial: Trial) -> bool:
         worker = self._pool.take(trial)
@@ -119,54 +125,44 @@ class Runner:
             restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM") or 0),  # as with Ray
         )
 
-    def _call(self, worker: Worker, ref: Any) -> None:
+    def _call(self, worker: PooledWorker, ref: Any) -> None:
         self._calls[ref] = worker
 
     # -- what trials send --------------------------------------------------------------------
 
-    def _handle(self, ref: Any, worker: Worker) -> None:
+    def _handle(self, ref: Any, worker: PooledWorker) -> None:
         trial = worker.trial
         assert trial is not None
         try:
-            items = skate.get(ref)
+            events = skate.get(ref)
         except Exception as error:
             self._on_error(worker, trial, error)
             return
-        verdict = GO_ON
-        for item in items:
-            if item[0] in (ENDED, STUCK):
-                self._release(worker, trial, usable=item[0] == ENDED)
+        verdict = Verdict.GO_ON
+        for event in events:
+            if isinstance(event, Ended):
+                self._release(worker, trial, usable=not event.stuck)
                 return
-            if verdict == GO_ON:
-                verdict = self._on_item(worker, trial, item)
-        if verdict == GO_ON and trial.trial_id in self._halting:
-            verdict = HALT
+            worker.used = worker.used and not isinstance(event, Began)
+            if verdict is Verdict.GO_ON:
+                verdict = self._performer.run(self._controller.on_event(trial, event))
+        if verdict is Verdict.GO_ON and trial.trial_id in self._halting:
+            verdict = Verdict.HALT
         self._call(worker, worker.actor.exchange.remote(verdict))
 
-    def _on_item(self, worker: Worker, trial: Trial, item: tuple[Any, ...]) -> str:
-        kind = item[0]
-        if kind == "began":
-            worker.used = False
-            self._controller.on_began(trial, item[1])
-        elif kind == "saved":
-            return self._controller.on_saved(trial, item[1])
-        elif not trial.is_finished():
-            return self._controller.on_result(trial, item[1], item[2])
-        return GO_ON
-
-    def _release(self, worker: Worker, trial: Trial, usable: bool) -> None:
+    def _release(self, worker: PooledWorker, trial: Trial, usable: bool) -> None:
         self._halting.discard(trial.trial_id)
         if usable:
             self._pool.give_back(worker)
         else:
             self._pool.drop(worker)
-        self._controller.on_released(trial)
+        self._performer.run(self._controller.on_released(trial))
 
-    def _on_error(self, worker: Worker, trial: Trial, error: Exception) -> None:
+    def _on_error(self, worker: PooledWorker, trial: Trial, error: Exception) -> None:
         """What failed may have left anything behind: its process is not used again."""
         self._pool.drop(worker)
         if worker.used:  # it died before this trial came: not the trial's fault
             self._begin(trial)
             return
         self._halting.discard(trial.trial_id)
-        self._controller.on_failure(trial, error)
+        self._performer.run(self._controller.on_failure(trial, error))

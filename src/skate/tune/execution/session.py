@@ -20,7 +20,8 @@ from skate._run.session import Session, current
 from skate._run.signing_key import signing_key
 from skate._run.storage import Storage
 from skate._run.values import reached
-from skate.tune.execution.channel import HALT, HALT_AND_SAVE, Channel, Halted
+from skate.tune.execution.channel import Channel, Halted
+from skate.tune.execution.events import Reported, Saved, Verdict
 
 
 @dataclass
@@ -57,17 +58,17 @@ class Outbox:
         self._next = task.next_checkpoint
         self.began = time.time()
 
-    def result(self, metrics: dict[str, Any], checkpoint: str | None) -> str:
+    def result(self, metrics: dict[str, Any], checkpoint: str | None) -> Verdict:
         wait = (
             self.task.waits_always
             or checkpoint is not None
             or bool(metrics.get("done"))
             or reached(self.task.criteria, metrics)
         )
-        return self._channel.send(("result", metrics, checkpoint), wait)
+        return self._channel.send(Reported(metrics, checkpoint), wait)
 
-    def saved(self, checkpoint: str | None, wait: bool) -> str:
-        return self._channel.send(("saved", checkpoint), wait)
+    def saved(self, checkpoint: str | None, wait: bool) -> Verdict:
+        return self._channel.send(Saved(checkpoint), wait)
 
     def new_name(self) -> str:
         """The name of the next checkpoint's folder."""
@@ -79,9 +80,7 @@ class Outbox:
         """Copy a checkpoint into the trial's folder; its place in there."""
         name = self.new_name()
         self.task.storage.persist(checkpoint, name, written_since=self.began)
-        path = checkpoint.value
-        is_file = isinstance(path, str) and os.path.isfile(path)
-        return f"{name}/{os.path.basename(path)}" if is_file else name
+        return checkpoint._place_inside(name)
 
     def place(self, name: str) -> Checkpoint:
         return self.task.storage.checkpoint(name)
@@ -133,10 +132,10 @@ class TrialSession(Session):
             shutil.rmtree(self._draft[1], ignore_errors=True)
             self._draft = None
 
-    def _obey(self, verdict: str) -> None:
-        while verdict == "save":  # a function has saved what it has saved
+    def _obey(self, verdict: Verdict) -> None:
+        while verdict is Verdict.SAVE:  # a function has saved what it has saved
             verdict = self.outbox.saved(None, wait=True)
-        if verdict in (HALT, HALT_AND_SAVE):
+        if verdict.halts:
             raise Halted(0)
 
     # -- the older way to save ---------------------------------------------------------------

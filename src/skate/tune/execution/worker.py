@@ -12,21 +12,19 @@ from typing import Any, TextIO
 
 import skate
 from skate._run.signing_key import adopt_signing_key
-from skate.tune.execution.channel import GO_ON, HALT, HALT_AND_SAVE, Channel, Halted
+from skate.tune.execution.channel import Channel, Halted
+from skate.tune.execution.events import Began, Ended, Saved, TrialEvent, Verdict
 from skate.tune.execution.programs import ClassProgram, is_class, run_function
 from skate.tune.execution.session import Task
 
-ENDED = "ended"
-STUCK = "stuck"
-
-_LONGEST_CALL = 1.0  # seconds without a result, after which the driver gets a word in
-_GRACE = 5.0  # seconds for a halted trial to come to its end
+_LONGEST_CALL_SECONDS = 1.0  # without a result, after which the driver gets a word in
+_GRACE_SECONDS = 5.0  # for a halted trial to come to its end
 _ORIGINAL = "TUNE_ORIG_WORKING_DIR"  # programs for Ray look for it
 
 
 class TrialWorker:
     """One trial at a time, in a thread of its own, from the first `exchange` on, which returns the
-    trial's items; ("ended",) is the last of them. What it raised is raised by the call after."""
+    trial's events; `Ended` is the last of them. What it raised is raised by the call after."""
 
     def __init__(self, trainable: Any) -> None:
         self._trainable = trainable
@@ -36,44 +34,43 @@ class TrialWorker:
         self._exports = False
         self._instance: Any = None
 
-    def begin(self, task: Task) -> list[Any]:
+    def begin(self, task: Task) -> list[TrialEvent]:
         """Take a trial. It starts when the driver knows that its process lives."""
         adopt_signing_key(task.signing_key)
         self._channel = Channel()
         self._error = None
         self._exports = bool(task.export_formats)
         self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
-        return [("began", os.getpid())]
+        return [Began(os.getpid())]
 
-    def exchange(self, verdict: str) -> list[Any]:
+    def exchange(self, verdict: Verdict) -> list[TrialEvent]:
         """Give the trial its verdict; what comes next from it."""
-        halts = verdict in (HALT, HALT_AND_SAVE)
         if self._thread is not None:
             thread, self._thread = self._thread, None
-            if halts:
-                return [(ENDED,)]
+            if verdict.halts:
+                return [Ended()]
             thread.start()
         self._channel.answer(verdict)
-        if not halts:
-            return self._take(_LONGEST_CALL)
-        return self._until_it_ends(saves=verdict == HALT_AND_SAVE)
+        if not verdict.halts:
+            return self._take(_LONGEST_CALL_SECONDS)
+        return self._until_it_ends(saves=verdict is Verdict.HALT_AND_SAVE)
 
-    def _until_it_ends(self, saves: bool) -> list[Any]:
+    def _until_it_ends(self, saves: bool) -> list[TrialEvent]:
         """A halted trial's last checkpoint. One that leaves may take its time to save and to
         clean up; one that does not is stuck."""
-        items: list[Any] = []
-        deadline = time.monotonic() + _GRACE
+        events: list[TrialEvent] = []
+        deadline = time.monotonic() + _GRACE_SECONDS
         over = False
         while not over:
-            taken, over = self._channel.take(_LONGEST_CALL)
-            items += [item for item in taken if item[0] == "saved"]
+            taken, over = self._channel.take(_LONGEST_CALL_SECONDS)
+            events += [event for event in taken if isinstance(event, Saved)]
             if time.monotonic() > deadline and not (self._channel.leaving or over):
-                return [(STUCK,)]
-            self._channel.answer(HALT)
+                return [Ended(stuck=True)]
+            self._channel.answer(Verdict.HALT)
         error, self._error = self._error, None
-        if error is not None and (self._exports or (saves and not items)):
+        if error is not None and (self._exports or (saves and not events)):
             raise error
-        return [*items, (ENDED,)]  # what else it raises on its way out is nobody's concern
+        return [*events, Ended()]  # what else it raises on its way out is nobody's concern
 
     def close(self) -> None:
         """The last instance of a class ends."""
@@ -81,15 +78,15 @@ class TrialWorker:
         if instance is not None:
             instance.stop()
 
-    def _take(self, seconds: float) -> list[Any]:
-        items, over = self._channel.take(seconds)
+    def _take(self, seconds: float) -> list[TrialEvent]:
+        events, over = self._channel.take(seconds)
         if not over:
-            return items
+            return events
         if self._error is None:
-            return [*items, (ENDED,)]
-        if not items:
+            return [*events, Ended()]
+        if not events:
             raise self._error
-        return items
+        return events
 
     # -- in the trial's thread ---------------------------------------------------------------
 
@@ -180,6 +177,3 @@ def new_worker(trainable_ref: Any, options: dict[str, Any]) -> Any:
     """Start a process for trials."""
     actor: Any = skate.remote(TrialWorker)
     return actor.options(**options).remote(trainable_ref)
-
-
-__all__ = ["ENDED", "GO_ON", "STUCK", "TrialWorker", "new_worker"]

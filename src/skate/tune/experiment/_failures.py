@@ -24,14 +24,23 @@ class Failures(Places):
 
     def handle_error(self, exc: BaseException) -> None:
         """Note that it failed, and write down why."""
-        self.error = exc
+        self.note_error(exc)
+        self.write_error(exc)
+
+    def note_error(self, error: BaseException) -> None:
+        """Count a failure."""
+        self.error = error
         self.num_failures += 1
         self.num_failures_after_restore += 1
+
+    def write_error(self, error: BaseException) -> None:
+        """Write the failure that was counted last into the trial's folder."""
         folder = self.local_path
         with open(os.path.join(folder, EXPR_ERROR_FILE), "a") as file:
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
-            file.write(f"Failure # {self.num_failures} (occurred at {stamp})\n{error_text(exc)}\n")
-        write_error(LocalFolder(folder), exc, TuneTrialError)
+            head = f"Failure # {self.num_failures} (occurred at {stamp})"
+            file.write(f"{head}\n{error_text(error)}\n")
+        write_error(LocalFolder(folder), error, TuneTrialError)
 
     def should_recover(self) -> bool:
         """Whether it may be tried again."""

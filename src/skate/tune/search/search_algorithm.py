@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
+WITHOUT_END = 2**31  # that many samples are never made
+
 
 class SearchAlgorithm:
     """A source of trials: `next_trial` until `is_finished`."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import Whereabouts
 from skate._run.storage import Storage
-from skate.tune.execution.channel import GO_ON, HALT, Channel
+from skate.tune.execution.channel import Channel
+from skate.tune.execution.events import Reported, Saved, Verdict
 from skate.tune.execution.placement_groups import PlacementGroupFactory
 from skate.tune.result import DONE, RESULT_DUPLICATE
 from skate.tune.trainable.trainable import Trainable
@@ -19,8 +20,8 @@ from skate.tune.trainable.trainable import Trainable
 if TYPE_CHECKING:
     from skate.tune.execution.session import Task
 
-_LOOK = 1.0
-_GRACE = 5.0  # seconds for a stopped function to come to its next report
+_LOOK_SECONDS = 1.0
+_GRACE_SECONDS = 5.0  # for a stopped function to come to its next report
 
 
 class FunctionTrainable(Trainable):
@@ -41,16 +42,16 @@ class FunctionTrainable(Trainable):
             self._thread = threading.Thread(target=self._run, args=(self._task(),), daemon=True)
             self._thread.start()
         else:
-            self._channel.answer(GO_ON)
+            self._channel.answer(Verdict.GO_ON)
         over = False
         while not over:
-            items, over = self._channel.take(_LOOK)
-            for kind, *content in items:
-                self._note(content[-1])
-                if kind == "result":
-                    metrics: dict[str, Any] = content[0]
-                    return metrics
-                self._channel.answer(GO_ON)
+            events, over = self._channel.take(_LOOK_SECONDS)
+            for event in events:
+                assert isinstance(event, (Reported, Saved))
+                self._note(event.checkpoint)
+                if isinstance(event, Reported):
+                    return event.result
+                self._channel.answer(Verdict.GO_ON)
         if self._error is not None:
             raise self._error
         return {**self._last_result, DONE: True, RESULT_DUPLICATE: True}
@@ -77,8 +78,8 @@ class FunctionTrainable(Trainable):
     def cleanup(self) -> None:
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._channel.answer(HALT)
-            thread.join(_GRACE)
+            self._channel.answer(Verdict.HALT)
+            thread.join(_GRACE_SECONDS)
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Any:

@@ -1,0 +1,124 @@
+"""Carries out what the controller wants: lines, files and callbacks, one effect at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate._run.append_buffer import AppendBuffer
+from skate._run.callbacks import Callback, CallbackList
+from skate.tune.execution import effects
+from skate.tune.execution.effects import Effect, Outcome, Steps
+from skate.tune.execution.rolling_back import roll_back
+
+if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
+    from skate.tune.execution.state import StateLog
+    from skate.tune.experiment.trial import Trial
+
+
+class Performer:
+    """The hands of a controller.
+
+    Args:
+        controller: Whose trials callbacks are shown.
+        callbacks: Who is told.
+        log: The lines of the experiment.
+        results: Collects the lines of the trials' ledgers; `None` if these are not written.
+    """
+
+    def __init__(
+        self,
+        controller: TuneController,
+        callbacks: Sequence[Any],
+        log: StateLog,
+        results: AppendBuffer | None = None,
+    ) -> None:
+        self._controller = controller
+        self._callbacks = CallbackList(callbacks)
+        self._steppers = CallbackList(c for c in callbacks if _follows_steps(c))
+        self._log = log
+        self._results = results
+
+    def run(self, steps: Steps[Outcome]) -> Outcome:
+        """Carry out effects as they come; return what has come of them."""
+        while True:
+            try:
+                effect = next(steps)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            self.perform(effect)
+
+    def perform(self, effect: Effect) -> None:
+        """Carry out one effect."""
+        match effect:
+            case effects.RecordResult(trial, result):
+                trial.ledger.add_result(result)
+                self._tell("on_trial_result", trial, result=result)
+            case effects.RecordCheckpoint():
+                self._record_checkpoint(effect)
+            case effects.TellCallbacks(hook, trial, info):
+                self._tell(hook, trial, **info)
+            case effects.AddTrial(trial):
+                self._log.trial(trial)
+            case effects.BeginTrial(trial):
+                if self._results is not None:
+                    trial.ledger.open(self._results)
+                self._tell("on_trial_start", trial)
+            case effects.EndTrial(trial, hook):
+                self._tell(hook, trial)
+                trial.ledger.close()
+                self._log.progress(trial)
+                trial.close_storage()
+            case effects.CopyCheckpoint(trial, source, name):
+                trial.storage.persist(source, name)
+            case effects.ChangeConfig(trial):
+                self._log.config(trial)
+            case effects.RecordError(trial, error):
+                trial.write_error(error)
+            case effects.RollBack(trial):
+                roll_back(trial)
+
+    def _record_checkpoint(self, effect: effects.RecordCheckpoint) -> None:
+        """With its result on record, a trial that goes on from here does not report it again."""
+        trial, checkpoint = effect.trial, effect.recorded.checkpoint
+        self._tell("on_trial_save", trial)
+        trial.ledger.settle()
+        self._log.checkpoint(trial, effect.recorded)
+        for old in effect.replaced:
+            trial.storage.delete(old.path[len(trial.path) :].lstrip("/").partition("/")[0])
+        self._tell("on_checkpoint", trial, checkpoint=checkpoint)
+
+    # -- beside the trials ---------------------------------------------------------------------
+
+    def begin_step(self) -> None:
+        """The runner begins a round."""
+        if len(self._steppers):
+            self._step("on_step_begin")
+
+    def end_step(self) -> None:
+        """The runner has done a round."""
+        if len(self._steppers):
+            self._step("on_step_end")
+
+    def end_experiment(self) -> None:
+        """All is over, also where it was interrupted."""
+        if self._results is not None:
+            self._results.flush()
+        self._log.flush()
+        self._callbacks.call("on_experiment_end", trials=self._controller.get_trials())
+
+    def _step(self, hook: str) -> None:
+        controller = self._controller
+        self._steppers.call(hook, iteration=controller.iteration, trials=controller.trials)
+
+    def _tell(self, hook: str, trial: Trial, **info: Any) -> None:
+        # the list itself, not a copy: there are many results, and there may be many trials
+        trials, iteration = self._controller.trials, self._controller.iteration
+        self._callbacks.call(hook, iteration=iteration, trials=trials, trial=trial, **info)
+
+
+def _follows_steps(callback: Any) -> bool:
+    kind = type(callback)
+    return (kind.on_step_begin, kind.on_step_end) != (Callback.on_step_begin, Callback.on_step_end)
