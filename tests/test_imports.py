@@ -24,7 +24,7 @@ SLOW = {"asyncio", "multiprocessing", "concurrent.futures", "unittest", "http", 
 NAMES = """
     init shutdown is_initialized remote method get put wait kill cancel get_actor
     nodes cluster_resources available_resources get_gpu_ids get_runtime_context timeline
-    ObjectRef ObjectID ObjectRefGenerator DynamicObjectRefGenerator ActorHandle ActorClass
+    ObjectRef ObjectID ObjectRefGenerator DynamicObjectRefGenerator Actor ActorHandle ActorClass
     ActorID JobID NodeID PlacementGroupID TaskID WorkerID UniqueID ActorClassID FunctionID
     ClientContext LoggingConfig client __version__
 """.split()

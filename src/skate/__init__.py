@@ -26,7 +26,7 @@ from skate._core.ids import (
 )
 from skate._core.public_names import install_finder, lazy_names
 from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
-from skate._facade.actor import ActorClass, ActorHandle, method
+from skate._facade.actor import Actor, ActorClass, ActorHandle, method
 from skate._facade.api import (
     ClientContext,
     available_resources,
@@ -107,6 +107,7 @@ __version__ = "0.1.0"
 ObjectID = ObjectRef  # its name until Ray 1.0
 
 __all__ = [
+    "Actor",
     "ActorClass",
     "ActorClassID",
     "ActorHandle",

@@ -118,7 +118,7 @@ class RuntimeContext:
     # -- actor ---------------------------------------------------------------------------------
 
     @property
-    def current_actor(self) -> ActorHandle:
+    def current_actor(self) -> ActorHandle[Any]:
         """A handle to the actor that runs this code."""
         from skate._facade.actor import ActorHandle
 

@@ -9,7 +9,7 @@ the life of that one Python object.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skate._core.ids import JobID, TaskID
     from skate.engine.base import Engine
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _ID_BYTES = 28
 _INDEX = 0xFFFF  # the last bits of an id number the values of one task
@@ -41,7 +41,7 @@ class Home(Protocol):
     def engine(self) -> Engine: ...
 
 
-class ObjectRef(Generic[T]):
+class ObjectRef(Generic[T_co]):
     """A value that some task, actor call or `put` has produced or will produce.
 
     Pass it to other tasks, keep it in any structure, `skate.get(ref)` or `await ref` its value.
@@ -54,10 +54,12 @@ class ObjectRef(Generic[T]):
     _id: int
 
     # Not in __init__: whoever gives the bytes of a reference gets the one that is there.
-    def __new__(cls, id: int | bytes, home: Home = _NOT_GIVEN, entry: Any = None) -> ObjectRef[T]:
+    def __new__(
+        cls, id: int | bytes, home: Home = _NOT_GIVEN, entry: Any = None
+    ) -> ObjectRef[T_co]:
         if home is _NOT_GIVEN:
             return cls.from_binary(id)
-        ref: ObjectRef[T] = _new(cls)
+        ref: ObjectRef[T_co] = _new(cls)
         ref._id = id  # type: ignore[assignment]
         ref._home = home
         ref._entry = entry  # the engine's own record; nobody else looks inside
@@ -70,28 +72,28 @@ class ObjectRef(Generic[T]):
         # Reached only outside skate's own serialiser, which records the references it meets.
         return self._home.engine.reduce(self)
 
-    def __copy__(self) -> ObjectRef[T]:
+    def __copy__(self) -> ObjectRef[T_co]:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ObjectRef[T]:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ObjectRef[T_co]:
         return self
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> NoReturn:
         raise TypeError(
             "an ObjectRef cannot be iterated; get its value first with skate.get(ref), "
             "or ask the task for several references with num_returns=n"
         )
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[Any, None, T_co]:
         return self.as_future().__await__()
 
-    def future(self) -> concurrent.futures.Future[T]:
+    def future(self) -> concurrent.futures.Future[T_co]:
         """A `concurrent.futures.Future` of the value."""
         from skate._core.futures import concurrent_future
 
         return concurrent_future(self)
 
-    def as_future(self, _internal: bool = False) -> asyncio.Future[T]:
+    def as_future(self, _internal: bool = False) -> asyncio.Future[T_co]:
         """An asyncio future of the value, on the running loop."""
         from skate._core.futures import asyncio_future
 
@@ -206,27 +208,27 @@ def _adopt_in(session_name: str, id: int) -> ObjectRef[Any]:
     raise error
 
 
-class ObjectRefGenerator:
+class ObjectRefGenerator(Generic[T_co]):
     """The references that a streaming task yields, each as soon as it is there.
 
     Iterate with `for` or `async for`; an exception in the task appears as the last reference.
     `worker` is Ray's, and without effect: the reference knows its session.
     """
 
-    def __init__(self, generator_ref: ObjectRef[Any], worker: Any = None) -> None:
-        self._generator_ref = generator_ref
+    def __init__(self, generator_ref: ObjectRef[None], worker: Any = None) -> None:
+        self._generator_ref: ObjectRef[None] = generator_ref
         self._index = 0
-        self._engine = generator_ref._home.engine
+        self._engine: Engine = generator_ref._home.engine
         self._closed = False
         self._watched: tuple[int, Any] | None = None  # the engine's, for the item of an index
 
-    def __iter__(self) -> ObjectRefGenerator:
+    def __iter__(self) -> ObjectRefGenerator[T_co]:
         return self
 
-    def __next__(self) -> ObjectRef[Any]:
+    def __next__(self) -> ObjectRef[T_co]:
         return self._next_sync(None)
 
-    def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[Any]:
+    def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[T_co]:
         """The next reference; after `timeout_s` without one, a reference that `is_nil()`."""
         from skate.exceptions import GetTimeoutError
 
@@ -241,32 +243,32 @@ class ObjectRefGenerator:
         self._index += 1
         return ref
 
-    def send(self, value: None) -> ObjectRef[Any]:
+    def send(self, value: None) -> ObjectRef[T_co]:
         """As `next`; nothing can be sent into the remote generator."""
         if value is not None:
             raise TypeError(f"send() takes None here, as the task runs elsewhere; got {value!r}")
         return next(self)
 
-    def throw(self, value: BaseException) -> ObjectRef[Any]:
+    def throw(self, value: BaseException) -> ObjectRef[T_co]:
         """Close the generator and raise `value` here."""
         self.close()
         raise value
 
-    async def asend(self, value: None) -> ObjectRef[Any]:
+    async def asend(self, value: None) -> ObjectRef[T_co]:
         if value is not None:
             raise TypeError(f"asend() takes None here, as the task runs elsewhere; got {value!r}")
         return await self.__anext__()
 
-    async def athrow(self, value: BaseException) -> ObjectRef[Any]:
+    async def athrow(self, value: BaseException) -> ObjectRef[T_co]:
         return self.throw(value)
 
     async def aclose(self) -> None:
         self.close()
 
-    def __aiter__(self) -> AsyncIterator[ObjectRef[Any]]:
+    def __aiter__(self) -> AsyncIterator[ObjectRef[T_co]]:
         return self
 
-    async def __anext__(self) -> ObjectRef[Any]:
+    async def __anext__(self) -> ObjectRef[T_co]:
         from skate._core.futures import stream_item_ready
 
         if not self._closed:
@@ -276,7 +278,7 @@ class ObjectRefGenerator:
         except StopIteration:
             raise StopAsyncIteration from None
 
-    def completed(self) -> ObjectRef[Any]:
+    def completed(self) -> ObjectRef[None]:
         """A reference that is ready when the task has ended.
 
         Its value is None, also after an exception in the task, which is the last item; when
@@ -305,7 +307,7 @@ class ObjectRefGenerator:
             self._closed = True
             self._engine.stream_abandoned(self._generator_ref, self._index)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(
             "an ObjectRefGenerator belongs to the process that made the call and cannot be sent "
             "elsewhere; send the references that it yields instead"
@@ -315,13 +317,13 @@ class ObjectRefGenerator:
         return f"ObjectRefGenerator({self._generator_ref.hex()})"
 
 
-class DynamicObjectRefGenerator:
+class DynamicObjectRefGenerator(Generic[T_co]):
     """The value of a `num_returns="dynamic"` task: its references, already complete."""
 
-    def __init__(self, refs: list[ObjectRef[Any]]) -> None:
-        self._refs = refs
+    def __init__(self, refs: list[ObjectRef[T_co]]) -> None:
+        self._refs: list[ObjectRef[T_co]] = refs
 
-    def __iter__(self) -> Iterator[ObjectRef[Any]]:
+    def __iter__(self) -> Iterator[ObjectRef[T_co]]:
         return iter(self._refs)
 
     def __len__(self) -> int:

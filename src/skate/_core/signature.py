@@ -65,9 +65,9 @@ class Arity:
         if self._fits(len(args), kwargs):
             return
         try:
-            self._signature().bind(*args, **kwargs)
+            self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{name}{self._signature()}: {error}") from None
+            raise TypeError(f"{name}{self.__signature__}: {error}") from None
 
     def _fits(self, count: int, kwargs: dict[str, Any]) -> bool:
         """What Signature.bind finds out, ten times as fast."""
@@ -81,7 +81,9 @@ class Arity:
                 return False
         return all(place < count or name in kwargs for name, place in self._required)
 
-    def _signature(self) -> inspect.Signature:
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature, for `inspect`."""
         return inspect.Signature(
             [
                 inspect.Parameter(

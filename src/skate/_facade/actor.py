@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import types
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, TypeVar, overload
 from weakref import WeakValueDictionary
 
 import skate.engine as _engine
@@ -15,8 +15,39 @@ from skate._core.ids import ActorID, actor_id_of
 from skate._core.nearest import nearest_names
 from skate._core.refs import ObjectRef
 from skate._core.signature import ANYTHING, Arity, arity_of
+from skate._facade.calls import (
+    ActorMaker,
+    ActorTyped,
+    C_co,
+    Maker_co,
+    Out_co,
+    P,
+    R_co,
+    RemoteCallable,
+    TypedActor,
+)
 from skate.engine import current_engine
-from skate.engine.base import ActorMeta, CallOptions, ClassSpec, MethodMeta
+from skate.engine.base import ActorMeta, ActorOptions, CallOptions, ClassSpec, MethodMeta
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from skate._core.refs import ObjectRefGenerator
+    from skate._facade.calls import (
+        ActorCall,
+        Method,
+        MethodDecorator,
+        MethodDecoratorOf,
+        RemoteCall,
+        Unannotated,
+    )
+    from skate._facade.option_keywords import ActorKeywords, CallKeywords
+    from skate.dag import ClassNode
+
+MYPY: Final = False  # mypy takes it for True: where it and pyright need different overloads
+
+R = TypeVar("R")
+Self = TypeVar("Self")
 
 _METHOD_OPTIONS = "__skate_method__"
 
@@ -38,75 +69,68 @@ class ActorClassInheritanceError(TypeError):
     """A remote class was given as a base class."""
 
 
-class ActorClass:
-    """A class whose `.remote(...)` makes an instance elsewhere and returns a handle at once."""
+class ActorClass(ActorMaker[C_co, Maker_co]):
+    """A class whose `.remote(...)` makes an instance elsewhere and returns a handle at once.
 
-    def __class_getitem__(cls, of: Any) -> types.GenericAlias:
-        """Return what `ActorClass[Counter]` means in an annotation."""
-        return types.GenericAlias(cls, of)
+    `ActorClass[Counter]` in an annotation is one whose handles are `ActorHandle[Counter]`.
+    """
 
-    def __init__(self, cls: type, given: option_table.Given) -> None:
-        self._token = os.urandom(12).hex()
-        self._given = given
-        self._options = option_table.actor_options(given)
-        self._arity = arity_of(cls)
+    def __init__(self, cls: type[C_co], given: option_table.Given) -> None:
+        self._token: str = os.urandom(12).hex()
+        self._given: option_table.Given = given
+        self._options: ActorOptions = option_table.actor_options(given)
+        self._arity: Arity = arity_of(cls)
         self._attach(ClassSpec(cls, _meta_of(cls)))
 
     def _attach(self, spec: ClassSpec) -> None:
-        self._spec = _specs.setdefault(self._token, spec)
-        self._cls = cls = self._spec.cls
+        self._spec: ClassSpec = _specs.setdefault(self._token, spec)
+        cls = self._spec.cls
+        self._cls: type[C_co] = cls
         self.__doc__ = cls.__doc__
-        self.__name__ = cls.__name__
-        self.__qualname__ = cls.__qualname__
+        self.__name__: str = cls.__name__
+        self.__qualname__: str = cls.__qualname__
         self.__module__ = cls.__module__
-
-    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
-        """Start an actor; returns its handle at once."""
-        if kwargs or not self._arity.low <= len(args) <= self._arity.high:
-            self._arity.check(self._cls.__name__, args, kwargs)
-        if self._given.get("allow_out_of_order_execution") is False:
-            self._check_ordered()
-        return ActorHandle(*current_engine().create_actor(self._spec, args, kwargs, self._options))
-
-    def _check_ordered(self) -> None:
-        """Raise ValueError if calls run concurrently, and so in no order that could be kept."""
-        kind = "async" if self._spec.meta.is_async else "multi-threaded"
-        if self._spec.meta.is_async or (self._options.max_concurrency or 1) > 1:
-            raise ValueError(
-                f"{self._cls.__name__} is {kind}: its calls run at the same time, so that their "
-                "order cannot be kept; leave allow_out_of_order_execution=False out"
-            )
+        self.remote = _making(self._spec, self._arity, self._given, self._options)
 
     def _remote(
         self, args: Any = (), kwargs: dict[str, Any] | None = None, **actor_options: Any
-    ) -> ActorHandle:
-        """An older spelling of `options(...).remote(...)`."""
-        cls = self.options(**actor_options) if actor_options else self
-        return cls.remote(*(args or ()), **(kwargs or {}))
+    ) -> ActorHandle[C_co]:
+        """Call `options(...).remote(...)`; an older spelling."""
+        cls: Any = self.options(**actor_options) if actor_options else self
+        handle: ActorHandle[C_co] = cls.remote(*(args or ()), **(kwargs or {}))
+        return handle
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """A node of a graph that starts an actor when it is executed; see `skate.dag`."""
+    def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
+        """Return a node of a graph that starts an actor when it is executed; see `skate.dag`."""
         from skate.dag import ClassNode
 
         return ClassNode(self, args, kwargs)
 
-    def options(self, **actor_options: Any) -> ActorClass:
-        """The same class with some options changed."""
-        given = {**self._given, **option_table.check_options(option_table.ACTOR, actor_options)}
-        clone = object.__new__(ActorClass)
+    def options(self, **options: Unpack[ActorKeywords]) -> ActorClass[C_co, Maker_co]:
+        """Return the same class with some options changed.
+
+        Args:
+            **options: Those of an actor, as `remote` lists them.
+        """
+        checked = option_table.check_options(option_table.ACTOR, options)
+        given = {**self._given, **checked}
+        clone: ActorClass[C_co, Maker_co] = object.__new__(ActorClass)
         clone.__dict__.update(self.__dict__, _given=given)
         clone._options = option_table.actor_options(given)
+        clone.remote = _making(self._spec, self._arity, given, clone._options)
         return clone
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        name = self._cls.__name__
-        raise TypeError(
-            f"Actors cannot be instantiated directly: use {name}.remote(...) for an actor, or "
-            f"{name}._cls(...) for a plain object"
-        )
+    if not TYPE_CHECKING:  # for checkers an actor class cannot be called, as in fact it cannot
+
+        def __call__(self, *args, **kwargs):
+            name = self._cls.__name__
+            raise TypeError(
+                f"Actors cannot be instantiated directly: use {name}.remote(...) for an actor, or "
+                f"{name}._cls(...) for a plain object"
+            )
 
     @property
-    def __ray_actor_class__(self) -> type:
+    def __ray_actor_class__(self) -> type[C_co]:
         """The plain class, as Ray calls it."""
         return self._cls
 
@@ -144,24 +168,68 @@ class ActorClass:
         self._attach(spec)
 
 
-class ActorHandle:
+def _making(
+    spec: ClassSpec, arity: Arity, given: option_table.Given, options: ActorOptions
+) -> ActorCall[Any]:
+    """Return the function behind `A.remote`, which shows the signature of the constructor."""
+    name = spec.cls.__name__
+    ordered = given.get("allow_out_of_order_execution") is False
+
+    def remote(*args: Any, **kwargs: Any) -> ActorHandle[Any]:
+        if kwargs or not arity.low <= len(args) <= arity.high:
+            arity.check(name, args, kwargs)
+        if ordered:
+            _check_ordered(name, spec, options)
+        return ActorHandle(*current_engine().create_actor(spec, args, kwargs, options))
+
+    remote.__wrapped__ = spec.cls  # type: ignore[attr-defined]
+    remote.__doc__ = spec.cls.__doc__
+    return remote  # type: ignore[return-value]
+
+
+def _check_ordered(name: str, spec: ClassSpec, options: ActorOptions) -> None:
+    """Raise ValueError if calls run concurrently, and so in no order that could be kept."""
+    kind = "async" if spec.meta.is_async else "multi-threaded"
+    if spec.meta.is_async or (options.max_concurrency or 1) > 1:
+        raise ValueError(
+            f"{name} is {kind}: its calls run at the same time, so that their order cannot be "
+            "kept; leave allow_out_of_order_execution=False out"
+        )
+
+
+class Actor(TypedActor):
+    """A base for remote classes whose handles are to be checked, and that does nothing else.
+
+    To a type checker, the handle of an actor is an instance of such a class: what is under
+    `@method` can be called with `.remote(...)`, with the parameters and the result that it has.
+    Handles of other classes take all calls.
+
+        @skate.remote
+        class Counter(skate.Actor):
+            @skate.method
+            def add(self, n: int) -> int: ...
+
+        counter: Counter = Counter.remote()
+        counter.add.remote(2)  # ObjectRef[int]
+    """
+
+    __slots__ = ()
+
+
+class ActorHandle(ActorTyped[C_co]):
     """A reference to an actor: its methods are attributes with `.remote(...)`.
 
     A handle can be passed to tasks and other actors. The actor lives until the last handle goes.
     """
 
-    _ref: ObjectRef[Any]
+    _ref: ObjectRef[None]
     _meta: ActorMeta
 
-    def __class_getitem__(cls, of: Any) -> types.GenericAlias:
-        """Return what `ActorHandle[Counter]` means in an annotation."""
-        return types.GenericAlias(cls, of)
-
-    def __init__(self, ref: ObjectRef[Any], meta: ActorMeta) -> None:
+    def __init__(self, ref: ObjectRef[None], meta: ActorMeta) -> None:
         self._ref = ref
         self._meta = meta
 
-    def __getattr__(self, name: str) -> ActorMethod:
+    def __getattr__(self, name: str) -> ActorMethod[..., Any, Any]:
         # Reached once per name: what is found is kept in __dict__. The method holds the
         # reference rather than the handle, which would make a cycle of every handle in use.
         if "_meta" not in self.__dict__:
@@ -169,7 +237,7 @@ class ActorHandle:
         meta = self._meta.methods.get(name) or _BUILT_IN.get(name)
         if meta is None:
             raise self._no_method(name)
-        method = ActorMethod(self._ref, self._meta.class_name, meta)
+        method: ActorMethod[..., Any, Any] = ActorMethod(self._ref, self._meta.class_name, meta)
         self.__dict__[name] = method
         return method
 
@@ -205,56 +273,83 @@ class ActorHandle:
         return ActorHandle, (self._ref, self._meta)
 
 
-class ActorMethod:
-    """A method of an actor; `.remote(...)` calls it and returns a reference at once."""
+class ActorMethod(RemoteCallable[P, R_co, Out_co]):
+    """A method of an actor; `.remote(...)` calls it and returns a reference at once.
 
-    __slots__ = ("_arity", "_class_name", "_high", "_low", "_meta", "_name", "_options", "_ref")
+    `ActorMethod[[int], str]` is one of an int; its calls are `ObjectRef[str]`.
+    """
+
+    __slots__ = ("_arity", "_class_name", "_meta", "_name", "_options", "_ref", "remote")
 
     def __init__(
         self,
-        ref: ObjectRef[Any],
+        ref: ObjectRef[None],
         class_name: str,
         meta: MethodMeta,
         options: CallOptions | None = None,
     ) -> None:
-        self._ref = ref
-        self._class_name = class_name
-        self._meta = meta
-        self._name = meta.name
-        self._options = options or meta.options
+        self._ref: ObjectRef[None] = ref
+        self._class_name: str = class_name
+        self._meta: MethodMeta = meta
+        self._name: str = meta.name
+        self._options: CallOptions = options or meta.options
         self._arity: Arity = meta.signature or ANYTHING
-        self._low, self._high = self._arity.low, self._arity.high
-
-    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; returns a reference, or as many as `num_returns` says."""
-        if kwargs or not self._low <= len(args) <= self._high:
-            self._arity.check(f"{self._class_name}.{self._name}", args, kwargs)
-        engine = _engine._current or current_engine()
-        return engine.call_actor(self._ref, self._name, args, kwargs, self._options)
+        self.remote = _calling(ref, class_name, meta.name, self._arity, self._options)
 
     def _remote(self, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
-        """An older spelling of `options(...).remote(...)`."""
-        method = self.options(**options) if options else self
+        """Call `options(...).remote(...)`; an older spelling."""
+        method: Any = self.options(**options) if options else self
         return method.remote(*(args or ()), **(kwargs or {}))
 
     def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """A node of a graph that makes this call when it is executed; see `skate.dag`."""
+        """Return a node of a graph that makes this call when it is executed; see `skate.dag`."""
         from skate.dag.class_node import bound_method
 
         self._arity.check(f"{self._class_name}.{self._name}", args, kwargs)
         return bound_method(self, args, kwargs, option_table.given_from(self._options))
 
-    def options(self, **options: Any) -> ActorMethod:
-        """The same method with some options changed."""
+    @overload
+    def options(self, **options: Unpack[CallKeywords]) -> ActorMethod[P, R_co, Out_co]: ...
+    @overload
+    def options(
+        self, *, num_returns: Literal["streaming", 1] | None, **options: Unpack[CallKeywords]
+    ) -> ActorMethod[P, R_co, Out_co]: ...
+    @overload
+    def options(
+        self, *, num_returns: Literal[0], **options: Unpack[CallKeywords]
+    ) -> ActorMethod[P, R_co, None]: ...
+    @overload
+    def options(
+        self,
+        *,
+        num_returns: Literal[2, 3, 4, 5, 6, 7, 8, 9, 10],
+        **options: Unpack[CallKeywords],
+    ) -> ActorMethod[P, R_co, list[ObjectRef[Any]]]: ...
+    @overload
+    def options(
+        self, *, num_returns: int | Literal["dynamic"], **options: Unpack[CallKeywords]
+    ) -> ActorMethod[P, R_co, Any]: ...
+    def options(self, **options: Any) -> Any:
+        """Return the same method with some options changed.
+
+        Args:
+            **options: Those of a call, as `method` lists them.
+        """
         changed = option_table.check_options(option_table.CALL, options)
         given = {**option_table.given_from(self._options), **changed}
         call = option_table.call_options(given, generator=self._meta.is_generator)
         return ActorMethod(self._ref, self._class_name, self._meta, call)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(
-            f"Actor methods cannot be called directly: use handle.{self._name}.remote(...)"
-        )
+    if not TYPE_CHECKING:  # for checkers a method cannot be called elsewhere, as in fact it cannot
+
+        def __call__(self, *args, **kwargs):
+            raise TypeError(
+                f"Actor methods cannot be called directly: use handle.{self._name}.remote(...)"
+            )
+
+        @property
+        def __signature__(self):
+            return self._arity.__signature__
 
     def __repr__(self) -> str:
         return f"ActorMethod({self._class_name}.{self._name})"
@@ -263,16 +358,91 @@ class ActorMethod:
         return ActorMethod, (self._ref, self._class_name, self._meta, self._options)
 
 
-def method(*args: Any, **kwargs: Any) -> Any:
-    """Options of one method of a remote class, as in `@method(num_returns=2)`."""
-    if len(args) == 1 and callable(args[0]) and not kwargs:
+def _calling(
+    ref: ObjectRef[None], class_name: str, name: str, arity: Arity, options: CallOptions
+) -> RemoteCall[Any]:
+    """Return the function behind `handle.method.remote`, which shows the method's signature."""
+    low, high = arity.low, arity.high
+
+    def remote(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or not low <= len(args) <= high:
+            arity.check(f"{class_name}.{name}", args, kwargs)
+        engine = _engine._current or current_engine()
+        return engine.call_actor(ref, name, args, kwargs, options)
+
+    remote.__wrapped__ = arity  # type: ignore[attr-defined]
+    return remote  # type: ignore[return-value]
+
+
+# The first that fits is the most special one: they overlap on purpose.
+if not MYPY:
+
+    @overload
+    def method(
+        function: Callable[Concatenate[Self, P], Unannotated], /
+    ) -> Method[Self, P, Any, Any]: ...
+
+
+@overload
+def method(  # type: ignore[overload-overlap]
+    function: Callable[Concatenate[Self, P], AsyncIterator[R]], /
+) -> Method[Self, P, AsyncIterator[R], ObjectRefGenerator[R]]: ...
+@overload
+def method(  # type: ignore[overload-overlap]
+    function: Callable[Concatenate[Self, P], Iterator[R]], /
+) -> Method[Self, P, Iterator[R], ObjectRefGenerator[R]]: ...
+@overload
+def method(
+    function: Callable[Concatenate[Self, P], Coroutine[Any, Any, R]], /
+) -> Method[Self, P, Coroutine[Any, Any, R], ObjectRef[R]]: ...
+@overload
+def method(function: Callable[Concatenate[Self, P], R], /) -> Method[Self, P, R, ObjectRef[R]]: ...
+@overload
+def method(**options: Unpack[CallKeywords]) -> MethodDecorator: ...
+@overload
+def method(
+    *, num_returns: Literal["streaming", 1] | None, **options: Unpack[CallKeywords]
+) -> MethodDecorator: ...
+@overload
+def method(
+    *, num_returns: Literal[0], **options: Unpack[CallKeywords]
+) -> MethodDecoratorOf[None]: ...
+@overload
+def method(
+    *, num_returns: Literal[2, 3, 4, 5, 6, 7, 8, 9, 10], **options: Unpack[CallKeywords]
+) -> MethodDecoratorOf[list[ObjectRef[Any]]]: ...
+@overload
+def method(
+    *, num_returns: int | Literal["dynamic"], **options: Unpack[CallKeywords]
+) -> MethodDecoratorOf[Any]: ...
+def method(*args: Any, **options: Any) -> Any:
+    """Give options to one method of a remote class, as in `@method(num_returns=2)`.
+
+    Without options it changes nothing but what type checkers know: see `Actor`.
+
+    Args:
+        *args: The function; without it, a decorator is returned.
+        **options: How its calls behave; see below.
+
+    Options:
+        num_returns: How many values a call has, or "streaming"; each is a reference.
+        name: The name of its calls in reports.
+        concurrency_group: The group of the actor's `concurrency_groups` that runs it.
+        max_task_retries: How often a call is made again when the actor dies; -1 for ever.
+        retry_exceptions: Whether its exceptions, or which of them, are a reason as well.
+
+    Raises:
+        TypeError: If there are neither a function nor options, or both.
+        ValueError: If there is no such option, or it does not take that value.
+    """
+    if len(args) == 1 and callable(args[0]) and not options:
         return args[0]
-    if args or not kwargs:
+    if args or not options:
         raise TypeError(
             "method() takes options by keyword, as in @method(num_returns=2); "
-            f"got {args!r}, {kwargs!r}"
+            f"got {args!r}, {options!r}"
         )
-    given = option_table.check_options(option_table.CALL, kwargs)
+    given = option_table.check_options(option_table.CALL, options)
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         setattr(function, _METHOD_OPTIONS, given)

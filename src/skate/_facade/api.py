@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar, overload
 
 import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.argument_checks import seconds, shown, text, whole_number, wrong_type
 from skate._core.refs import ObjectRef, ObjectRefGenerator
-from skate._facade.actor import ActorHandle
+from skate._facade.actor import Actor, ActorHandle
 from skate._facade.init import ClientContext, init
 from skate.engine import changing, current_engine, install_engine, installed_engine
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "ClientContext",
@@ -34,6 +30,9 @@ __all__ = [
     "timeline",
     "wait",
 ]
+
+T = TypeVar("T")
+W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")
 
 _ONE_REF = {ObjectRef}
 
@@ -64,18 +63,56 @@ def shutdown(wait_for_processes: bool = True, _exiting_interpreter: bool = False
 # -- objects ------------------------------------------------------------------------------------
 
 
+@overload
 def get(
-    object_refs: ObjectRef[Any] | Sequence[ObjectRef[Any]],
+    object_refs: ObjectRef[T],
     *,
     timeout: float | None = None,
     copy: bool = False,
     _use_object_store: bool = False,
-) -> Any:
-    """The value of a reference, or the values of a list of them.
+) -> T: ...
+@overload
+def get(
+    object_refs: list[ObjectRef[T]],
+    *,
+    timeout: float | None = None,
+    copy: bool = False,
+    _use_object_store: bool = False,
+) -> list[T]: ...
+@overload
+def get(
+    object_refs: ObjectRefGenerator[T],
+    *,
+    timeout: float | None = None,
+    copy: bool = False,
+    _use_object_store: bool = False,
+) -> ObjectRefGenerator[T]: ...
+def get(
+    object_refs: ObjectRef[T] | list[ObjectRef[T]] | ObjectRefGenerator[T],
+    *,
+    timeout: float | None = None,
+    copy: bool = False,
+    _use_object_store: bool = False,
+) -> T | list[T] | ObjectRefGenerator[T]:
+    """Return the value of a reference, or the values of a list of them.
 
-    Raises what the task raised, as an instance of its own type too; GetTimeoutError after
-    `timeout` seconds. Arrays are read-only views on shared memory; `copy=True` makes them
-    writable. All values come through the object store, so `_use_object_store` changes nothing.
+    Args:
+        object_refs: A reference, or a list of them. A generator of them is returned as it is.
+        timeout: Seconds to wait at the most; None waits for ever, 0 only looks.
+        copy: Whether arrays are writable copies, and not read-only views on shared memory.
+        _use_object_store: Without effect: all values come through the object store.
+
+    Returns:
+        The value, or a list of the values in the order of the references.
+
+    Raises:
+        TaskError: If the task raised, as an instance of that exception's own type too.
+        GetTimeoutError: If `timeout` seconds have passed.
+        ValueError: If it is neither a reference nor a list.
+
+    Example:
+        >>> skate.get([skate.put(1), skate.put(2)])
+        [1, 2]
     """
     if timeout is not None:
         timeout = None if timeout == -1 else seconds("timeout", timeout)  # -1: as in Ray
@@ -100,8 +137,14 @@ def _not_refs(given: Any) -> Exception:
     return TypeError(f"{wanted}; item {index} is {type(item).__name__}: {shown(item)}{hint}")
 
 
-def put(value: Any, *, _owner: Any = None, _tensor_transport: str | None = None) -> ObjectRef[Any]:
-    """Store a value and return a reference to it."""
+def put(value: T, *, _owner: None = None, _tensor_transport: str | None = None) -> ObjectRef[T]:
+    """Store a value and return a reference to it.
+
+    Args:
+        value: Anything that can be pickled, except a reference.
+        _owner: None: objects outlive the process that puts them.
+        _tensor_transport: None or "object_store", which is the one there is on one machine.
+    """
     if type(value) is ObjectRef:
         raise TypeError(
             "put() takes a value, and this is a reference already; put a list that holds it, "
@@ -118,16 +161,31 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: str | None = None)
 
 
 def wait(
-    ray_waitables: list[Any],
+    ray_waitables: list[W],
     *,
     num_returns: int = 1,
     timeout: float | None = None,
     fetch_local: bool = True,
-) -> tuple[list[Any], list[Any]]:
-    """Wait until `num_returns` are ready; returns (ready, not ready), each in the given order.
+) -> tuple[list[W], list[W]]:
+    """Wait until some of the references are ready, without fetching them.
 
-    Returns earlier, with fewer, after `timeout` seconds. Errors count as ready. A generator is
-    ready when its next item is. All values are local, so `fetch_local` changes nothing.
+    Args:
+        ray_waitables: References to wait for, each at most once. Errors count as ready; a
+            generator of references is ready when its next one is.
+        num_returns: How many must be ready.
+        timeout: Seconds after which it returns with fewer; None waits for ever, 0 only looks.
+        fetch_local: Without effect: all values are local.
+
+    Returns:
+        Two lists, ready and not ready, in the order given; ready has at most `num_returns`.
+
+    Raises:
+        ValueError: If there are duplicates, or `num_returns` is out of range.
+
+    Example:
+        >>> ready, rest = skate.wait([skate.put(1), skate.put(2)])
+        >>> len(ready), len(rest)
+        (1, 1)
     """
     plain = _check_waitables(ray_waitables)
     if timeout is not None:
@@ -144,8 +202,8 @@ def wait(
             f"got {num_returns}"
         )
     engine = _engine._current or current_engine()
-    if plain:
-        return engine.wait(ray_waitables, num_returns, timeout)
+    if plain:  # so that these are references, and no generators
+        return engine.wait(ray_waitables, num_returns, timeout)  # type: ignore[arg-type,return-value]
     return engine.wait_mixed(ray_waitables, num_returns, timeout)
 
 
@@ -165,7 +223,7 @@ def _check_waitables(given: Any) -> bool:
 
 
 def cancel(
-    ray_waitable: ObjectRef[Any] | ObjectRefGenerator,
+    ray_waitable: ObjectRef[Any] | ObjectRefGenerator[Any],
     *,
     force: bool = False,
     recursive: bool = True,
@@ -189,7 +247,7 @@ def cancel(
 # -- actors -------------------------------------------------------------------------------------
 
 
-def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
+def kill(actor: ActorHandle[Any] | Actor, *, no_restart: bool = True) -> None:
     """End an actor at once; its calls under way raise ActorDiedError.
 
     With `no_restart=False` it starts again if its max_restarts allows.
@@ -201,11 +259,23 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     current_engine().kill(actor._ref, no_restart)
 
 
-def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
-    """A handle to the live actor of that name."""
+def get_actor(name: str, namespace: str | None = None) -> Any:
+    """Return a handle to the live actor of that name.
+
+    Type checkers cannot know its class: say it, as in `counter: Counter = get_actor("counter")`
+    or `counter: ActorHandle[Counter] = get_actor("counter")`.
+
+    Args:
+        name: What the actor was given as `name`.
+        namespace: Where the name counts; None is the namespace of this program.
+
+    Raises:
+        ValueError: If there is none, with the names that there are.
+    """
     text("name", name, "the name of an actor")
     where = option_table.namespace("namespace", namespace)
-    return ActorHandle(*current_engine().get_actor(name, where))
+    handle: ActorHandle[Any] = ActorHandle(*current_engine().get_actor(name, where))
+    return handle
 
 
 # -- surroundings -------------------------------------------------------------------------------

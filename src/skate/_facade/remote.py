@@ -6,16 +6,45 @@ import functools
 import inspect
 import os
 import types
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 from weakref import WeakValueDictionary
 
 import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.signature import Arity, arity_of
-from skate._facade.actor import ActorClass
+from skate._facade.actor import Actor, ActorClass
+from skate._facade.calls import Out_co, P, R_co, RemoteCallable
 from skate.engine import current_engine
-from skate.engine.base import FunctionSpec
+from skate.engine.base import FunctionSpec, TaskOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
+    from skate._facade.calls import (
+        ClassDecorator,
+        Decorator,
+        DecoratorOf,
+        DynamicDecorator,
+        Function,
+        FunctionDecorator,
+        RemoteCall,
+        Unannotated,
+    )
+    from skate._facade.option_keywords import (
+        ActorKeywords,
+        FunctionKeywords,
+        MadeKeywords,
+        TaskKeywords,
+    )
+    from skate.dag import FunctionNode
+
+MYPY: Final = False  # mypy takes it for True: where it and pyright need different overloads
+
+A = TypeVar("A", bound=Actor)
+C = TypeVar("C")
+R = TypeVar("R")
 
 _FUNCTIONS = (
     types.FunctionType,
@@ -29,66 +58,98 @@ _FUNCTIONS = (
 _specs: WeakValueDictionary[str, FunctionSpec] = WeakValueDictionary()
 
 
-class RemoteFunction:
-    """A function whose `.remote(...)` runs it elsewhere and returns a reference at once."""
+class RemoteFunction(RemoteCallable[P, R_co, Out_co]):
+    """A function whose `.remote(...)` runs it elsewhere and returns a reference at once.
 
-    def __init__(self, function: Callable[..., Any], given: option_table.Given) -> None:
-        self._token = os.urandom(12).hex()
-        self._generator = _is_generator(function)
-        self._given = given
-        self._options = option_table.task_options(given, generator=self._generator)
-        self._accept(arity_of(function))
+    `RemoteFunction[[int, str], float]` is one of an int and a str, with calls that are
+    `ObjectRef[float]`.
+    """
+
+    def __init__(self, function: Callable[P, R_co], given: option_table.Given) -> None:
+        self._token: str = os.urandom(12).hex()
+        self._generator: bool = _is_generator(function)
+        self._given: option_table.Given = given
+        self._options: TaskOptions = option_table.task_options(given, generator=self._generator)
+        self._arity: Arity = arity_of(function)
         self._attach(FunctionSpec(function, _name_of(function)))
 
     def _attach(self, spec: FunctionSpec) -> None:
-        self._spec = _specs.setdefault(self._token, spec)
-        self._function = self.__wrapped__ = self._spec.function
+        self._spec: FunctionSpec = _specs.setdefault(self._token, spec)
+        self._function: Callable[P, R_co] = self._spec.function
+        self.__wrapped__: Callable[P, R_co] = self._function
         self.__doc__ = self._function.__doc__
-        self.__name__ = self._spec.name
+        self.__name__: str = self._spec.name
         self.__module__ = getattr(self._function, "__module__", "")
-
-    def _accept(self, arity: Arity) -> None:
-        self._arity, self._low, self._high = arity, arity.low, arity.high
-
-    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Start the task; returns a reference, or as many as `num_returns` says."""
-        if kwargs or not self._low <= len(args) <= self._high:
-            self._arity.check(self._spec.name, args, kwargs)
-        engine = _engine._current or current_engine()
-        return engine.submit(self._spec, args, kwargs, self._options)
+        self.remote = _starting(self._spec, self._arity, self._options)
 
     def _remote(
         self, args: Any = (), kwargs: dict[str, Any] | None = None, **task_options: Any
     ) -> Any:
-        """An older spelling of `options(...).remote(...)`."""
-        function = self.options(**task_options) if task_options else self
+        """Call `options(...).remote(...)`; an older spelling."""
+        function: Any = self.options(**task_options) if task_options else self
         return function.remote(*(args or ()), **(kwargs or {}))
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        """A node of a graph that makes this call when it is executed; see `skate.dag`."""
+    def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
+        """Return a node of a graph that makes this call when it is executed; see `skate.dag`."""
         from skate.dag import FunctionNode
 
         return FunctionNode(self, args, kwargs)
 
-    def options(self, **task_options: Any) -> RemoteFunction:
-        """The same function with some options changed."""
-        if "max_calls" in task_options:
+    @overload
+    def options(self, **options: Unpack[TaskKeywords]) -> RemoteFunction[P, R_co, Out_co]: ...
+    @overload
+    def options(
+        self, *, num_returns: Literal["streaming", 1] | None, **options: Unpack[TaskKeywords]
+    ) -> RemoteFunction[P, R_co, Out_co]: ...
+    @overload
+    def options(
+        self: RemoteFunction[P, Iterator[R], Any],
+        *,
+        num_returns: Literal["dynamic"],
+        **options: Unpack[TaskKeywords],
+    ) -> RemoteFunction[P, Iterator[R], ObjectRef[DynamicObjectRefGenerator[R]]]: ...
+    @overload
+    def options(
+        self, *, num_returns: Literal[0], **options: Unpack[TaskKeywords]
+    ) -> RemoteFunction[P, R_co, None]: ...
+    @overload
+    def options(
+        self,
+        *,
+        num_returns: Literal[2, 3, 4, 5, 6, 7, 8, 9, 10],
+        **options: Unpack[TaskKeywords],
+    ) -> RemoteFunction[P, R_co, list[ObjectRef[Any]]]: ...
+    @overload
+    def options(
+        self, *, num_returns: int, **options: Unpack[TaskKeywords]
+    ) -> RemoteFunction[P, R_co, Any]: ...
+    def options(self, **options: Any) -> Any:
+        """Return the same function with some options changed.
+
+        Args:
+            **options: Those of a task, as `remote` lists them; not `max_calls`, which belongs to
+                the function.
+        """
+        if "max_calls" in options:
             raise ValueError(
                 "'max_calls' is not supported in .options(): it belongs to the function, so give "
                 "it to @remote"
             )
-        given = {**self._given, **option_table.check_options(option_table.TASK, task_options)}
-        clone = object.__new__(RemoteFunction)
+        given = {**self._given, **option_table.check_options(option_table.TASK, options)}
+        clone: RemoteFunction[P, R_co, Any] = object.__new__(RemoteFunction)
         clone.__dict__.update(self.__dict__, _given=given)
         clone._options = option_table.task_options(given, generator=self._generator)
+        clone.remote = _starting(self._spec, self._arity, clone._options)
         return clone
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        name = self._spec.name
-        raise TypeError(
-            f"Remote functions cannot be called directly: use {name}.remote(...), "
-            f"or {name}._function(...) to run it here"
-        )
+    if not TYPE_CHECKING:  # for checkers a remote function cannot be called, as in fact it cannot
+
+        def __call__(self, *args, **kwargs):
+            name = self._spec.name
+            raise TypeError(
+                f"Remote functions cannot be called directly: use {name}.remote(...), "
+                f"or {name}._function(...) to run it here"
+            )
 
     def __repr__(self) -> str:
         return f"RemoteFunction({self._spec.name})"
@@ -101,8 +162,26 @@ class RemoteFunction:
     def __setstate__(self, state: dict[str, Any]) -> None:
         spec = FunctionSpec(state.pop("function"), state.pop("name"))
         self.__dict__.update(state)
-        self._accept(state["_arity"])
         self._attach(spec)
+
+
+def _starting(spec: FunctionSpec, arity: Arity, options: TaskOptions) -> RemoteCall[Any]:
+    """Return the function behind `f.remote`.
+
+    A function rather than a method, as it shows the user's own signature and docstring; without
+    the remote function in it, which would be a cycle.
+    """
+    low, high = arity.low, arity.high
+
+    def remote(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or not low <= len(args) <= high:
+            arity.check(spec.name, args, kwargs)
+        engine = _engine._current or current_engine()
+        return engine.submit(spec, args, kwargs, options)
+
+    remote.__wrapped__ = spec.function  # type: ignore[attr-defined]
+    remote.__doc__ = spec.function.__doc__
+    return remote  # type: ignore[return-value]
 
 
 def _is_generator(function: Any) -> bool:
@@ -120,30 +199,130 @@ def _innermost(function: Any) -> Any:
     return function
 
 
-def remote(*args: Any, **kwargs: Any) -> Any:
+# The first that fits is the most special one: they overlap on purpose.
+@overload
+def remote(target: type[A], /) -> type[A]: ...  # type: ignore[overload-overlap]
+
+
+if not MYPY:
+
+    @overload
+    def remote(target: type[C], /) -> ActorClass[C, type[C]]: ...
+
+
+@overload
+def remote(  # type: ignore[overload-overlap]
+    target: functools.partial[R], /
+) -> RemoteFunction[..., R, ObjectRef[R]]: ...
+
+
+if not MYPY:
+
+    @overload
+    def remote(target: Function[P, Unannotated], /) -> RemoteFunction[P, Any, ObjectRef[Any]]: ...
+
+
+@overload
+def remote(  # type: ignore[overload-overlap]
+    target: Function[P, AsyncIterator[R]], /
+) -> RemoteFunction[P, AsyncIterator[R], ObjectRefGenerator[R]]: ...
+@overload
+def remote(  # type: ignore[overload-overlap]
+    target: Function[P, Iterator[R]], /
+) -> RemoteFunction[P, Iterator[R], ObjectRefGenerator[R]]: ...
+@overload
+def remote(target: Function[P, R], /) -> RemoteFunction[P, R, ObjectRef[R]]: ...
+@overload
+def remote(target: Callable[P, C], /) -> ActorClass[C, Callable[P, C]]: ...
+@overload
+def remote(**options: Unpack[MadeKeywords]) -> Decorator: ...
+@overload
+def remote(**options: Unpack[FunctionKeywords]) -> FunctionDecorator: ...
+@overload
+def remote(**options: Unpack[ActorKeywords]) -> ClassDecorator: ...
+@overload
+def remote(
+    *, num_returns: Literal["streaming", 1] | None, **options: Unpack[FunctionKeywords]
+) -> FunctionDecorator: ...
+@overload
+def remote(
+    *, num_returns: Literal["dynamic"], **options: Unpack[FunctionKeywords]
+) -> DynamicDecorator: ...
+@overload
+def remote(
+    *, num_returns: Literal[0], **options: Unpack[FunctionKeywords]
+) -> DecoratorOf[None]: ...
+@overload
+def remote(
+    *, num_returns: Literal[2, 3, 4, 5, 6, 7, 8, 9, 10], **options: Unpack[FunctionKeywords]
+) -> DecoratorOf[list[ObjectRef[Any]]]: ...
+@overload
+def remote(*, num_returns: int, **options: Unpack[FunctionKeywords]) -> DecoratorOf[Any]: ...
+def remote(*args: Any, **options: Any) -> Any:
     """Make a function or a class remote.
 
     As `@remote`, as `@remote(num_cpus=2, num_returns=2, ...)`, or as `remote(function)`.
 
-        @skate.remote
-        def square(x):
-            return x * x
+    Args:
+        *args: The function or class; without it, a decorator is returned.
+        **options: What its tasks or actors need, and how they behave; see below.
 
-        skate.get(square.remote(3))
+    Options of functions and classes:
+        num_cpus, num_gpus: How many of them a task or actor takes; fractions are fine.
+        memory: Bytes that it takes of the memory that the machine has.
+        resources: Names of other resources, and how much of each.
+        accelerator_type: The kind of GPU.
+        name: Of a task, for reports; of an actor, by which `get_actor` finds it.
+        runtime_env: Environment variables, packages and files of its process.
+        scheduling_strategy: "DEFAULT", "SPREAD" or one of `util.scheduling_strategies`.
+        placement_group, placement_group_bundle_index, placement_group_capture_child_tasks:
+            Where it runs among reserved resources.
+        label_selector, fallback_strategy: On which machines it may run.
+
+    Options of functions:
+        num_returns: How many values a call has, "streaming" or "dynamic"; each is a reference.
+        max_retries: How often a task is run again when its process dies; -1 for ever.
+        retry_exceptions: Whether its exceptions, or which of them, are a reason as well.
+        max_calls: After how many tasks a process ends.
+
+    Options of classes:
+        max_restarts: How often an actor starts again; -1 for ever.
+        max_task_retries: How often one of its calls does, once it has; -1 for ever.
+        max_concurrency: How many calls it runs at a time.
+        concurrency_groups: The same for groups of methods, each by its name.
+        max_pending_calls: How many calls of one caller may wait; -1 for no limit.
+        namespace, lifetime, get_if_exists: In which namespace its name counts, whether it outlives
+            its last handle ("detached"), and whether the name may be taken.
+
+    Returns:
+        A `RemoteFunction` or an `ActorClass`, or a decorator that makes one.
+
+    Raises:
+        TypeError: If it is neither a function nor a class, or remote already.
+        ValueError: If there is no such option, or it does not take that value.
+
+    Example:
+        >>> @skate.remote
+        ... def square(x: int) -> int:
+        ...     return x * x
+        >>> skate.get(square.remote(3))
+        9
     """
-    if len(args) == 1 and not kwargs:
+    if len(args) == 1 and not options:
         return _make(args[0], {})
     if args:
         raise TypeError(
             f"remote() takes options by keyword only, as in @remote(num_cpus=1); got {args!r}"
         )
-    if not kwargs:
+    if not options:
         raise TypeError("use @remote without parentheses, or with options: @remote(num_cpus=1)")
-    option_table.check_names(kwargs)
-    return functools.partial(_make, given=kwargs)
+    option_table.check_names(options)
+    return functools.partial(_make, given=options)
 
 
-def _make(target: Any, given: dict[str, Any]) -> RemoteFunction | ActorClass:
+def _make(
+    target: Any, given: dict[str, Any]
+) -> RemoteFunction[..., Any, Any] | ActorClass[Any, Any]:
     if isinstance(target, (RemoteFunction, ActorClass)):
         raise TypeError(f"{target!r} is remote already; change its options with .options(...)")
     if isinstance(target, type):

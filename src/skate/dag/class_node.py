@@ -13,7 +13,9 @@ from skate.dag.input_node import InputNode
 class ClassNode(DAGNode):
     """`Class.bind(...)`: an actor, started anew by each execution; its methods can be bound."""
 
-    def __init__(self, cls: ActorClass, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, cls: ActorClass[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         self._body = cls
         self._last_call: ClassMethodNode | None = None
         super().__init__(args, kwargs, cls._given, {})
@@ -113,7 +115,10 @@ class ClassMethodOutputNode(DAGNode):
 
 
 def bound_method(
-    method: ActorMethod, args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]
+    method: ActorMethod[..., Any, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: dict[str, Any],
 ) -> ClassMethodNode | tuple[ClassMethodOutputNode, ...]:
     """The node for a call of an actor that exists; a node per value if it has several."""
     parent = {PARENT_CLASS_NODE_KEY: method, PREV_CLASS_METHOD_CALL_KEY: None}

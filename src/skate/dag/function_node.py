@@ -12,7 +12,10 @@ class FunctionNode(DAGNode):
     """`function.bind(...)`."""
 
     def __init__(
-        self, function: RemoteFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: RemoteFunction[..., Any, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
         self._body = function
         super().__init__(args, kwargs, function._given, {})

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -175,7 +175,7 @@ def split_iterators(dataset: Iterating, n: int, uneven: str) -> list[DataIterato
     rows and none is lost ("repeat")."""
     if n < 1:
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
-    coordinator = skate.remote(Coordinator).remote(dataset, n, uneven, PATIENCE)
+    coordinator = skate.remote(Coordinator).remote(cast("Dataset", dataset), n, uneven, PATIENCE)
     first_come = uneven == "keep" and n > 1
     in_order = not first_come and dataset._keeps_order()
     return [Part(coordinator, number, n, in_order) for number in range(n)]

@@ -22,11 +22,17 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from skate._core.refs import ObjectRef
+    from skate._core.refs import ObjectRef, ObjectRefGenerator
+    from skate._core.signature import Arity
 
+    # What a call returns at once, by its num_returns: 1, "streaming", n, 0.
+    Returned: TypeAlias = "ObjectRef[Any] | ObjectRefGenerator[Any] | list[ObjectRef[Any]] | None"
+
+T = TypeVar("T")
+W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")
 
 # Named tuples: made in a third of the time that frozen data classes take, which every start of a
 # process pays.
@@ -96,8 +102,8 @@ class FunctionSpec:
     __slots__ = ("__weakref__", "exported", "function", "name")
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function = function
-        self.name = name
+        self.function: Callable[..., Any] = function
+        self.name: str = name
         self.exported: Any = None  # the engine's own record of what it has sent
 
 
@@ -108,7 +114,7 @@ class MethodMeta(NamedTuple):
     options: CallOptions = CallOptions()
     is_async: bool = False
     is_generator: bool = False
-    signature: Any = None  # inspect.Signature without self, for errors at the call site
+    signature: Arity | None = None  # without self, for errors at the call site
 
 
 class ActorMeta(NamedTuple):
@@ -125,13 +131,13 @@ class ClassSpec:
 
     __slots__ = ("__weakref__", "cls", "exported", "meta")
 
-    def __init__(self, cls: type, meta: ActorMeta) -> None:
-        self.cls = cls
-        self.meta = meta
+    def __init__(self, cls: type[Any], meta: ActorMeta) -> None:
+        self.cls: type[Any] = cls
+        self.meta: ActorMeta = meta
         self.exported: Any = None
 
 
-def method_name(cls: type, class_name: str, method: str, *, is_async: bool) -> str:
+def method_name(cls: type[Any], class_name: str, method: str, *, is_async: bool) -> str:
     """The method's name with its module; of async actors, as coroutines have it, qualified."""
     short = f"{class_name}.{method}"
     name = getattr(getattr(cls, method, None), "__qualname__", short) if is_async else short
@@ -158,7 +164,7 @@ class Context(NamedTuple):
     function_name: str | None = None
     actor_id: str | None = None
     actor_name: str | None = None
-    actor: tuple[ObjectRef[Any], ActorMeta] | None = None  # the actor that runs this code
+    actor: tuple[ObjectRef[None], ActorMeta] | None = None  # the actor that runs this code
     actor_restarted: bool = False
     placement_group: Any = None  # PlacementGroup, or the engine's reference for one
     capture_child_tasks: bool = False
@@ -181,13 +187,13 @@ class Engine(ABC):
     # -- objects -------------------------------------------------------------------------------
 
     @abstractmethod
-    def put(self, value: Any) -> ObjectRef[Any]:
+    def put(self, value: T) -> ObjectRef[T]:
         """Store a value. Raises ObjectStoreFullError or OutOfDiskError; stores nothing then."""
 
     @abstractmethod
     def get(
-        self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
-    ) -> list[Any]:
+        self, refs: Sequence[ObjectRef[T]], timeout: float | None, copy: bool = False
+    ) -> list[T]:
         """The values, in order; blocks until all are there.
 
         Raises the first error among the values, as an instance of the user's own exception
@@ -198,23 +204,23 @@ class Engine(ABC):
 
     @abstractmethod
     def wait(
-        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
-    ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
+        self, refs: Sequence[ObjectRef[T]], num_returns: int, timeout: float | None
+    ) -> tuple[list[ObjectRef[T]], list[ObjectRef[T]]]:
         """(ready, not ready), both in the order given; at most `num_returns` ready ones.
 
         Errors count as ready. The caller has checked types, duplicates and `num_returns`.
         """
 
     def wait_mixed(
-        self, waitables: Sequence[Any], num_returns: int, timeout: float | None
-    ) -> tuple[list[Any], list[Any]]:
+        self, waitables: Sequence[W], num_returns: int, timeout: float | None
+    ) -> tuple[list[W], list[W]]:
         """As wait, with generators among the references: one is ready when its next item is."""
         from skate._core.refs import ObjectRefGenerator
 
-        ready: set[Any] = set()
+        ready: set[W] = set()
         changed = threading.Condition()
 
-        def marker(waitable: Any) -> Callable[[], None]:
+        def marker(waitable: W) -> Callable[[], None]:
             def mark() -> None:
                 with changed:
                     ready.add(waitable)
@@ -263,7 +269,7 @@ class Engine(ABC):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
-    ) -> Any:
+    ) -> Returned:
         """Run a function; returns at once.
 
         One reference for num_returns=1 and "dynamic", a list for n > 1, None for 0, an
@@ -282,29 +288,29 @@ class Engine(ABC):
 
     @abstractmethod
     def stream_next(
-        self, generator: ObjectRef[Any], index: int, timeout: float | None
+        self, generator: ObjectRef[None], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
         """Item `index` of a streaming task, or None when there are no more. Blocks."""
 
     @abstractmethod
-    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_ready(self, generator: ObjectRef[None], index: int) -> bool:
         """Whether `stream_next` would not block."""
 
     @abstractmethod
-    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_finished(self, generator: ObjectRef[None], index: int) -> bool:
         """Whether the task has ended and has no item `index`."""
 
     @abstractmethod
-    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_close(self, generator: ObjectRef[None], index: int) -> None:
         """The consumer wants nothing from `index` on: stop the task, free the items."""
 
     @abstractmethod
-    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_abandoned(self, generator: ObjectRef[None], index: int) -> None:
         """As stream_close, but from a destructor: no locks, no I/O."""
 
     @abstractmethod
     def add_stream_callback(
-        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+        self, generator: ObjectRef[None], index: int, callback: Callable[[], None]
     ) -> None:
         """Call once when `stream_next` for this index would not block."""
 
@@ -317,7 +323,7 @@ class Engine(ABC):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: ActorOptions,
-    ) -> tuple[ObjectRef[Any], ActorMeta]:
+    ) -> tuple[ObjectRef[None], ActorMeta]:
         """Start an actor; returns at once with the reference that stands for it.
 
         The reference is ready (with None) when the constructor is done; it holds the
@@ -329,12 +335,12 @@ class Engine(ABC):
     @abstractmethod
     def call_actor(
         self,
-        actor: ObjectRef[Any],
+        actor: ObjectRef[None],
         method: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: CallOptions,
-    ) -> Any:
+    ) -> Returned:
         """Call a method; returns like `submit`.
 
         Calls from one caller start in the order they were made (unless the actor runs several at
@@ -342,11 +348,11 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+    def kill(self, actor: ObjectRef[None], no_restart: bool) -> None:
         """End the actor now. Calls under way fail with ActorDiedError; restarts if allowed."""
 
     @abstractmethod
-    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
+    def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[None], ActorMeta]:
         """The live actor of that name. Raises ValueError, naming those that exist."""
 
     @abstractmethod
@@ -416,18 +422,18 @@ class Engine(ABC):
     @abstractmethod
     def create_placement_group(
         self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
-    ) -> ObjectRef[Any]:
+    ) -> ObjectRef[None]:
         """Reserve bundles of resources together. The reference stands for the group and is ready
         (with None) when all bundles are reserved. A group lives until it is removed, or
         until the actor that made it is killed or crashes. `detached` ones outlive that, and
         their driver where the engine does. (On Ray, actors do not matter.)"""
 
     @abstractmethod
-    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+    def remove_placement_group(self, group: ObjectRef[None]) -> None:
         """Give the reservation back; what runs in it is ended."""
 
     @abstractmethod
-    def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
+    def get_placement_group(self, name: str) -> tuple[ObjectRef[None], list[dict[str, float]]]:
         """The group of that name and its bundles. Raises ValueError."""
 
     @abstractmethod

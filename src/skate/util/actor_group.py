@@ -17,7 +17,7 @@ __all__ = ["ActorGroup", "ActorGroupMethod", "ActorWrapper"]
 class ActorWrapper:
     """One actor of a group, and what its `get_actor_metadata()` said, if it has that method."""
 
-    actor: skate.ActorHandle
+    actor: skate.ActorHandle[Any]
     metadata: Any = None
 
 

@@ -75,7 +75,7 @@ class Answers:
             values += [(FAILED, self._packed_error(work, error), ())] * (count - len(values))
         return values
 
-    def _collect(self, work: Work, items: Any) -> DynamicObjectRefGenerator:
+    def _collect(self, work: Work, items: Any) -> DynamicObjectRefGenerator[Any]:
         """All items as references; an error on the way is the last one."""
         refs = []
         try:

@@ -303,7 +303,7 @@ class Objects(ABC):
             (ready if chosen else rest).append(waitable)
         return ready, rest
 
-    def _next_item(self, generator: ObjectRefGenerator) -> Entry:
+    def _next_item(self, generator: ObjectRefGenerator[Any]) -> Entry:
         """An entry that is complete when the generator's next item is there. One per item, or
         else whoever polls would leave another one behind each time."""
         watched = generator._watched
