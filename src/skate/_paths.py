@@ -49,8 +49,9 @@ _TOP = {
     },
     "skate.util": {
         "skate.util": (
-            "collective joblib metrics multiprocessing queue scheduling_strategies state"
+            "collective executor joblib metrics multiprocessing queue scheduling_strategies state"
         ),
+        "skate.util.executor": "Executor",
     },
     "skate.util.collective": {
         "skate.util.collective.collective": (

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         dask as dask,
     )
     from skate.util import (
+        executor as executor,
+    )
+    from skate.util import (
         joblib as joblib,
     )
     from skate.util import (
@@ -47,11 +50,13 @@ if TYPE_CHECKING:
     from skate.util import (
         state as state,
     )
+    from skate.util.executor import Executor
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "ActorPool",
+    "Executor",
     "as_completed",
     "deregister_serializer",
     "disable_log_once_globally",

@@ -1,0 +1,571 @@
+"""`concurrent.futures.Executor` on tasks.
+
+    submit(fn, …) ──► a task at once ──► _Call, a future that asks for the value when it is wanted
+    submit(fn, …) ──► pending ──► a task, when one of `max_workers` calls has ended
+
+Calls go to the engine as they come, and its CPUs limit how many run. Nobody is told of their ends
+unless somebody wants to know: `result()` gets the value as `skate.get` does, and only
+`add_done_callback`, `wait` and `as_completed` ask the engine to call back. That is most of the
+speed. Only where `max_workers` is less than the CPUs, the executor hands calls over by itself, one
+for each that has ended.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import functools
+import inspect
+import itertools
+import queue
+import threading
+import time
+import types
+import uuid
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures._base import FINISHED, PENDING, RUNNING
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+import skate
+from skate._core.argument_checks import mapping, seconds, whole_number, wrong_type
+from skate._core.futures import value_now, when_done
+from skate.exceptions import GetTimeoutError, TaskError, WorkerCrashedError
+
+T = TypeVar("T")
+
+_LOOK_EVERY_CALLS = 1024  # how often calls that nobody asks about are looked through
+_CACHED = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
+
+_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+_prepared: set[str] = set()  # in a worker: the executors whose initializer has run here
+_first_use = threading.Lock()  # of what a future makes when it is needed
+
+
+class CallCrashedError(WorkerCrashedError, BrokenProcessPool):
+    """The process of a call died: a `WorkerCrashedError` that `except BrokenProcessPool` catches.
+
+    Only the calls that the process had are lost; unlike a pool's, the executor goes on.
+    """
+
+
+class Executor(concurrent.futures.Executor):
+    """Run calls as tasks, by the interface of `concurrent.futures.ProcessPoolExecutor`.
+
+    Functions and arguments may be lambdas, closures and whatever cloudpickle takes; arguments may
+    be references, and large arrays go through shared memory. Futures work with
+    `concurrent.futures.wait`, `as_completed` and `asyncio.wrap_future`. Exceptions are those of
+    the call, with the remote traceback as their cause.
+
+    Args:
+        max_workers: How many calls run at a time; by default as many as skate has CPUs.
+        initializer: A function that each process calls before its first call of this executor.
+        initargs: The arguments of `initializer`.
+        max_tasks_per_child: After so many calls of one function a process is replaced; by default
+            never.
+        options: Options of the tasks, as `{"num_gpus": 1}`; see `skate.remote`. A call whose
+            process dies is repeated three times, unless `max_retries` says otherwise; with
+            `{"max_retries": 0}` none is made twice, and none is sent before a worker is free.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `max_workers` or `max_tasks_per_child` is below 1, or an option is unknown.
+
+    Example:
+        >>> from skate.util import Executor
+        >>> with Executor() as executor:
+        ...     list(executor.map(pow, [2, 3], [5, 2]))
+        [32, 9]
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        *,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        max_tasks_per_child: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if initializer is not None and not callable(initializer):
+            raise wrong_type("initializer", initializer, "None or a function")
+        self._prepare = (uuid.uuid4().hex, initializer, tuple(initargs)) if initializer else None
+        self._limit = None if max_workers is None else whole_number("max_workers", max_workers)
+        self._options = dict(mapping("options", options))
+        if max_tasks_per_child is not None:
+            calls = whole_number("max_tasks_per_child", max_tasks_per_child)
+            self._options["max_calls"] = calls
+        cpus = skate.cluster_resources().get("CPU", 1)  # which also begins the session
+        if self._limit is not None and self._limit >= cpus and "num_cpus" not in self._options:
+            # The engine keeps to the limit if each call takes its share of the CPUs.
+            self._options["num_cpus"] = int(cpus / self._limit * 10_000) / 10_000
+            self._limit = None
+        self._generic = self._remote(_call)
+        self._remotes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self._closed = False
+        # The futures of calls that are not known to have ended, by their references.
+        self._running: dict[Any, weakref.ref[_Call]] = {}
+        self._handed_over = 0
+        self._pending: deque[_Call] = deque()
+        self._active = 0  # calls that were handed over and have not ended, where there is a limit
+        self._callbacks = _Callbacks()
+        _executors.add(self)
+        atexit.unregister(_wait_for_all)
+        atexit.register(_wait_for_all)  # anew, so that it comes before the end of the session
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def submit(
+        self, fn: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[T]:
+        """Run `fn(*args, **kwargs)` in a worker, and return the future of its result.
+
+        Args:
+            fn: What to call. Its code is sent to each worker once: what it refers to is as it was
+                at its first call.
+            args: Positional arguments; references are replaced by their values.
+            kwargs: Keyword arguments.
+
+        Returns:
+            A future. What cannot be sent, or does not fit the function, is the future's exception.
+
+        Raises:
+            RuntimeError: If the executor was shut down.
+        """
+        if not callable(fn):
+            raise wrong_type("fn", fn, "a function")
+        call = _Call(self, fn, args, kwargs)
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if self._limit is not None:
+                call._state = PENDING
+                self._pending.append(call)
+        if self._limit is None:
+            self._hand_over(call)
+        else:
+            self._advance()
+        return call
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+    ) -> Iterator[T]:
+        """Call `fn` on the items of `iterables`, as `map` does, and return the results in order.
+
+        Args:
+            fn: What to call, with one item of each iterable.
+            iterables: Where the arguments come from; the shortest decides.
+            timeout: Seconds from this call on, after which a missing result is a TimeoutError.
+            chunksize: How many calls go to a worker together.
+            buffersize: How many chunks may be under way or waiting to be taken; by default all
+                items are read, and sent, at once.
+
+        Returns:
+            An iterator over the results; an exception of a call is raised in its turn. Closing it
+            cancels the calls that have not begun.
+
+        Raises:
+            TypeError: If `chunksize` or `buffersize` is not a whole number.
+            ValueError: If one of them is below 1.
+        """
+        whole_number("chunksize", chunksize)
+        if buffersize is not None:
+            whole_number("buffersize", buffersize)
+        patience = seconds("timeout", timeout)
+        end = None if patience is None else time.monotonic() + patience
+        chunks = _chunks(zip(*iterables, strict=False), chunksize)
+        work = functools.partial(_call_each, fn)
+        futures = deque(self.submit(work, chunk) for chunk in itertools.islice(chunks, buffersize))
+        return self._results(work, futures, chunks if buffersize else iter(()), end)
+
+    def _results(
+        self,
+        work: Callable[[list[Any]], list[T]],
+        futures: deque[concurrent.futures.Future[list[T]]],
+        chunks: Iterator[list[Any]],
+        end: float | None,
+    ) -> Iterator[T]:
+        try:
+            while futures:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                results = futures[0].result(left)
+                futures.popleft()
+                futures.extend(self.submit(work, chunk) for chunk in itertools.islice(chunks, 1))
+                yield from results
+        finally:
+            for future in futures:
+                future.cancel()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls, and wait for those that were made.
+
+        Leaving `with Executor() as executor:` does it, and so does the end of the program.
+
+        Args:
+            wait: Whether to return only when all calls have ended.
+            cancel_futures: Whether to cancel those that have not begun.
+        """
+        with self._lock:
+            self._closed = True
+            calls = [*self._pending]
+        if cancel_futures:
+            self._cancel([*calls, *self._callers()])
+        if wait:
+            concurrent.futures.wait(calls)
+            self._wait_for_tasks()
+            self._callbacks.end()
+
+    def _callers(self) -> list[_Call]:
+        """Return the futures of calls that the engine has, as far as somebody keeps them."""
+        return [call for ref in [*self._running.values()] if (call := ref()) is not None]
+
+    def _cancel(self, calls: list[_Call]) -> None:
+        begun = _begun()
+        for call in calls:
+            call._cancel_unless(begun)
+
+    def _wait_for_tasks(self) -> None:
+        refs = [*self._running]
+        if refs and skate.is_initialized():
+            skate.wait(refs, num_returns=len(refs))
+
+    # -- from a call to a task -----------------------------------------------------------------
+
+    def _hand_over(self, call: _Call) -> None:
+        """Make a task of the call, or its error where that cannot be done."""
+        fn, args, kwargs = call._work
+        call._work = None
+        try:
+            remote = self._remote_of(fn)
+            if remote is not None:
+                call._ref = remote.remote(*args, **kwargs)
+            else:
+                call._ref = self._generic.remote(fn, args, kwargs)
+        except Exception as error:
+            call._finish(error=error)
+            return
+        self._running[call._ref] = weakref.ref(call)
+        self._handed_over += 1
+        if self._handed_over % _LOOK_EVERY_CALLS == 0:
+            self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        refs = [*self._running]
+        for ref in skate.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)[0]:
+            self._running.pop(ref, None)
+
+    def _remote_of(self, fn: Any) -> Any:
+        """Return `fn` as a remote function, made once; None for what `_call` has to call."""
+        if not isinstance(fn, _CACHED):
+            return None
+        remote = self._remotes.get(fn)
+        if remote is None:
+            inner: Any = fn
+            while isinstance(inner, functools.partial):
+                inner = inner.func
+            if inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner):
+                return None
+            if not hasattr(inner, "__name__"):
+                return None
+            remote = self._remotes[fn] = self._remote(fn)
+        return remote
+
+    def _remote(self, fn: Any) -> Any:
+        if self._prepare is not None:
+            fn = _with_initializer(fn, *self._prepare)
+        return skate.remote(**self._options)(fn) if self._options else skate.remote(fn)
+
+    def _advance(self) -> None:
+        """Hand over as many pending calls as the limit allows."""
+        while True:
+            with self._lock:
+                if not self._pending or self._active >= (self._limit or 0):
+                    return
+                call = self._pending.popleft()
+                if not call.set_running_or_notify_cancel():
+                    continue
+                self._active += 1
+            if not skate.is_initialized():
+                call._finish(error=RuntimeError("skate was shut down before the call began"))
+                self._one_less()
+                continue
+            self._hand_over(call)
+            if call._ref is None:
+                self._one_less()
+            else:
+                when_done(call._ref, functools.partial(self._callbacks.later, self._ended, call))
+
+    def _ended(self, call: _Call) -> None:
+        self._one_less()
+        self._advance()
+        call._settle()
+
+    def _one_less(self) -> None:
+        with self._lock:
+            self._active -= 1
+
+
+class _Call(concurrent.futures.Future[Any]):
+    """The future of one call.
+
+    Its condition, which every user of a future asks for who waits or wants to be told, is made
+    when that happens; only then the engine is asked to tell the end of the task.
+    """
+
+    def __init__(self, executor: Executor, fn: Any, args: Any, kwargs: Any) -> None:
+        # Not super().__init__: it makes the condition.
+        self._executor = executor
+        self._work: Any = (fn, args, kwargs)
+        self._ref: Any = None
+        self._made_condition: threading.Condition | None = None
+        self._state = RUNNING
+        self._result: Any = None
+        self._exception: BaseException | None = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
+
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override]
+        return self._made_condition or self._make_condition()
+
+    def _make_condition(self) -> threading.Condition:
+        with _first_use:
+            if self._made_condition is not None:
+                return self._made_condition
+            self._made_condition = threading.Condition()
+            asks = self._state == RUNNING and self._ref is not None
+        if asks and self._executor._limit is None:
+            when_done(self._ref, self._settle)
+        return self._made_condition
+
+    # -- what became of it ---------------------------------------------------------------------
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return the result of the call, or raise its exception."""
+        if self._made_condition is None:
+            if self._state == RUNNING:
+                self._fetch(timeout)
+            if self._state == FINISHED and self._exception is None:
+                return self._result
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the exception of the call, or None."""
+        if self._made_condition is None and self._state == RUNNING:
+            self._fetch(timeout)
+        return super().exception(timeout)
+
+    def running(self) -> bool:
+        """Whether the call has begun, and not ended."""
+        return super().running() and not self.done() and _has_begun(self._ref)
+
+    def done(self) -> bool:
+        """Whether the call has ended, or was cancelled."""
+        if self._made_condition is None and self._state == RUNNING and self._ref is not None:
+            return bool(skate.wait([self._ref], timeout=0, fetch_local=False)[0])
+        return super().done()
+
+    def cancel(self) -> bool:
+        """Cancel the call if it has not begun; whether it is cancelled."""
+        return self._cancel_unless(None)
+
+    def _cancel_unless(self, begun: set[str] | None) -> bool:
+        """Cancel the call, unless it is among those that have begun (None: look)."""
+        if self._state == PENDING or self.done():
+            return super().cancel()
+        if self._executor._limit is not None or self._ref is None:
+            return False  # it was handed over because a worker is free
+        if _has_begun(self._ref) if begun is None else self._ref.task_id().hex() in begun:
+            return False
+        ref = self._ref
+        with self._condition:
+            if self._state != RUNNING:
+                return super().cancel()
+            self._state = PENDING
+            super().cancel()
+            self.set_running_or_notify_cancel()
+        skate.cancel(ref)
+        return True
+
+    # -- the end of the task -------------------------------------------------------------------
+
+    def _fetch(self, timeout: float | None) -> None:
+        """Wait for the task as `skate.get` does, and keep what came of it."""
+        ref = self._ref
+        if ref is None:
+            return
+        try:
+            value = skate.get(ref, timeout=timeout)
+        except Exception as error:
+            if isinstance(error, GetTimeoutError) and not isinstance(error, TaskError):
+                raise concurrent.futures.TimeoutError(str(error)) from None
+            self._finish(error=error)
+        else:
+            self._finish(value)
+
+    def _settle(self) -> None:
+        """Keep what came of the task, which has ended."""
+        ref = self._ref
+        if ref is None:
+            return
+        try:
+            value = value_now(ref)
+        except Exception as error:
+            self._finish(error=error)
+        else:
+            self._finish(value)
+
+    def _finish(self, value: Any = None, error: BaseException | None = None) -> None:
+        """Set the outcome, unless there is one; then tell those who wait."""
+        with _first_use:
+            if self._made_condition is None:
+                if self._state == RUNNING:
+                    self._result, self._exception = value, _original(error)
+                    self._state = FINISHED
+                self._forget()
+                return
+        with self._condition:
+            if self._state != RUNNING:
+                return
+            self._forget()
+            if error is None:
+                self.set_result(value)
+            else:
+                self.set_exception(_original(error))
+
+    def _forget(self) -> None:
+        if self._ref is not None:
+            self._executor._running.pop(self._ref, None)
+
+    def _invoke_callbacks(self) -> None:
+        # Not on this thread, which may be the engine's: callbacks are allowed to block.
+        for callback in self._done_callbacks:
+            self._executor._callbacks.later(callback, self)
+
+
+class _Callbacks:
+    """Functions of the user to be called, one after the other, on a thread of their own."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[tuple[Any, Any] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def later(self, function: Callable[[Any], object], argument: Any) -> None:
+        """Call `function(argument)` soon."""
+        with self._lock:
+            self._calls.put((function, argument))
+            if self._thread is None:
+                run = functools.partial(_run_callbacks, self._calls)
+                self._thread = threading.Thread(target=run, name="skate-executor", daemon=True)
+                self._thread.start()
+                weakref.finalize(self, self._calls.put, None)
+
+    def end(self) -> None:
+        """Call what is left, and end the thread."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._calls.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+
+def _run_callbacks(calls: queue.SimpleQueue[tuple[Any, Any] | None]) -> None:
+    while (item := calls.get()) is not None:
+        function, argument = item
+        try:
+            function(argument)
+        except Exception:
+            import logging
+
+            logging.getLogger(__name__).exception("exception calling callback for %r", argument)
+        del item, function, argument
+
+
+# -- in workers ---------------------------------------------------------------------------------
+
+
+def _call(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    result = fn(*args, **kwargs)
+    if inspect.isgenerator(result):
+        raise TypeError(f"{result!r} cannot be sent: return a list of what it yields")
+    return result
+
+
+def _call_each(fn: Callable[..., Any], chunk: list[Any]) -> list[Any]:
+    return [fn(*args) for args in chunk]
+
+
+def _with_initializer(
+    fn: Callable[..., Any], token: str, initializer: Callable[..., object], initargs: Any
+) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def prepared(*args: Any, **kwargs: Any) -> Any:
+        _initialize(token, initializer, initargs)
+        return fn(*args, **kwargs)
+
+    return prepared
+
+
+def _initialize(token: str, initializer: Callable[..., object], initargs: Any) -> None:
+    if token in _prepared:
+        return
+    try:
+        initializer(*initargs)
+    except Exception as error:
+        raise BrokenProcessPool(f"the initializer failed: {error!r}") from error
+    _prepared.add(token)
+
+
+# -- parts --------------------------------------------------------------------------------------
+
+
+def _chunks(calls: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    while chunk := list(itertools.islice(calls, size)):
+        yield chunk
+
+
+def _original(error: BaseException | None) -> BaseException | None:
+    """Return the call's own exception, whose cause shows where it happened."""
+    if isinstance(error, TaskError) and isinstance(error.cause, BaseException):
+        original: BaseException = error.cause
+        original.__cause__ = error
+        return original
+    if isinstance(error, WorkerCrashedError):
+        crashed = CallCrashedError(str(error))
+        crashed.__cause__ = error
+        return crashed
+    return error
+
+
+def _begun() -> set[str]:
+    """Return the ids of the tasks that have begun, or ended."""
+    from skate.util.state import list_tasks
+
+    tasks = list_tasks(limit=1_000_000)
+    return {task["task_id"] for task in tasks if not str(task["state"]).startswith("PENDING")}
+
+
+def _has_begun(ref: Any) -> bool:
+    from skate.util.state import get_task
+
+    if ref is None or not skate.is_initialized():
+        return True
+    task = get_task(ref.task_id().hex())
+    return task is None or not str(task["state"]).startswith("PENDING")
+
+
+def _wait_for_all() -> None:
+    for executor in list(_executors):
+        executor.shutdown()
