@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 import skate
 from skate._core.argument_checks import wrong_type
 
+A = TypeVar("A")
+R = TypeVar("R")
 V = TypeVar("V")
 
 
-class ActorPool:
+class ActorPool(Generic[A]):
     """Hands each value to an idle actor and keeps the results.
 
     The functions given to it take an actor and a value and return the reference of a call:
@@ -23,15 +25,23 @@ class ActorPool:
     been made, and a queue of (function, value) for those that wait for an actor.
     """
 
-    def __init__(self, actors: Iterable[Any]) -> None:
-        self._idle_actors: list[Any] = list(actors)
-        self._future_to_actor: dict[Hashable, Any] = {}
+    def __init__(self, actors: Iterable[A]) -> None:
+        self._idle_actors: list[A] = list(actors)
+        self._future_to_actor: dict[Hashable, tuple[int, A]] = {}
         self._index_to_future: dict[int, Any] = {}
         self._next_task_index = 0
         self._next_return_index = 0
-        self._pending_submits: list[tuple[Callable[[Any, Any], Any], Any]] = []
+        self._pending_submits: list[tuple[Callable[[A, Any], Any], Any]] = []
 
-    def map(self, fn: Callable[[Any, V], Any], values: Iterable[V]) -> Iterator[Any]:
+    @overload
+    def map(
+        self, fn: Callable[[A, V], skate.ObjectRef[R]], values: Iterable[V]
+    ) -> Iterator[R]: ...
+    @overload
+    def map(
+        self, fn: Callable[[A, V], list[skate.ObjectRef[R]]], values: Iterable[V]
+    ) -> Iterator[list[R]]: ...
+    def map(self, fn: Callable[[A, V], Any], values: Iterable[V]) -> Iterator[Any]:
         """Apply `fn` to all values; yields the results in order.
 
         Results of earlier calls that nobody has asked for are given up.
@@ -39,7 +49,15 @@ class ActorPool:
         self._forget(self.get_next)
         return self._results(fn, values, self.get_next)
 
-    def map_unordered(self, fn: Callable[[Any, V], Any], values: Iterable[V]) -> Iterator[Any]:
+    @overload
+    def map_unordered(
+        self, fn: Callable[[A, V], skate.ObjectRef[R]], values: Iterable[V]
+    ) -> Iterator[R]: ...
+    @overload
+    def map_unordered(
+        self, fn: Callable[[A, V], list[skate.ObjectRef[R]]], values: Iterable[V]
+    ) -> Iterator[list[R]]: ...
+    def map_unordered(self, fn: Callable[[A, V], Any], values: Iterable[V]) -> Iterator[Any]:
         """As `map`, but yields each result as soon as it is there."""
         self._forget(self.get_next_unordered)
         return self._results(fn, values, self.get_next_unordered)
@@ -52,7 +70,7 @@ class ActorPool:
                 continue
 
     def _results(
-        self, fn: Callable[[Any, V], Any], values: Iterable[V], get_next: Callable[..., Any]
+        self, fn: Callable[[A, V], Any], values: Iterable[V], get_next: Callable[..., Any]
     ) -> Iterator[Any]:
         for value in values:
             self.submit(fn, value)
@@ -63,7 +81,7 @@ class ActorPool:
 
         return results()
 
-    def submit(self, fn: Callable[[Any, V], Any], value: V) -> None:
+    def submit(self, fn: Callable[[A, V], Any], value: V) -> None:
         """Call `fn(actor, value)` with an idle actor, or as soon as one is idle."""
         if not callable(fn):
             raise wrong_type("fn", fn, "a function of an actor and a value")
@@ -124,7 +142,7 @@ class ActorPool:
             raise TimeoutError("no result within the timeout; it has been given up")
         return self._get_result(future, actor)
 
-    def _get_result(self, future: Any, actor: Any) -> Any:
+    def _get_result(self, future: Any, actor: A) -> Any:
         is_alive = True
         try:
             return skate.get(future)
@@ -134,7 +152,7 @@ class ActorPool:
         finally:
             self._return_actor(actor, is_alive)
 
-    def _return_actor(self, actor: Any, is_alive: bool = True) -> None:
+    def _return_actor(self, actor: A, is_alive: bool = True) -> None:
         if is_alive:
             self._idle_actors.append(actor)
         if self._pending_submits and self._idle_actors:
@@ -144,11 +162,11 @@ class ActorPool:
         """Whether an actor is idle and no work waits for one."""
         return bool(self._idle_actors) and not self._pending_submits
 
-    def pop_idle(self) -> Any:
+    def pop_idle(self) -> A | None:
         """Take an idle actor out of the pool; None if there is none."""
         return self._idle_actors.pop() if self.has_free() else None
 
-    def push(self, actor: Any) -> None:
+    def push(self, actor: A) -> None:
         """Add an actor to the pool."""
         busy = [entry[1] for entry in self._future_to_actor.values()]
         if actor in self._idle_actors or actor in busy:

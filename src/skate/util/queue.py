@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import skate
 from skate._core.argument_checks import seconds
+
+
+T = TypeVar("T")
 
 
 class Empty(queue.Empty):
@@ -18,7 +21,7 @@ class Full(queue.Full):
     """There was no room."""
 
 
-class Queue:
+class Queue(Generic[T]):
     """A queue that lives in an actor; send it anywhere, all copies are the same queue.
 
     `maxsize` 0 means without limit. `actor_options` go to the actor, for example
@@ -26,7 +29,7 @@ class Queue:
     """
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
-        self.maxsize = maxsize
+        self.maxsize: int = maxsize
         actor_class: Any = skate.remote(_QueueActor)
         self.actor: Any = actor_class.options(**(actor_options or {})).remote(maxsize)
 
@@ -52,7 +55,7 @@ class Queue:
         answer: bool = skate.get(self.actor.full.remote())
         return answer
 
-    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+    def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
         """Add an item.
 
         Waits for room: for ever, up to `timeout` seconds, or not at all with `block=False`.
@@ -60,23 +63,25 @@ class Queue:
         """
         _raise_if_full(skate.get(self._put(item, block, timeout)))
 
-    async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+    async def put_async(self, item: T, block: bool = True, timeout: float | None = None) -> None:
         """As `put`, for async code."""
         _raise_if_full(await self._put(item, block, timeout))
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: float | None = None) -> T:
         """Take the oldest item.
 
         Waits for one: for ever, up to `timeout` seconds, or not at all with `block=False`.
         Raises Empty when there is none.
         """
-        return _items(skate.get(self._get(block, timeout)))[0]
+        items: list[T] = _items(skate.get(self._get(block, timeout)))
+        return items[0]
 
-    async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
+    async def get_async(self, block: bool = True, timeout: float | None = None) -> T:
         """As `get`, for async code."""
-        return _items(await self._get(block, timeout))[0]
+        items: list[T] = _items(await self._get(block, timeout))
+        return items[0]
 
-    def _put(self, item: Any, block: bool, timeout: float | None) -> Any:
+    def _put(self, item: T, block: bool, timeout: float | None) -> Any:
         if not block:
             return self.actor.offer_all.remote([item])
         return self.actor.offer.remote(item, seconds("timeout", timeout))
@@ -86,21 +91,21 @@ class Queue:
             return self.actor.take_all.remote(1)
         return self.actor.take.remote(seconds("timeout", timeout))
 
-    def put_nowait(self, item: Any) -> None:
+    def put_nowait(self, item: T) -> None:
         """Add an item if there is room; raises Full otherwise."""
         self.put(item, block=False)
 
-    def put_nowait_batch(self, items: Iterable[Any]) -> None:
+    def put_nowait_batch(self, items: Iterable[T]) -> None:
         """Add all items in order, or none and raise Full if they do not all fit."""
         if not isinstance(items, Iterable):
             raise TypeError(f"items must be iterable; got {items!r}")
         _raise_if_full(skate.get(self.actor.offer_all.remote(list(items))))
 
-    def get_nowait(self) -> Any:
+    def get_nowait(self) -> T:
         """Take the oldest item if there is one; raises Empty otherwise."""
         return self.get(block=False)
 
-    def get_nowait_batch(self, num_items: int) -> list[Any]:
+    def get_nowait_batch(self, num_items: int) -> list[T]:
         """Take the `num_items` oldest items, or none and raise Empty if there are fewer."""
         if not isinstance(num_items, int):
             raise TypeError(f"num_items must be an int; got {num_items!r}")
