@@ -92,13 +92,20 @@ class Aggregate(plan.Exchange):
         return self._aggregated(streams[0], context)
 
     def _aggregated(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
-        tables = [self._table(table) for table in partitions(stream, self.keys, context)]
+        tables = [self.table_of_groups(table) for table in partitions(stream, self.keys, context)]
         if tables:
-            order = [(key, "ascending") for key in self.keys]
-            table = concat(tables)
-            yield bundle_of(sort_table(table, order) if self.keys else table)
+            yield bundle_of(self._sorted(concat(tables)))
 
-    def _table(self, table: Block) -> Block:
+    def all_groups(self, table: Block) -> Block:
+        """Return the groups of rows that are all here, in the order of their keys."""
+        check_columns(self.keys, table.column_names)
+        return self._sorted(self.table_of_groups(table))
+
+    def _sorted(self, table: Block) -> Block:
+        return sort_table(table, [(key, "ascending") for key in self.keys]) if self.keys else table
+
+    def table_of_groups(self, table: Block) -> Block:
+        """Return the groups of a table, in any order."""
         on = [f.on for f in self.functions if isinstance(f, agg.AggregateFnV2) and f.on]
         check_columns(on, table.column_names)
         kernels = [function.arrow() for function in self.functions]

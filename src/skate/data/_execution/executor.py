@@ -22,6 +22,7 @@ from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._execution.early_exit import Departure
 from skate.data._execution.error_notes import as_of_a_task
+from skate.data._execution.exchange import collect
 from skate.data._execution.progress import Progress
 from skate.data._execution.stages import (
     Actors,
@@ -38,6 +39,8 @@ from skate.data._execution.transforms import Chain, ReadTask
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
 from skate.data._plan.static_schema import static_schema
+from skate.data._relational.lowering import Relational, with_runs
+from skate.data._relational.scans import is_scan
 from skate.data._settings.context import DataContext
 
 QUIET_SECONDS = 10.0  # after which it is worth a look at why nothing moves
@@ -56,7 +59,7 @@ def _executed(node: plan.Node, context: DataContext, stats: ExecutionStats) -> I
     progress = Progress(stats)
     run = Run(stats, context, progress.update)
     try:
-        for bundle in run.stream(optimise(node)):
+        for bundle in run.stream(optimise(with_runs(node))):
             stats.rows += bundle.rows
             progress.update()
             yield bundle
@@ -137,10 +140,26 @@ class Run:
         if isinstance(node, plan.Limit):
             ahead = node.limit > SMALL_LIMIT
             return limited(self.stream(node.input, ahead), node.limit)
+        if isinstance(node, Relational):
+            return self._relational(node)
         assert isinstance(node, plan.Exchange)
         streams = [self.stream(child) for child in node.inputs]
         meter = Meter(self.stats.stage(node.name, "driver"))
         return meter.output(node.run([meter.input(stream) for stream in streams], self.context))
+
+    def _relational(self, node: Relational) -> Iterator[Bundle]:
+        inputs = [
+            child if is_scan(child) else collect(self.stream(child), self.context)
+            for child in node.inputs
+        ]
+        try:
+            answer = node.answer(inputs, self.context)
+        except Exception as error:
+            raise as_of_a_task(error, node.name) from None
+        if answer is None:
+            yield from self.stream(optimise(node.over(inputs)))
+            return
+        yield from Meter(self.stats.stage(node.name, "driver")).output(answer)
 
     def _kept(self, node: plan.Input) -> Iterator[Bundle]:
         stats = self.stats.stage(node.name, "in memory")

@@ -79,7 +79,7 @@ class Join(plan.Exchange):
         """Only keys and row numbers go through Arrow's join: it knows few types of columns."""
         left, right = _with_keys(left, self.on), _with_keys(right, self.right_on)
         types = [
-            _common_type(one, left[one].type, other, right[other].type)
+            common_type(one, left[one].type, other, right[other].type)
             for one, other in zip(self.on, self.right_on, strict=True)
         ]
         left, right = _retyped(left, self.on, types), _retyped(right, self.right_on, types)
@@ -94,9 +94,9 @@ class Join(plan.Exchange):
             table, mark = (left, "__l") if self.kind.startswith("left") else (right, "__r")
             return table.take(pairs[mark].sort())
         pairs = pairs.sort_by([("__l", "ascending"), ("__r", "ascending")])
-        return self._assembled(left.take(pairs["__l"]), right.take(pairs["__r"]))
+        return self.assembled(left.take(pairs["__l"]), right.take(pairs["__r"]))
 
-    def _assembled(self, left: Block, right: Block) -> Block:
+    def assembled(self, left: Block, right: Block) -> Block:
         columns: dict[str, Any] = {}
         for key, other in zip(self.on, self.right_on, strict=True):
             columns[key] = pc.coalesce(left[key], right[other])
@@ -120,7 +120,7 @@ def _with_keys(table: Block, keys: Sequence[str]) -> Block:
     return table if table.num_columns else pa.table({key: pa.nulls(0) for key in keys})
 
 
-def _common_type(on: str, left: pa.DataType, right_on: str, right: pa.DataType) -> pa.DataType:
+def common_type(on: str, left: pa.DataType, right_on: str, right: pa.DataType) -> pa.DataType:
     """The type in which keys of both sides can be compared."""
     if left == right:
         return left

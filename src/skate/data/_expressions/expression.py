@@ -6,7 +6,8 @@ They are evaluated by Arrow's kernels, without Python code per row.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,13 +23,16 @@ from skate.data._expressions.arithmetic import floor_quotient, ratio, remainder,
 from skate.data._expressions.namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
 
 Text = str  # `str` is an attribute of expressions
+_NO_ARGUMENTS: dict[str, Any] = {}
 
 
 class Expr:
     """A computation on the columns of a block, made of the expressions in `parts`.
 
     `runs_python`: it has a user's function in it, which is worth a process. `counts_rows`: it
-    depends on how many rows came before."""
+    depends on how many rows came before. `op` names what it does to its parts, with `arguments`
+    that are the same for all rows, for engines other than Arrow's kernels; "" if none is to know.
+    """
 
     def __init__(
         self,
@@ -37,11 +41,16 @@ class Expr:
         parts: Sequence[Expr],
         arrow: Any = None,
         *,
+        op: Text = "",
+        arguments: Mapping[Text, Any] = _NO_ARGUMENTS,
         runs_python: bool = False,
         counts_rows: bool = False,
     ) -> None:
         self._evaluate = evaluate
         self._text = text
+        self.op: Text = op
+        self.arguments = arguments
+        self.parts = tuple(parts)
         self._arrow = arrow  # the same as pyarrow's Expression, for files that can filter
         self._alias: Text | None = None
         self.runs_python: bool = runs_python or any(part.runs_python for part in parts)
@@ -61,7 +70,7 @@ class Expr:
         return self._alias
 
     def alias(self, name: Text) -> Expr:
-        named = Expr(self._evaluate, self._text, (self,), self._arrow)
+        named = copy(self)
         named._alias = name
         return named
 
@@ -89,7 +98,7 @@ class Expr:
     # -- operators ------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Expr:
-        return _computed(sum_of, "+", self, other, _sum_in_arrow(self, _expr(other)))
+        return _computed(sum_of, "+", self, other, _sum_in_arrow(self, _expr(other)), op="add")
 
     def __radd__(self, other: Any) -> Expr:
         return lit(other) + self
@@ -107,7 +116,7 @@ class Expr:
         return lit(other) * self
 
     def __truediv__(self, other: Any) -> Expr:
-        return _computed(ratio, "/", self, other)
+        return _computed(ratio, "/", self, other, op="divide")
 
     def __rtruediv__(self, other: Any) -> Expr:
         return lit(other) / self
@@ -172,6 +181,8 @@ class Expr:
             f"{self}.is_in({listed})",
             (self,),
             arrow,
+            op="is_in",
+            arguments={"values": options},
         )
 
     def not_in(self, values: Any) -> Expr:
@@ -184,6 +195,8 @@ class Expr:
             partial(_called_with, pc.cast, self, {"target_type": target, "safe": safe}),
             f"{self}.cast({target})",
             (self,),
+            op="cast",
+            arguments={"type": target},
         )
 
     def power(self, exponent: Any) -> Expr:
@@ -253,7 +266,14 @@ _METHODS = frozenset(
 
 def col(name: str) -> Expr:
     """The column of that name."""
-    expression = Expr(partial(_column, name), f"col({name!r})", (), pc.field(name))
+    expression = Expr(
+        partial(_column, name),
+        f"col({name!r})",
+        (),
+        pc.field(name),
+        op="column",
+        arguments={"name": name},
+    )
     expression._alias = name
     return expression
 
@@ -273,7 +293,14 @@ class Literal(Expr):
             scalar, arrow = pa.scalar(value), pc.scalar(value)
         except pa.ArrowInvalid:
             raise TypeError(f"lit takes a plain value; got {value!r}") from None
-        super().__init__(partial(_same, scalar), repr(value), (), arrow)
+        super().__init__(
+            partial(_same, scalar),
+            repr(value),
+            (),
+            arrow,
+            op="literal",
+            arguments={"value": scalar},
+        )
 
 
 def _same(scalar: pa.Scalar, block: Block) -> pa.Scalar:
@@ -356,7 +383,7 @@ def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> E
     function = getattr(pc, kernel)
     pushed = arrow(a._arrow) if arrow is not None and a._arrow is not None else None
     text = f"{kernel}({a})"
-    return Expr(partial(_applied, function, (a,), text), text, (a,), pushed)
+    return Expr(partial(_applied, function, (a,), text), text, (a,), pushed, op=kernel)
 
 
 def _binary(
@@ -366,15 +393,20 @@ def _binary(
     pushed = None
     if arrow is not None and a._arrow is not None and b._arrow is not None:
         pushed = arrow(a._arrow, b._arrow)
-    return _computed(getattr(pc, kernel), sign, a, b, pushed)
+    return _computed(getattr(pc, kernel), sign, a, b, pushed, op=kernel)
 
 
 def _computed(
-    function: Callable[[Any, Any], Any], sign: str, a: Expr, other: Any, arrow: Any = None
+    function: Callable[[Any, Any], Any],
+    sign: str,
+    a: Expr,
+    other: Any,
+    arrow: Any = None,
+    op: str = "",
 ) -> Expr:
     b = _expr(other)
     text = f"({a} {sign} {b})"
-    return Expr(partial(_applied, function, (a, b), text), text, (a, b), arrow)
+    return Expr(partial(_applied, function, (a, b), text), text, (a, b), arrow, op=op)
 
 
 def _called_with(

@@ -27,12 +27,20 @@ class Namespace:
     def __init__(self, expression: Expr) -> None:
         self._expression = expression
 
-    def _apply(self, method: str, function: Callable[[Any], Any]) -> Expr:
+    def _apply(
+        self, method: str, function: Callable[[Any], Any], op: str = "", **arguments: Any
+    ) -> Expr:
         from skate.data._expressions.expression import Expr
 
         inner = self._expression
         text = f"{inner}.{self.name}.{method}"
-        return Expr(lambda block: function(inner.evaluate(block)), text, (inner,))
+        return Expr(
+            lambda block: function(inner.evaluate(block)),
+            text,
+            (inner,),
+            op=op and f"{self.name}.{op}",
+            arguments=arguments,
+        )
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
         kernel = self.kernels.get(name)
@@ -44,7 +52,9 @@ class Namespace:
 
         def call(*args: Any, **kwargs: Any) -> Expr:
             shown = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
-            return self._apply(f"{name}({shown})", lambda x: function(x, *args, **kwargs))
+            text = f"{name}({shown})"
+            given = {"args": args, "kwargs": kwargs}
+            return self._apply(text, lambda x: function(x, *args, **kwargs), name, **given)
 
         return call
 

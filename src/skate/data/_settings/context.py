@@ -51,6 +51,9 @@ class DataContext(RaySettings, Refused):
     """sort, random_shuffle, groupby and join work in memory up to this size, and need about three
     times as much; beyond, by partitions that are kept in the object store, which spills to
     disk."""
+    engine_min_bytes: int = 8 * MB
+    """sort, groupby and join of less than so many bytes are done by Arrow's kernels: that takes
+    less time than the import of Polars, which does the others."""
     read_op_min_num_blocks: int | None = None
     """Sources are read into at least so many blocks, unless a read says how many; None: into as
     many as their size suggests. Ray's older name for it is min_parallelism."""

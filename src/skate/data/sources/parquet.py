@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from skate.data._arrow.blocks import Block, missing_column
 from skate.data._arrow.foreign import admitted, admitted_schema, refused, stored_schema
 from skate.data._arrow.hashing import row_hashes
-from skate.data._arrow.plain_types import plain_schema, with_plain_types
+from skate.data._arrow.plain_types import plain_schema, plain_type, with_plain_types
 from skate.data._arrow.tensors import is_object
 from skate.data._execution.transforms import ReadTask
 from skate.data._expressions.expression import set_column
@@ -54,12 +54,15 @@ class ParquetSource(FileSource):
 
     # -- what footers say -----------------------------------------------------------------------
 
-    def _schemas(self) -> list[pa.Schema]:
-        """Of the files; of some of them if there are very many."""
+    def stored_schemas(self) -> list[pa.Schema]:
+        """Return what the files say; some of them if there are very many."""
         files = self.place.files
         step = max(1, len(files) // LOOKED_AT)
         footers = self._footers.of([file.path for file in files[::step]])
-        return [self._clean(footer.schema) for footer in footers]
+        return [footer.schema for footer in footers]
+
+    def _schemas(self) -> list[pa.Schema]:
+        return [self._clean(schema) for schema in self.stored_schemas()]
 
     def _clean(self, schema: pa.Schema) -> pa.Schema:
         """The schema of blocks of a file with this one."""
@@ -107,14 +110,32 @@ class ParquetSource(FileSource):
 
     def with_filter(self, expression: Expr) -> Source | None:
         schema = self.schema()
-        if schema is None or self._adds_columns or self.arguments:
+        if schema is None or self.adds_columns or self.arguments:
             return None
         try:
-            expression.get_type(_without_decimals(schema))
+            expression.get_type(self._filtered_alike(schema))
             wanted = expression.to_pyarrow()
         except Exception:
             return None  # it fails as a step, too, and says why there; or works there only
         return self._with(filters=(*self.filters, wanted))  # type: ignore[no-any-return]
+
+    def _filtered_alike(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns by which Arrow filters files as its kernels do. Of decimals it
+        compares fewer digits there, and raises where a whole number needs more; views of files
+        it does not compare at all."""
+        views = {
+            column.name
+            for stored in self.stored_schemas()
+            for column in stored
+            if plain_type(column.type) != column.type
+        }
+        return pa.schema(
+            [
+                column
+                for column in schema
+                if not pa.types.is_decimal(column.type) and column.name not in views
+            ]
+        )
 
     def detail(self) -> str:
         parts = [] if self.columns is None else [f"columns={list(self.columns)}"]
@@ -122,7 +143,7 @@ class ParquetSource(FileSource):
         return f"[{', '.join(parts)}]" if parts else ""
 
     @property
-    def _adds_columns(self) -> bool:
+    def adds_columns(self) -> bool:
         """Whether paths give columns that are not in the files."""
         options = self.options
         if self.include_row_hash:
@@ -221,7 +242,7 @@ class ParquetSource(FileSource):
         if self.columns is None:
             return None
         for name in self.columns:
-            if name not in names and not self._adds_columns:
+            if name not in names and not self.adds_columns:
                 raise missing_column(name, names)
         # No column at all would be no row.
         return [name for name in self.columns if name in names] or names[:1]
@@ -230,12 +251,6 @@ class ParquetSource(FileSource):
         block = super().completed(block, file)
         wanted = self.columns
         return block.select(list(wanted)) if wanted and block.num_columns else block
-
-
-def _without_decimals(schema: pa.Schema) -> pa.Schema:
-    """The columns by which Arrow filters files as its kernels do. Of decimals it compares fewer
-    digits there, and raises where a whole number needs more."""
-    return pa.schema([column for column in schema if not pa.types.is_decimal(column.type)])
 
 
 def _cut(file: File, footer: Footer, limit: float) -> list[File]:

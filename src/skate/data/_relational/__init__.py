@@ -1,0 +1,1 @@
+"""Runs of relational operations as plans of Polars, whose engine is made for them."""
