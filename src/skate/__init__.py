@@ -88,6 +88,9 @@ if TYPE_CHECKING:
         serve as serve,
     )
     from skate import (
+        testing as testing,
+    )
+    from skate import (
         train as train,
     )
     from skate import (

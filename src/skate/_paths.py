@@ -27,7 +27,7 @@ _TOP = {
     "skate": {
         "skate": (
             "actor air client_builder compat dag data exceptions experimental job_config "
-            "logging_config predict remote_function runtime_env serve train tune util"
+            "logging_config predict remote_function runtime_env serve testing train tune util"
         ),
         "skate.client_builder": "client",
         "skate.logging_config": "LoggingConfig",

@@ -1,0 +1,169 @@
+"""What a test may leave behind: a picture before, a picture after, and the difference.
+
+Processes and open files are looked up in `/proc`: elsewhere than on Linux there are none to see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import re
+import signal
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, fields
+
+GRACE_SECONDS = 10.0  # a machine may be slow, and busy with other tests
+
+# Inherited by every process that a test starts, so that orphans are found as well.
+MARKER = "SKATE_TEST_SESSION"
+
+# Variables that skate, its workers or programs for Ray obey, by how their names begin.
+OBEYED = ("SKATE_", "TUNE_", "CUDA_", "OMP_", "PYTHONPATH")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Everything that a test could leave, as it is now.
+
+    Attributes:
+        processes: Processes that this one has started, and orphans of theirs.
+        threads: Threads of this process.
+        descriptors: Files and sockets that this process has open.
+        files: Files and folders of skate's in `/dev/shm` and the folder for temporary files.
+        surroundings: The working directory, and environment variables that skate obeys.
+    """
+
+    processes: frozenset[str]
+    threads: frozenset[str]
+    descriptors: frozenset[str]
+    files: frozenset[str]
+    surroundings: frozenset[str]
+
+    @classmethod
+    def take(cls) -> Picture:
+        """Return the picture of this moment."""
+        return cls(_processes(), _threads(), _descriptors(), _files(), _surroundings())
+
+    def new_since(self, before: Picture, except_for: str = "") -> list[str]:
+        """Return a line for each thing that is here and not in `before`.
+
+        Args:
+            before: The earlier picture.
+            except_for: The name of an attribute that does not count.
+        """
+        return [
+            f"{field.name}: {item}"
+            for field in fields(self)
+            if field.name != except_for
+            for item in sorted(getattr(self, field.name) - getattr(before, field.name))
+        ]
+
+
+def leftovers_since(before: Picture, except_for: str = "") -> list[str]:
+    """Return a line for each thing that has appeared since `before` and does not go away.
+
+    Args:
+        before: The picture of a time before.
+        except_for: The name of an attribute of `Picture` that does not count.
+    """
+    deadline = time.monotonic() + GRACE_SECONDS
+    while found := Picture.take().new_since(before, except_for):
+        if time.monotonic() > deadline:
+            break
+        gc.collect()
+        time.sleep(0.01)
+    return found
+
+
+def kill_marked_processes() -> None:
+    """Kill whatever this test session has started and is still there."""
+    for pid in _started_here():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _processes() -> frozenset[str]:
+    return frozenset(text for pid in _started_here() if (text := _describe(pid)))
+
+
+def _started_here() -> set[int]:
+    """Return descendants of this process, and whoever carries the marker of this test session."""
+    mark, own = _mark(), os.getpid()
+    parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
+    found = {pid for pid in parents if pid != own and mark in _environment(pid)}
+    family = {own}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    return found | family - {own}
+
+
+def _pids() -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return []
+
+
+def _parent(pid: int) -> int | None:
+    """Return the parent of a process, or None if it has ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])  # a name may have parentheses
+    return None
+
+
+def _mark() -> bytes:
+    return f"{MARKER}={os.environ.get(MARKER)}".encode()
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _describe(pid: int) -> str | None:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        words = file.read().replace(bytes(1), b" ").decode(errors="replace")
+        return f"{pid} {words[:200]}" if words else None  # nothing: it waits to be reaped
+    return None
+
+
+def _threads() -> frozenset[str]:
+    return frozenset(f"{t.name} ({t.ident})" for t in threading.enumerate())
+
+
+def _descriptors() -> frozenset[str]:
+    if not os.path.isdir("/proc/self/fd"):
+        return frozenset()
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
+            found.add(f"{name} -> {os.readlink(f'/proc/self/fd/{name}')}")
+    return frozenset(found)
+
+
+def _files() -> frozenset[str]:
+    places = {"/dev/shm", tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", "/dev/shm")}
+    return frozenset(
+        os.path.join(place, name)
+        for place in places
+        if os.path.isdir(place)
+        for name in os.listdir(place)
+        if "skate" in name and not _of_somebody_else(name)
+    )
+
+
+def _of_somebody_else(name: str) -> bool:
+    """Whether the process that the name mentions is alive and none of this test session."""
+    pids = {int(number) for number in re.findall(r"\d+", name)} - {os.getpid()}
+    return any((text := _environment(pid)) and _mark() not in text for pid in pids)
+
+
+def _surroundings() -> frozenset[str]:
+    """What later tests would find changed: the working directory, and variables."""
+    variables = {f"{n}={value}" for n, value in os.environ.items() if n.startswith(OBEYED)}
+    return frozenset(variables | {f"cwd={os.getcwd()}"})
