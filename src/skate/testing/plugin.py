@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _INI = "skate_leaves_nothing"
 _MARKERS = (
     "skate_init(**arguments): arguments of skate.init for `skate_inline` and `skate_local`",
-    "skate_leaves_nothing: the test fails if it leaves a process, a thread, an open file, a file of "
-    "skate, another working directory or a variable behind",
+    "skate_leaves_nothing: the test fails if it leaves a process, a thread, an open file, a file "
+    "of skate, another working directory or a variable behind",
 )
 
 
