@@ -355,8 +355,26 @@ _AIR = {
     },
 }
 
+# What has another name in Ray, for `import ray` on skate.
+_COMPAT = {
+    "skate.compat.parts.tests": {},
+    "skate.compat.parts.training.lightning_utils": {
+        "skate.train.lightning._package": "import_lightning=lightning_module",
+    },
+    "skate.compat.parts.training.ml": {
+        "skate.train": "ScalingConfigDataClass=ScalingConfig",
+        "skate.train.base_trainer": "Trainer=BaseTrainer",
+    },
+    "skate.compat.parts.tuning.runner": {
+        "skate.tune.execution.controller": "TrialRunner=TuneController",
+    },
+    "skate.compat.parts.tuning.sample": {
+        "skate.tune.search.sample": "_BackwardsCompatibleNumpyRng=Rng",
+    },
+}
+
 PATHS: dict[str, dict[str, str]] = {
-    **_TOP, **_DATA, **_TRAIN, **_TUNE, **_SERVE, **_AIR,
+    **_TOP, **_DATA, **_TRAIN, **_TUNE, **_SERVE, **_AIR, **_COMPAT,
 }  # fmt: skip
 
 # Where modules were whose classes and functions pickles may name, and where they are now.

@@ -223,9 +223,10 @@ class TestOnAndOff:
         assert not [name for name in sys.modules if name.partition(".")[0] == "ray"]
 
     def test_it_is_off_unless_asked_for(self) -> None:
-        done = run("import skate, sys; print('ray' in sys.modules, len(sys.meta_path))")
-        bare = run("import sys; print('ray' in sys.modules, len(sys.meta_path))")
-        assert done.stdout == bare.stdout
+        where = (
+            "; import importlib.util as u; print(u.find_spec('ray').origin, 'ray' in sys.modules)"
+        )
+        assert run(f"import skate, sys{where}").stdout == run(f"import sys{where}").stdout
 
     def test_refused_when_ray_itself_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "ray", os)

@@ -7,7 +7,7 @@ import pytest
 
 import skate
 import skate.data
-from skate.data._execution.split_readers import Reader
+from skate.data._execution.split_readers import SplitReader
 from skate.data.iterator import Turn, split_iterators
 from tests.support import PATIENCE, local_only
 
@@ -75,7 +75,7 @@ class TestAnEpochThatEndsEarly:
     def test_an_epoch_that_is_given_up_before_it_begins(self):
         first, second = split_iterators(skate.data.range(40, override_num_blocks=20), 2, "drop")
         first._coordinator.next.remote(
-            0, Turn(0, "unread"), Reader.here()
+            0, Turn(0, "unread"), SplitReader.here()
         )  # and nobody reads what comes
         first._epoch = 1
         rows, (early, late) = side_by_side(lambda: ids(first), lambda: [ids(second), ids(second)])

@@ -413,7 +413,7 @@ def test_what_is_not_a_checkpoint():
 
 
 def test_the_example_that_programs_import_learns_a_line(run_config):
-    from skate.compat.parts.train_examples.torch_linear_example import train_func
+    from ray_test_helpers.torch_linear_example import train_func
 
     result = fit(train_func, run_config(), config={"epochs": 3, "data_size": 200, "lr": 1e-2})
     losses = result.metrics_dataframe["loss"]

@@ -12,7 +12,7 @@ _SEARCHERS = ("ax", "dragonfly", "flaml", "hebo", "nevergrad", "sigopt", "skopt"
 # Ray 1.12 and 1.13 had under `ray.ml` what became `ray.air`.
 _ML: dict[str, tuple[str, ...]] = {
     "ray.ml": ("skate.air",),
-    "ray.ml.config": ("skate.air.config", "skate.compat.parts.ml"),
+    "ray.ml.config": ("skate.air.config", "skate.compat.parts.training.ml"),
     "ray.ml.predictor": (
         "skate.predict.predictor",
         "skate.predict",
@@ -24,7 +24,7 @@ _ML: dict[str, tuple[str, ...]] = {
     "ray.ml.preprocessors": ("skate.data.preprocessors",),
     "ray.ml.train": ("skate.train",),
     "ray.ml.train.integrations": ("skate.train",),
-    "ray.ml.trainer": ("skate.compat.parts.ml", "skate.train.trainer"),
+    "ray.ml.trainer": ("skate.compat.parts.training.ml", "skate.train.trainer"),
     "ray.ml.utils": (_INSIDE,),
 }
 
@@ -37,18 +37,18 @@ HOMES: dict[str, tuple[str, ...]] = {
     },
     **dict.fromkeys(
         ("ray.data.preprocessors.utils", "ray.ml.preprocessors.utils"),
-        ("skate.compat.parts.preprocessors", "skate.data.preprocessors"),
+        ("skate.compat.parts.data.preprocessors", "skate.data.preprocessors"),
     ),
     **{
-        f"ray.tune.{owner}.{name}": ("skate.compat.parts.searchers",)
+        f"ray.tune.{owner}.{name}": ("skate.compat.parts.tuning.searchers",)
         for owner in ("search", "suggest")
         for name in _SEARCHERS
     },
     **dict.fromkeys(
         ("ray.air._internal.remote_storage", "ray.ml.utils.remote_storage"),
-        ("skate.compat.parts.remote_storage", _INSIDE),
+        ("skate.compat.parts.training.remote_storage", _INSIDE),
     ),
-    "ray.rllib": ("skate.compat.parts.rllib",),
+    "ray.rllib": ("skate.compat.parts.core.rllib",),
     "ray.air.callbacks.keras": ("skate.air.integrations.keras",),
     "ray.tune.trainable.session": ("skate.tune",),
 }

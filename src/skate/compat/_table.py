@@ -12,13 +12,13 @@ from skate.compat._table_of_serving import (
     INSIDE_OF_SERVING,
     REASONS_OF_SERVING,
 )
+from skate.compat._table_of_tests import FOLDERS_OF_TESTS, HOMES_OF_TESTS, REASONS_OF_TESTS
 from skate.compat._table_of_training import HOMES_OF_TRAINING, INSIDE_OF_TRAINING
 
 UNKNOWN = ("skate.compat.parts.inside",)
-_INSIDE = ("skate.compat.parts", *UNKNOWN)
-_STATE = ("skate.util.state", "skate.compat.parts.state_api")
-_DATA_TESTS = ("skate.compat.parts.data_tests.util", "skate.compat.parts.inside")
-_DATA_INSIDE = ("skate.compat.parts.data_inside", "skate.compat.parts.inside")
+_INSIDE = ("skate.compat.parts.core", *UNKNOWN)
+_STATE = ("skate.util.state", "skate.compat.parts.core.state_api")
+_DATA_INSIDE = ("skate.compat.parts.data.inside", "skate.compat.parts.inside")
 _TENSORS = ("skate.data.extensions",)
 
 # Modules whose home has another name, or several. What is below a module here is below its first
@@ -33,9 +33,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.client_builder": ("skate.client_builder", "skate"),
     "ray.cloudpickle": ("cloudpickle",),
     "ray.core": _INSIDE,
-    "ray.cluster_utils": ("skate.compat.parts.cluster_utils",),
-    "ray.exceptions": ("skate.exceptions", "skate.compat.parts.exceptions"),
-    "ray.dag.py_obj_scanner": ("skate.compat.parts.py_obj_scanner",),
+    "ray.exceptions": ("skate.exceptions", "skate.compat.parts.core.exceptions"),
+    "ray.dag.py_obj_scanner": ("skate.compat.parts.core.py_obj_scanner",),
     "ray.experimental.queue": ("skate.util.queue",),
     "ray.air.util.tensor_extensions": _TENSORS,
     "ray.air.util.tensor_extensions.arrow": _TENSORS,
@@ -45,7 +44,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.air.util.object_extensions.arrow": _TENSORS,
     "ray.air.util.object_extensions.pandas": _TENSORS,
     "ray._private.arrow_utils": _DATA_INSIDE,
-    "ray._private.worker": ("skate.compat.parts.worker", "skate", *UNKNOWN),
+    "ray._private.worker": ("skate.compat.parts.core.worker", "skate", *UNKNOWN),
     "ray.data._internal.arrow_ops.transform_pyarrow": _DATA_INSIDE,
     "ray.data._internal.compute": ("skate.data._execution.compute",),
     "ray.data._internal.logical.operators": _DATA_INSIDE,
@@ -84,40 +83,30 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data.extensions.object_extension": _TENSORS,
     "ray.data.extensions.tensor_extension": _TENSORS,
     "ray.data.read_api": ("skate.data",),
-    "ray.data.tests": ("skate.compat.parts.data_tests",),
-    "ray.data.tests.conftest": (
-        "skate.compat.parts.data_tests.conftest",
-        "skate.compat.parts.tests.conftest",
-        *_DATA_INSIDE,
-    ),
-    "ray.data.tests.test_util": _DATA_TESTS,
-    "ray.data.tests.util": _DATA_TESTS,
     "ray.data.util": ("skate.air.util",),
-    "ray.experimental.internal_kv": ("skate.compat.parts.internal_kv",),
+    "ray.experimental.internal_kv": ("skate.compat.parts.core.internal_kv",),
     "ray.includes": ("skate", "skate.compat.parts.inside"),
-    "ray.internal": ("skate.compat.parts.internal",),
-    "ray.ray_constants": ("skate.compat.parts.ray_constants",),
-    "ray.services": ("skate.compat.parts.services",),
-    "ray.state": ("skate.compat.parts.state",),
-    "ray.test_utils": ("skate.compat.parts.test_utils",),
-    "ray.tests": ("skate.compat.parts.tests",),
-    "ray.tests.cluster_utils": ("skate.compat.parts.cluster_utils",),
-    "ray.tests.utils": ("skate.compat.parts.test_utils",),
+    "ray.internal": ("skate.compat.parts.core.internal",),
+    "ray.ray_constants": ("skate.compat.parts.core.ray_constants",),
+    **dict.fromkeys(("ray.services", "ray._private.services"), ("skate.util._surroundings",)),
+    "ray.state": ("skate.compat.parts.core.state",),
     "ray.types": ("skate",),
-    "ray.util.accelerators": ("skate.compat.parts.accelerators",),
-    "ray.util.client": ("skate.compat.parts.client",),
-    "ray.util.annotations": ("skate.compat.parts.annotations",),
+    "ray.util.accelerators": ("skate.compat.parts.core.accelerators",),
+    "ray.util.client": ("skate.compat.parts.core.client",),
+    "ray.util.annotations": ("skate.compat.parts.core.annotations",),
     "ray.util.state": _STATE,
     "ray.util.state.api": _STATE,
-    "ray.util.state.common": ("skate.compat.parts.state_common", *UNKNOWN),
-    "ray.util.state.exception": ("skate.compat.parts.state_exception",),
+    "ray.util.state.common": ("skate.compat.parts.core.state_common", *UNKNOWN),
+    "ray.util.state.exception": ("skate.compat.parts.core.state_exception",),
     "ray.util.helpers": ("skate.util._completion",),
-    "ray.util.accelerators.accelerators": ("skate.compat.parts.accelerators",),
+    "ray.util.accelerators.accelerators": ("skate.compat.parts.core.accelerators",),
     "ray.experimental.state": _STATE,
     "ray.experimental.state.api": _STATE,
     "ray.runtime_env.runtime_env": ("skate.runtime_env",),
-    "ray.worker": ("skate.compat.parts.worker", "skate"),
+    "ray.worker": ("skate.compat.parts.core.worker", "skate"),
     **HOMES_OF_SERVING,
+    **FOLDERS_OF_TESTS,
+    **HOMES_OF_TESTS,
     **HOMES_OF_TRAINING,
 }
 
@@ -158,6 +147,7 @@ REASONS: dict[str, str] = {
     "ray.job_submission": _CLUSTER,
     "ray.llm": "it is not offered; use the ray engine",
     **REASONS_OF_SERVING,
+    **REASONS_OF_TESTS,
     "ray.rllib": "reinforcement learning is not offered; use the ray engine",
     "ray.util.client": _CLUSTER,
     "ray.util.debugpy": _DEBUGGER,
@@ -172,6 +162,8 @@ _WAY_OUT = "if the program needs it, run it on Ray itself, or `import skate` wit
 def homes_of(name: str) -> tuple[str, ...] | None:
     """The modules that `ray.x.y` stands for, or None if skate has nothing for it."""
     found = tuple(filter(_exists, _candidates(name)))
+    if name in HOMES_OF_TESTS and HOMES_OF_TESTS[name][0] not in found:
+        return None  # the helpers are not there: better an error than names without a meaning
     if name.startswith(_BELOW_UNKNOWN) and UNKNOWN[0] not in found:
         found += UNKNOWN
     if not found and _beside.is_folder(name):

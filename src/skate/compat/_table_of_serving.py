@@ -15,7 +15,6 @@ HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
     "ray.serve._private.config": ("skate.serve.config", _INSIDE),
     "ray.serve._private.constants": ("skate.compat.parts.serving.constants",),
     "ray.serve._private.http_util": ("skate.compat.parts.serving.http_util", _INSIDE),
-    "ray.serve._private.test_utils": ("skate.compat.parts.serving.test_utils",),
     "ray.serve._private.utils": _COMMON,
     "ray.serve.api": ("skate.serve",),
     "ray.serve.autoscaling_policy": ("skate.serve.config", _INSIDE),

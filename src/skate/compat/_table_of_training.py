@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-_CONSTANTS = "skate.compat.parts.train_constants"
+_CONSTANTS = "skate.compat.parts.training.constants"
 _INSIDE = "skate.compat.parts.inside"
-_STORAGE = ("skate.compat.parts.train_storage", _INSIDE)
+_STORAGE = ("skate.compat.parts.training.storage", _INSIDE)
 
 HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
-    "ray.air._internal.uri_utils": ("skate.compat.parts.uris",),
+    "ray.air._internal.uri_utils": ("skate.compat.parts.training.uris",),
     "ray.air.constants": ("skate.air.constants", _CONSTANTS),
-    "ray.air.examples": ("skate.compat.parts.train_examples",),
-    "ray.air.examples.pytorch": ("skate.compat.parts.train_examples",),
     "ray.train._checkpoint": ("skate.train",),
     "ray.train._internal": ("skate.train",),
-    "ray.train._internal.session": ("skate.compat.parts.train_session",),
+    "ray.train._internal.session": ("skate.compat.parts.training.session",),
     "ray.train._internal.storage": _STORAGE,
     "ray.train.callbacks.callback": ("skate.train.callbacks",),
     "ray.train.callbacks.logging": ("skate.train.callbacks",),
@@ -21,8 +19,6 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.train.checkpoint": ("skate.train",),
     "ray.train.collective.collectives": ("skate.train.collective",),
     "ray.train.constants": ("skate.train.constants", _CONSTANTS),
-    "ray.train.examples": ("skate.compat.parts.train_examples",),
-    "ray.train.examples.pytorch": ("skate.compat.parts.train_examples",),
     "ray.train.huggingface.transformers._transformers_utils": (
         "skate.train.huggingface.transformers",
     ),
@@ -31,13 +27,11 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.train.lightgbm.v2": ("skate.train.lightgbm",),
     "ray.train.lightning._lightning_utils": (
         "skate.train.lightning",
-        "skate.compat.parts.lightning_utils",
+        "skate.compat.parts.training.lightning_utils",
     ),
     "ray.train.sklearn": ("skate.train.sklearn", "skate.predict.sklearn"),
     "ray.train.tensorflow.config": ("skate.train.tensorflow",),
     "ray.train.tensorflow.train_loop_utils": ("skate.train.tensorflow",),
-    "ray.train.tests": ("skate.compat.parts.train_tests",),
-    "ray.train.tests.util": ("skate.compat.parts.train_tests",),
     "ray.train.torch": ("skate.train.torch", "skate.predict.torch"),
     "ray.train.v2": ("skate.train",),
     "ray.train.v2._internal.constants": (_CONSTANTS, _INSIDE),
@@ -58,13 +52,13 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.train.xgboost.v2": ("skate.train.xgboost",),
     "ray.tune.constants": (_CONSTANTS,),
     "ray.tune.execution.experiment_state": (_INSIDE,),
-    "ray.tune.execution.trial_runner": ("skate.compat.parts.tune_runner",),
+    "ray.tune.execution.trial_runner": ("skate.compat.parts.tuning.runner",),
     "ray.tune.execution.tune_controller": ("skate.tune.execution.controller",),
     "ray.tune.experiment.trial": (
         "skate.tune.experiment.trial",
         "skate.tune.experiment.export_format",
     ),
-    "ray.tune.experimental.output": ("skate.compat.parts.tune_output",),
+    "ray.tune.experimental.output": ("skate.compat.parts.tuning.output",),
     "ray.tune.function_runner": ("skate.tune.trainable.function_trainable",),
     "ray.tune.logger.aim": ("skate._run.loggers.aim",),
     "ray.tune.logger.comet": ("skate._run.loggers.comet",),
@@ -74,10 +68,10 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.tune.logger.mlflow": ("skate._run.loggers.mlflow",),
     "ray.tune.logger.tensorboardx": ("skate.tune.logger",),
     "ray.tune.logger.wandb": ("skate._run.loggers.wandb",),
-    "ray.tune.result": ("skate.tune.result", "skate.compat.parts.tune_result"),
-    "ray.tune.sample": ("skate.tune.search.sample", "skate.compat.parts.tune_sample"),
+    "ray.tune.result": ("skate.tune.result", "skate.compat.parts.tuning.result"),
+    "ray.tune.sample": ("skate.tune.search.sample", "skate.compat.parts.tuning.sample"),
     "ray.tune.schedulers.pbt": ("skate.tune.schedulers.pbt", "skate.tune.schedulers.pbt_replay"),
-    "ray.tune.search.sample": ("skate.tune.search.sample", "skate.compat.parts.tune_sample"),
+    "ray.tune.search.sample": ("skate.tune.search.sample", "skate.compat.parts.tuning.sample"),
     "ray.tune.search.searcher": (
         "skate.tune.search.searcher",
         "skate.tune.search.concurrency_limiter",
@@ -94,14 +88,12 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.tune.syncer": ("skate._run.config",),
     "ray.tune.trainable.trainable_fn_utils": ("skate.tune",),
     "ray.tune.trial": ("skate.tune.experiment.trial", "skate.tune.experiment.export_format"),
-    "ray.tune.trial_runner": ("skate.compat.parts.tune_runner",),
-    "ray.tune.utils.mock": ("skate.compat.parts.tune_mock",),
-    "ray.tune.utils.mock_trainable": ("skate.compat.parts.tune_mock",),
+    "ray.tune.trial_runner": ("skate.compat.parts.tuning.runner",),
     "ray.tune.utils.placement_groups": ("skate.tune.execution.placement_groups",),
     "ray.tune.utils.util": (
         "skate.tune.utils.util",
         "skate.tune.utils",
-        "skate.compat.parts.tune_utils",
+        "skate.compat.parts.tuning.utils",
     ),
 }
 

@@ -11,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skate.data._aggregates.base import NULL, AggregateFn, AggregateFnV2, Builtin, Null, is_nan
+from skate.data._aggregates.base import (
+    NULL,
+    AggregateFn,
+    AggregateFnV2,
+    BuiltinAggregate,
+    Null,
+    is_nan,
+)
 from skate.data._aggregates.values import (
     ApproximateQuantile,
     ApproximateTopK,
@@ -32,7 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Count(Builtin):
+class Count(BuiltinAggregate):
     """The number of rows, or of rows in which a column is not None."""
 
     kind = "count"
@@ -62,7 +69,7 @@ class Count(Builtin):
         return self.on, "count", pc.CountOptions("only_valid" if self.ignore_nulls else "all")
 
 
-class _Reduction(Builtin):
+class _Reduction(BuiltinAggregate):
     """One kernel of Arrow reduces a column, and two results of it are joined by `pair`."""
 
     kernel = ""
@@ -146,7 +153,7 @@ class AbsMax(_Extreme):
         return None
 
 
-class Mean(Builtin):
+class Mean(BuiltinAggregate):
     kind = "mean"
 
     def aggregate_block(self, block: Block) -> Any:
@@ -176,7 +183,7 @@ class Mean(Builtin):
         return self.on, "mean", self._options()
 
 
-class Std(Builtin):
+class Std(BuiltinAggregate):
     """The standard deviation, with `ddof` as in NumPy."""
 
     kind = "std"
@@ -239,7 +246,7 @@ class Std(Builtin):
         return pc.if_else(too_few, float("nan"), self._all_known(column))
 
 
-class Quantile(Builtin):
+class Quantile(BuiltinAggregate):
     """The q-quantile, interpolated; the median without `q`."""
 
     kind = "quantile"
@@ -277,7 +284,7 @@ class Quantile(Builtin):
 def check_targets(functions: Sequence[AggregateFn]) -> None:
     """Raise for aggregations without a column that need one."""
     for function in functions:
-        needs_one = isinstance(function, Builtin) and not isinstance(function, Count)
+        needs_one = isinstance(function, BuiltinAggregate) and not isinstance(function, Count)
         if needs_one and not isinstance(function.on, str):  # type: ignore[attr-defined]
             name = type(function).__name__
             raise ValueError(f"{name} takes the name of a column, such as {name}('x')")
@@ -285,7 +292,7 @@ def check_targets(functions: Sequence[AggregateFn]) -> None:
 
 def columns_read(functions: Sequence[AggregateFn], keys: Sequence[str] = ()) -> list[str] | None:
     """All that aggregations look at; None if that is not known, or no column at all."""
-    if not all(isinstance(function, Builtin) for function in functions):
+    if not all(isinstance(function, BuiltinAggregate) for function in functions):
         return None
     targets = [function.on for function in functions]  # type: ignore[attr-defined]
     return list(dict.fromkeys([*keys, *(on for on in targets if on is not None)])) or None

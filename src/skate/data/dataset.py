@@ -43,9 +43,9 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
     def repeat(self, times: int | None = None) -> DatasetPipeline:
         """The dataset epoch after epoch, as older versions of Ray have it; for ever without
         `times`. It is computed once."""
-        from skate.data.dataset_pipeline import DatasetPipeline, Kept
+        from skate.data.dataset_pipeline import DatasetPipeline, KeptWindow
 
-        return DatasetPipeline(Kept(self), times)
+        return DatasetPipeline(KeptWindow(self), times)
 
     @property
     def name(self) -> str | None:

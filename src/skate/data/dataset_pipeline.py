@@ -213,7 +213,7 @@ class PipelinePart(Repeated):
         return self._part.stats()
 
 
-class Kept:
+class KeptWindow:
     """A dataset as one window, which is computed when it is first looked at and never again."""
 
     def __init__(self, dataset: Dataset) -> None:

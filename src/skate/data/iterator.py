@@ -30,7 +30,7 @@ from skate.data._arrow.blocks import Block, compact, concat
 from skate.data._arrow.schema import Schema
 from skate.data._execution.bundles import even_bundles
 from skate.data._execution.early_exit import Departure, close_early
-from skate.data._execution.split_readers import Reader
+from skate.data._execution.split_readers import SplitReader
 from skate.data._settings.context import DataContext
 from skate.exceptions import WorkerCrashedError
 
@@ -117,7 +117,7 @@ class Iteration:
 
     turn: Turn
     epoch: int
-    reader: Reader
+    reader: SplitReader
     over: bool = False  # its consumer has all blocks, or wants no more
 
 
@@ -133,7 +133,7 @@ class Part(DataIterator):
 
     def _blocks(self) -> Iterator[Block]:
         epoch, self._epoch = self._epoch, self._epoch + 1
-        reader = Reader.here()
+        reader = SplitReader.here()
         turn = Turn(epoch, uuid.uuid4().hex)
         Departure.of_consumer().then(lambda: self._leave(turn))
         ahead = self._coordinator.next.remote(self._number, turn, reader)
@@ -190,10 +190,10 @@ class Coordinator:
         self._n = n
         self._uneven = uneven
         self._patience = patience
-        self._readers: list[Reader | None] = [None] * n
+        self._readers: list[SplitReader | None] = [None] * n
         self._iterations: list[list[Iteration]] = [[] for _ in range(n)]  # of each part
         self._rows_given = [0] * n
-        self._missed: dict[Reader, float] = {}  # who died, and when that was noticed
+        self._missed: dict[SplitReader, float] = {}  # who died, and when that was noticed
         self._changed = asyncio.Condition()
         self._epoch = -1
         self._wanted = [-1] * n  # the epoch that each part has asked for,
@@ -213,7 +213,7 @@ class Coordinator:
     async def stats(self) -> str:
         return self._dataset.stats()
 
-    async def next(self, number: int, turn: Turn, reader: Reader) -> Block | None:
+    async def next(self, number: int, turn: Turn, reader: SplitReader) -> Block | None:
         """The next block of a part, None at the end of the epoch."""
         async with self._changed:
             mine = self._iteration(number, turn, reader)
@@ -239,7 +239,7 @@ class Coordinator:
                 else:
                     self._pull(number)
 
-    def _iteration(self, number: int, turn: Turn, reader: Reader) -> Iteration:
+    def _iteration(self, number: int, turn: Turn, reader: SplitReader) -> Iteration:
         """The iteration of this turn; a new one begins the next epoch of its part, unless it reads
         on for a process that died."""
         known = self._iterations[number]
@@ -266,7 +266,7 @@ class Coordinator:
             "end an iteration before the next one begins"
         )
 
-    async def _begin(self, number: int, epoch: int, reader: Reader) -> None:
+    async def _begin(self, number: int, epoch: int, reader: SplitReader) -> None:
         """Wait until all parts have asked for this epoch."""
         if epoch > self._wanted[number]:
             self._wanted[number] = epoch
@@ -280,14 +280,14 @@ class Coordinator:
             else:
                 await self._start(min(self._wanted))
 
-    async def _others(self, parts: list[int], reader: Reader) -> None:
+    async def _others(self, parts: list[int], reader: SplitReader) -> None:
         """Wait for parts that have to read on before this one can."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._changed.wait(), self._patience)
             return
         self._stalled(parts, reader)
 
-    def _stalled(self, parts: list[int], reader: Reader) -> None:
+    def _stalled(self, parts: list[int], reader: SplitReader) -> None:
         """Raise if parts will never be read on, or say once which they are."""
         what = f"part {', '.join(map(str, parts))} of a split in {self._n}"
         if reader.is_here() and self._is_only_thread(reader, parts):
@@ -302,7 +302,7 @@ class Coordinator:
             self._warned = True
             warnings.warn(f"{what} is not read, and others wait for it", stacklevel=2)
 
-    def _is_only_thread(self, reader: Reader, parts: list[int]) -> bool:
+    def _is_only_thread(self, reader: SplitReader, parts: list[int]) -> bool:
         """Whether the thread that waits would have to read the parts as well."""
         others = [self._readers[part] for part in parts]
         return reader.busy and all(other is None or other.busy for other in others)

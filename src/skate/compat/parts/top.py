@@ -10,9 +10,9 @@ import logging
 
 from skate.client_builder import ClientBuilder as ClientBuilder
 from skate.compat._finder import RAY_VERSION
-from skate.compat.parts.worker import LOCAL_MODE as LOCAL_MODE
-from skate.compat.parts.worker import SCRIPT_MODE as SCRIPT_MODE
-from skate.compat.parts.worker import WORKER_MODE as WORKER_MODE
+from skate.compat.parts.core.worker import LOCAL_MODE as LOCAL_MODE
+from skate.compat.parts.core.worker import SCRIPT_MODE as SCRIPT_MODE
+from skate.compat.parts.core.worker import WORKER_MODE as WORKER_MODE
 
 __version__ = RAY_VERSION
 __commit__ = "skate"

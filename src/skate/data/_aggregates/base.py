@@ -142,7 +142,7 @@ class AggregateFnV2(AggregateFn):
         return block[self.on]
 
 
-class Builtin(AggregateFnV2):
+class BuiltinAggregate(AggregateFnV2):
     """Named `kind(column)` unless an alias is given."""
 
     kind = ""

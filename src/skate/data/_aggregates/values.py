@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skate.data._aggregates.base import Builtin
+from skate.data._aggregates.base import BuiltinAggregate
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.tensors import column_to_numpy, column_to_rows
 
@@ -27,7 +27,7 @@ class ListEncodingMode(str, Enum):
 _Mode = ListEncodingMode  # inside the class, that name is an attribute, as in Ray
 
 
-class Unique(Builtin):
+class Unique(BuiltinAggregate):
     """The distinct values, as a list in order of appearance. `encode_lists` True means the
     elements of lists, instead of whole lists."""
 
@@ -77,7 +77,7 @@ class CountDistinct(Unique):
         return len(super().finalize(accumulator))
 
 
-class _Counting(Builtin):
+class _Counting(BuiltinAggregate):
     """How often each value occurs."""
 
     encode_lists = False
@@ -138,7 +138,7 @@ class ApproximateTopK(_Counting):
         return [{str(self.on): shown(value), "count": count} for value, count in top]
 
 
-class ApproximateQuantile(Builtin):
+class ApproximateQuantile(BuiltinAggregate):
     """Quantiles, each a value of the column. They are exact here, so that `quantile_precision`,
     the size of Ray's sketch, changes nothing."""
 
@@ -168,7 +168,7 @@ class ApproximateQuantile(Builtin):
         return [float(v) for v in np.quantile(values, self.quantiles, method="inverted_cdf")]
 
 
-class AsList(Builtin):
+class AsList(BuiltinAggregate):
     """All values, as a list."""
 
     kind = "list"
@@ -185,7 +185,7 @@ class AsList(Builtin):
         return current_accumulator
 
 
-class _Percentage(Builtin):
+class _Percentage(BuiltinAggregate):
     """A share of the rows, in per cent; the states are (those that count, all)."""
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:

@@ -22,7 +22,7 @@ from skate.data._execution.transforms import (
 )
 from skate.data._execution.udf import UserFunction
 from skate.data._expressions.expression import Expr, FilterStep, WithColumns
-from skate.data._expressions.generated import Place, at
+from skate.data._expressions.generated import RowPosition, at
 from skate.data._expressions.text import parse
 from skate.data._plan import nodes as plan
 from skate.data._plan.seeds import RandomSeedConfig, numpy_seed
@@ -324,7 +324,7 @@ class Counted(plan.Exchange):
         rows, execution = 0, self.executions.number
         for bundle in streams[0]:
             assert self.step is not None
-            with at(Place(rows, execution)):
+            with at(RowPosition(rows, execution)):
                 block = next(self.step(iter([bundle.get()])))
             rows += bundle.rows
             yield bundle_of(block)

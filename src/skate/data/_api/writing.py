@@ -26,7 +26,7 @@ from skate.data._arrow.blocks import (
     without_extensions,
 )
 from skate.data._arrow.tensors import type_text
-from skate.data._io.file_writers import Folder, TaskContext, write_in_order
+from skate.data._io.file_writers import OutputFolder, TaskContext, write_in_order
 from skate.data._io.partitioning import hive_folder, partition_style
 from skate.data._io.sinks import Datasink, FilenameProvider, WriteResult
 
@@ -263,7 +263,7 @@ class _FileOptions:
 
     def __init__(self, path: Any, given: dict[str, Any]) -> None:
         take = given.pop
-        self.folder = Folder(
+        self.folder = OutputFolder(
             path,
             take("filesystem", None),
             take("try_create_dir", True),

@@ -28,14 +28,14 @@ from skate.data._execution.stages import (
     Actors,
     RemoteJob,
     Stage,
-    Tasks,
+    TaskPool,
     ThreadJob,
-    Threads,
+    ThreadPool,
     chain_here,
     demand_of,
 )
 from skate.data._execution.stats import ExecutionStats, StageStats
-from skate.data._execution.transforms import Chain, ReadTask
+from skate.data._execution.transforms import SourceTask, TransformChain
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
 from skate.data._plan.static_schema import static_schema
@@ -57,7 +57,7 @@ def execute(
 def _executed(node: plan.Node, context: DataContext, stats: ExecutionStats) -> Iterator[Bundle]:
     context.execution_options.validate()
     progress = Progress(stats)
-    run = Run(stats, context, progress.update)
+    run = PlanExecution(stats, context, progress.update)
     try:
         for bundle in run.stream(optimise(with_runs(node))):
             stats.rows += bundle.rows
@@ -110,7 +110,7 @@ class Meter:
             yield bundle
 
 
-class Run:
+class PlanExecution:
     """One execution."""
 
     def __init__(
@@ -185,7 +185,7 @@ class Run:
         blocks = self._staged(iter(tasks), [head], count)
         return self._staged(cut_up(blocks, each), fuse(nodes)) if nodes else cut_up(blocks, each)
 
-    def _compute_of_read(self, read: plan.Read, tasks: list[ReadTask]) -> Compute | None:
+    def _compute_of_read(self, read: plan.Read, tasks: list[SourceTask]) -> Compute | None:
         if read.options or read.concurrency:
             return TaskPoolStrategy(read.concurrency)
         size = sum(task.size_bytes or 0 for task in tasks)
@@ -195,7 +195,7 @@ class Run:
     # -- stages ---------------------------------------------------------------------------------
 
     def _staged(
-        self, items: Iterator[Bundle | ReadTask], fused: list[Fused], count: int = 0
+        self, items: Iterator[Bundle | SourceTask], fused: list[Fused], count: int = 0
     ) -> Iterator[Bundle]:
         """Run stages on the items. Those of Arrow's kernels alone need no processes."""
         for number, stage in enumerate(fused):
@@ -209,26 +209,26 @@ class Run:
         return items  # type: ignore[return-value]
 
     def _in_driver(
-        self, items: Iterator[Bundle | ReadTask], fused: Fused, count: int
+        self, items: Iterator[Bundle | SourceTask], fused: Fused, count: int
     ) -> Iterator[Bundle]:
-        chain = Chain(fused.steps, "->".join(fused.names))
+        chain = TransformChain(fused.steps, "->".join(fused.names))
         stats = self.stats.stage(chain.name, "driver")
         if count <= 1:
             return chain_here(chain, stats, items, self._may_fail)
-        stage = Stage(Threads(chain), stats, 0, self._may_fail)
+        stage = Stage(ThreadPool(chain), stats, 0, self._may_fail)
         return self._loop(items, [stage])
 
     def _remote(self, items: Iterator[Any], fused: list[Fused]) -> Iterator[Bundle]:
         check_resources(fused)
         stages: list[Stage] = []
         for part in fused:
-            chain = Chain(part.steps, "->".join(part.names))
+            chain = TransformChain(part.steps, "->".join(part.names))
             if isinstance(part.compute, ActorPoolStrategy):
-                workers: Tasks | Actors = Actors(chain, part.compute, part.options)
+                workers: TaskPool | Actors = Actors(chain, part.compute, part.options)
                 where = f"actors, up to {part.compute.max_size}"
             else:
                 assert part.compute is not None
-                workers, where = Tasks(chain, part.compute, part.options), "tasks"
+                workers, where = TaskPool(chain, part.compute, part.options), "tasks"
             stats = self.stats.stage(chain.name, where)
             stages.append(Stage(workers, stats, part.min_rows, self._may_fail))
         return self._loop(items, stages)
@@ -313,7 +313,7 @@ def _await_any(stages: list[Stage]) -> None:
         skate.wait(generators)
 
 
-def _warn_if_starved(workers: Sequence[Tasks | Actors | Threads]) -> None:
+def _warn_if_starved(workers: Sequence[TaskPool | Actors | ThreadPool]) -> None:
     """Say what is waited for when no resources are free for it."""
     for each in workers:
         if isinstance(each, Actors) and each.is_starved():

@@ -8,7 +8,7 @@ import threading
 from typing import NamedTuple
 
 
-class Reader(NamedTuple):
+class SplitReader(NamedTuple):
     """A process that reads. Its number is used again once it is gone, the start time is not."""
 
     place: str
@@ -17,7 +17,7 @@ class Reader(NamedTuple):
     busy: bool  # the main thread reads, which does nothing else until it has what it waits for
 
     @classmethod
-    def here(cls) -> Reader:
+    def here(cls) -> SplitReader:
         busy = threading.current_thread() is threading.main_thread()
         return cls(_place(), os.getpid(), _start_time(os.getpid()), busy)
 

@@ -24,7 +24,7 @@ from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
 from skate.data._execution.error_notes import add_note, as_of_a_task
 from skate.data._execution.stats import StageStats
-from skate.data._execution.transforms import Chain, ReadTask, portions
+from skate.data._execution.transforms import SourceTask, TransformChain, portions
 from skate.data._execution.udf import UserFunction
 from skate.data._io.retries import called_off
 from skate.data._settings.context import DataContext, driver_threads
@@ -40,12 +40,12 @@ def _allow_views() -> None:
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
 
 
-def stream_chain(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
+def stream_chain(chain: TransformChain, payloads: Sequence[Any]) -> Iterator[Any]:
     """Block, meta, block, meta …, as they come. Functions see the settings of their dataset."""
     return chain.settings.during(_blocks_and_metas(chain, payloads))
 
 
-def _blocks_and_metas(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
+def _blocks_and_metas(chain: TransformChain, payloads: Sequence[Any]) -> Iterator[Any]:
     start = time.perf_counter()
     _allow_views()
     for blocks in portions(chain(payloads), chain.max_bytes, every=1):
@@ -58,7 +58,7 @@ def _blocks_and_metas(chain: Chain, payloads: Sequence[Any]) -> Iterator[Any]:
 # -- jobs ---------------------------------------------------------------------------------------
 
 
-class Job(ABC):
+class StageJob(ABC):
     """One run of a chain. `poll` gives the blocks that are finished; `done` when no more come."""
 
     done = False
@@ -76,7 +76,7 @@ class Job(ABC):
         """Nobody wants the rest."""
 
 
-class RemoteJob(Job):
+class RemoteJob(StageJob):
     """A run elsewhere, which sends its blocks one by one: a function may make much of little."""
 
     def __init__(self, generator: Any, on_end: Callable[[], None] | None = None) -> None:
@@ -115,7 +115,7 @@ class RemoteJob(Job):
             self.generator.close()
 
 
-class ThreadJob(Job):
+class ThreadJob(StageJob):
     """A run in a thread of this process."""
 
     def __init__(self, future: Future[tuple[Block, Meta]]) -> None:
@@ -139,12 +139,12 @@ class ThreadJob(Job):
 # -- where jobs run -----------------------------------------------------------------------------
 
 
-class Tasks:
+class TaskPool:
     """Jobs as tasks. They ask for no CPU unless the user says so: the window bounds them, and
     they must not starve behind consumers that hold all CPUs."""
 
     def __init__(
-        self, chain: Chain, strategy: TaskPoolStrategy, options: Mapping[str, Any]
+        self, chain: TransformChain, strategy: TaskPoolStrategy, options: Mapping[str, Any]
     ) -> None:
         def stream(*payloads: Any) -> Iterator[Any]:
             yield from stream_chain(chain, payloads)
@@ -159,7 +159,7 @@ class Tasks:
     def has_room(self, running: int, finished: int) -> bool:
         return running < self._most_running and running + finished < self._most
 
-    def submit(self, payloads: Sequence[Any]) -> Job:
+    def submit(self, payloads: Sequence[Any]) -> StageJob:
         return RemoteJob(self._stream.remote(*payloads))
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class _Mapper:
     """The actor of a pool. The user's classes are constructed by the first job, so that what a
     constructor raises reaches the user as what it is."""
 
-    def __init__(self, chain: Chain, overlaps: bool) -> None:
+    def __init__(self, chain: TransformChain, overlaps: bool) -> None:
         self.chain = chain
         if overlaps:
             for step in chain.steps:
@@ -196,7 +196,7 @@ class Actors:
     The engine restarts an actor that dies and repeats its call."""
 
     def __init__(
-        self, chain: Chain, strategy: ActorPoolStrategy, options: Mapping[str, Any]
+        self, chain: TransformChain, strategy: ActorPoolStrategy, options: Mapping[str, Any]
     ) -> None:
         self.demand = demand_of(options)
         options = {"max_restarts": -1, "max_task_retries": 3, **options}
@@ -235,7 +235,7 @@ class Actors:
     def has_room(self, running: int, finished: int) -> bool:
         return running + finished < self.window
 
-    def submit(self, payloads: Sequence[Any]) -> Job:
+    def submit(self, payloads: Sequence[Any]) -> StageJob:
         while len(self.load) < self.strategy.initial_size:  # not before there is work
             self._grow()
         actor = min(self.load, key=self.load.__getitem__)
@@ -271,10 +271,10 @@ def demand_of(options: Mapping[str, Any]) -> dict[str, float]:
     return {name: amount for name, amount in demand.items() if amount}
 
 
-class Threads:
+class ThreadPool:
     """Jobs in threads of this process: for steps that are Arrow's or NumPy's own code."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: TransformChain) -> None:
         self.chain = chain
         self.window = driver_threads()
         self._pool: ThreadPoolExecutor | None = None
@@ -283,7 +283,7 @@ class Threads:
     def has_room(self, running: int, finished: int) -> bool:
         return running + finished <= self.window
 
-    def submit(self, payloads: Sequence[Any]) -> Job:
+    def submit(self, payloads: Sequence[Any]) -> StageJob:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.window, thread_name_prefix="skate-data")
         return ThreadJob(self._pool.submit(_run_here, self.chain, payloads, self._closed))
@@ -295,7 +295,7 @@ class Threads:
 
 
 def _run_here(
-    chain: Chain, payloads: Sequence[Any], closed: threading.Event
+    chain: TransformChain, payloads: Sequence[Any], closed: threading.Event
 ) -> tuple[Block, Meta]:
     called_off.set(closed)
     start = time.perf_counter()
@@ -311,7 +311,7 @@ class Stage:
 
     def __init__(
         self,
-        workers: Tasks | Actors | Threads,
+        workers: TaskPool | Actors | ThreadPool,
         stats: StageStats,
         min_rows: int,
         may_fail: Callable[[], bool],
@@ -319,7 +319,7 @@ class Stage:
         self.workers = workers
         self.stats = stats
         self.min_rows = min_rows
-        self.running: deque[Job] = deque()
+        self.running: deque[StageJob] = deque()
         self.finished: deque[Bundle] = deque()
         self.input_ended = False
         self._waiting: list[Any] = []
@@ -339,7 +339,7 @@ class Stage:
             return True
         return bool(self.finished) and sum(b.size for b in self.finished) > limit_bytes
 
-    def add(self, item: Bundle | ReadTask) -> None:
+    def add(self, item: Bundle | SourceTask) -> None:
         """Take input; small blocks are collected until they make a batch."""
         self._waiting.append(item)
         if item.rows is not None:
@@ -369,7 +369,7 @@ class Stage:
 
     def _flush(self) -> None:
         if self._waiting:
-            payloads = [b if isinstance(b, ReadTask) else b.payload() for b in self._waiting]
+            payloads = [b if isinstance(b, SourceTask) else b.payload() for b in self._waiting]
             self.running.append(self.workers.submit(payloads))
             self._waiting, self._rows = [], 0
 
@@ -423,9 +423,9 @@ class Stage:
 
 
 def chain_here(
-    chain: Chain,
+    chain: TransformChain,
     stats: StageStats,
-    items: Iterator[Bundle | ReadTask],
+    items: Iterator[Bundle | SourceTask],
     may_fail: Callable[[], bool],
 ) -> Iterator[Bundle]:
     """A chain without any concurrency: for blocks that are here already."""

@@ -1,7 +1,7 @@
 """What happens to blocks inside one task: steps that turn a stream of blocks into another.
 
-Steps are small picklable objects. A fused stage runs `Chain(steps)` on what it was given: read
-tasks, or blocks of the stage before.
+Steps are small picklable objects. A fused stage runs `TransformChain(steps)` on what it was
+given: read tasks, or blocks of the stage before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from skate.data._settings.context import DataContext
 Step = Callable[[Iterator[Block]], Iterator[Block]]
 
 
-class ReadTask:
+class SourceTask:
     """A piece of a source: `read()` gives its blocks; `name` says where they come from."""
 
     def __init__(
@@ -51,7 +51,7 @@ class ReadTask:
         self.streams = streams  # more than one block's worth: send blocks as they come
 
 
-class Chain:
+class TransformChain:
     """The steps of a fused stage, one after the other. What leaves it is cut into blocks of at
     most about `max_bytes`."""
 
@@ -62,7 +62,7 @@ class Chain:
         self.max_bytes = self.settings.target_max_block_size
 
     def __call__(self, payloads: Sequence[Any]) -> Iterator[Block]:
-        names = ", ".join(p.name for p in payloads if isinstance(p, ReadTask) and p.name)
+        names = ", ".join(p.name for p in payloads if isinstance(p, SourceTask) and p.name)
         try:
             blocks = _opened(payloads)
             for step in self.steps:
@@ -83,7 +83,7 @@ class Chain:
 
 def _opened(payloads: Sequence[Any]) -> Iterator[Block]:
     for payload in payloads:
-        if isinstance(payload, ReadTask):
+        if isinstance(payload, SourceTask):
             yield from payload.read()
         else:
             yield payload

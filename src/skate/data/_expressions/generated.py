@@ -16,18 +16,18 @@ from skate.data._arrow.blocks import Block
 from skate.data._expressions.expression import Expr, col, set_column
 
 
-class Place(NamedTuple):
+class RowPosition(NamedTuple):
     """Where a block stands: so many rows came before, in the execution of that number."""
 
     rows: int = 0
     execution: int = 0
 
 
-_place: ContextVar[Place] = ContextVar("place", default=Place())  # noqa: B039
+_place: ContextVar[RowPosition] = ContextVar("place", default=RowPosition())  # noqa: B039
 
 
 @contextmanager
-def at(place: Place) -> Iterator[None]:
+def at(place: RowPosition) -> Iterator[None]:
     """What is evaluated inside belongs to a block that stands there."""
     token = _place.set(place)
     try:
@@ -39,7 +39,7 @@ def at(place: Place) -> Iterator[None]:
 def monotonically_increasing_id() -> Expr:
     """The number of the row, from 0."""
 
-    def count(rows: int, place: Place) -> Any:
+    def count(rows: int, place: RowPosition) -> Any:
         return np.arange(place.rows, place.rows + rows)
 
     return _counting(count, "row_number()")
@@ -49,7 +49,7 @@ def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> E
     """Random numbers from 0 to 1. With a seed the same on each machine and for any blocks; other
     ones in each execution unless `reseed_after_execution` is False."""
 
-    def draw(rows: int, place: Place) -> Any:
+    def draw(rows: int, place: RowPosition) -> Any:
         changing = seed is not None and reseed_after_execution
         start: Any = [seed, place.execution] if changing else seed
         numbers = np.random.PCG64(start)
@@ -59,7 +59,7 @@ def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> E
     return _counting(draw, f"random({'' if seed is None else f'seed={seed}'})")
 
 
-def _counting(make: Callable[[int, Place], Any], text: str) -> Expr:
+def _counting(make: Callable[[int, RowPosition], Any], text: str) -> Expr:
     return Expr(
         lambda block: pa.array(make(block.num_rows, _place.get())), text, (), counts_rows=True
     )

@@ -23,11 +23,11 @@ from skate.data._settings.context import driver_threads
 _WHOLE_FILES = ("s3", "gcs", "gs", "abfs")
 
 
-class FolderInUseError(FileExistsError, ValueError):
+class OutputExistsError(FileExistsError, ValueError):
     """There are files already. Ray raises a ValueError for that."""
 
 
-class Folder:
+class OutputFolder:
     """Where files go. Files that are to be replaced stay until the new ones are there: the rows
     may come from them."""
 
@@ -57,7 +57,7 @@ class Folder:
         if self._is_there(self.path):
             if self.mode is SaveMode.IGNORE:
                 return False
-            raise FolderInUseError(
+            raise OutputExistsError(
                 f"there is {self.path!r} already; mode='overwrite' replaces its files, 'append' "
                 "adds to them"
             )
@@ -98,7 +98,7 @@ class Folder:
         Args:
             place: The complete path of the file.
             write: Writes the content to the opened file.
-            open_: Opens the file; `Folder.open` or what a sink has instead.
+            open_: Opens the file; `OutputFolder.open` or what a sink has instead.
         """
         retries = IORetries()
         while True:
@@ -135,7 +135,7 @@ class Folder:
         if self.uuid in place:
             return
         if place in self._new or (self.mode is SaveMode.APPEND and self._is_there(place)):
-            raise FolderInUseError(
+            raise OutputExistsError(
                 f"two files would be called {place!r}, and the rows of one be lost: the "
                 "FilenameProvider must make names of write_uuid and task_index"
             )

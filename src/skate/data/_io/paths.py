@@ -37,7 +37,7 @@ class File(NamedTuple):
     parts: tuple[int, ...] | None = None
 
 
-class Place(NamedTuple):
+class FilesOnSystem(NamedTuple):
     """Files and the file system they are on."""
 
     filesystem: pafs.FileSystem
@@ -112,7 +112,7 @@ def find(
     extensions: Sequence[str] | None = None,
     ignore_missing: bool = False,
     skipped: Any = None,
-) -> Place:
+) -> FilesOnSystem:
     """All files that are meant, folders with everything in them, in order; without those at or
     below a path of `skipped`."""
     given = _given(paths)
@@ -152,7 +152,7 @@ def find(
         ending = f" that ends in {list(extensions)}" if extensions is not None else ""
         raise NoFilesError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
     assert system is not None
-    return Place(system, found)
+    return FilesOnSystem(system, found)
 
 
 def _is_below(path: str, places: Sequence[str]) -> bool:

@@ -172,9 +172,9 @@ class _FileDatasink(Datasink[None]):
         file_format: str = "bin",
         mode: SaveMode | str = SaveMode.APPEND,
     ) -> None:
-        from skate.data._io.file_writers import Folder
+        from skate.data._io.file_writers import OutputFolder
 
-        self.folder = Folder(path, filesystem, try_create_dir, mode)
+        self.folder = OutputFolder(path, filesystem, try_create_dir, mode)
         self.folder.uuid = dataset_uuid or self.folder.uuid
         self.filename_provider = filename_provider or FilenameProvider(file_format=file_format)
         self.open_stream_args = open_stream_args or {}

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from skate._core.machine import memory
 from skate._core.optional_imports import ray_is_skate
 from skate.data._execution.options import ExecutionOptions, ExecutionResources
-from skate.data._settings.without_effect import RaySettings, Refused
+from skate.data._settings.without_effect import RaySettings, UnsupportedSettings
 
 __all__ = ["DataContext", "ExecutionOptions", "ExecutionResources", "driver_threads"]
 
@@ -34,12 +34,12 @@ _obeyed: ContextVar[DataContext | None] = ContextVar("skate.data.context", defau
 
 
 @dataclass
-class DataContext(RaySettings, Refused):
+class DataContext(RaySettings, UnsupportedSettings):
     """Settings of this process. `DataContext.get_current()` is the one in use; change its
     attributes. Datasets that are read or made from then on take a copy, and what is derived from
     one obeys the same copy, its `context`: change that for one dataset alone. Settings that do
     something are listed here; Ray's others are accepted where they change no result
-    (`RaySettings`) and raise where they would (`Refused`)."""
+    (`RaySettings`) and raise where they would (`UnsupportedSettings`)."""
 
     target_max_block_size: int = 128 * MB
     """Blocks are split above this many bytes; None: never."""

@@ -94,7 +94,7 @@ class RaySettings:
 
 
 @dataclass
-class Refused:
+class UnsupportedSettings:
     """Settings that would change what a program computes or raises, and that are not supported:
     setting one to anything else is an error."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
-class Builtin(Preprocessor):
+class BuiltinPreprocessor(Preprocessor):
     """Gives batches in the form they came in."""
 
     def _returned(self, result: Any, data: Any) -> Any:
@@ -25,7 +25,7 @@ class Builtin(Preprocessor):
         return block_of_batch(result) if isinstance(data, pa.Table) else result
 
 
-class ColumnPreprocessor(Builtin):
+class ColumnPreprocessor(BuiltinPreprocessor):
     """Works on columns one by one: override `_column(name, series)`."""
 
     def __init__(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from skate.data._arrow.blocks import check_format
 from skate.data.preprocessor import FitStatus, Preprocessor
-from skate.data.preprocessors.base import Builtin
+from skate.data.preprocessors.base import BuiltinPreprocessor
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
-class Chain(Builtin):
+class Chain(BuiltinPreprocessor):
     """One after the other: each learns from what those before it made of the dataset."""
 
     preprocessors: tuple[Preprocessor, ...]
@@ -63,7 +63,7 @@ class Chain(Builtin):
         return list(dict.fromkeys(names))
 
 
-class BatchMapper(Builtin):
+class BatchMapper(BuiltinPreprocessor):
     """A function of batches as a preprocessor."""
 
     _is_fittable = False

@@ -13,7 +13,7 @@ from skate.data import aggregate as agg
 from skate.data._arrow.blocks import check_columns
 from skate.data._arrow.tensors import to_array
 from skate.data.preprocessors.base import (
-    Builtin,
+    BuiltinPreprocessor,
     ColumnPreprocessor,
     floats_of,
     known_values,
@@ -95,7 +95,7 @@ def _most_frequent(counts: Counter[Any]) -> Any:
     return max(known, key=lambda value: counts[value], default=None)
 
 
-class Concatenator(Builtin):
+class Concatenator(BuiltinPreprocessor):
     """Columns of numbers and vectors as one column of vectors.
 
     Older versions of Ray choose columns by `include` and `exclude`; without any of them, all
@@ -156,7 +156,7 @@ class Concatenator(Builtin):
         return stacked.reshape(len(stacked), -1)
 
 
-class TorchVisionPreprocessor(Builtin):
+class TorchVisionPreprocessor(BuiltinPreprocessor):
     """A transform of torchvision on columns of images."""
 
     _is_fittable = False

@@ -11,7 +11,7 @@ import numpy as np
 from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import check_columns
 from skate.data.preprocessors.base import (
-    Builtin,
+    BuiltinPreprocessor,
     ColumnPreprocessor,
     CountingPreprocessor,
     known_values,
@@ -161,7 +161,7 @@ class LabelEncoder(ColumnPreprocessor):
         return ds.map_batches(decode, batch_format="pandas")
 
 
-class Categorizer(Builtin):
+class Categorizer(BuiltinPreprocessor):
     """Columns as pandas categories."""
 
     dtypes: dict[str, Any]

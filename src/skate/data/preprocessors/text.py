@@ -11,7 +11,7 @@ import numpy as np
 
 from skate.data._arrow.blocks import check_columns
 from skate.data.preprocessors.base import (
-    Builtin,
+    BuiltinPreprocessor,
     ColumnPreprocessor,
     CountingPreprocessor,
     floats_of,
@@ -128,7 +128,7 @@ def _placed(results: list[Any], present: Any) -> list[Any]:
     return [next(following) if there else None for there in present]
 
 
-class FeatureHasher(Builtin):
+class FeatureHasher(BuiltinPreprocessor):
     """Columns of counts as one vector, by the hash of their names."""
 
     _is_fittable = False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from skate.data._execution.transforms import ReadTask
+from skate.data._execution.transforms import SourceTask
 
 if TYPE_CHECKING:
     from skate.data._expressions.expression import Expr
@@ -20,7 +20,7 @@ class Source(ABC):
     runs_python: bool = False  # reading is Python code: worth a process of its own
 
     @abstractmethod
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         """The pieces, in the order of the rows; about `parallelism` of them if it is given."""
 
     def schema(self) -> pa.Schema | None:

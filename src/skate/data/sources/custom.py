@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skate.data._execution.transforms import ReadTask
+from skate.data._execution.transforms import SourceTask
 from skate.data._settings.context import driver_threads
 from skate.data.sources.base import Source
 
@@ -33,10 +33,10 @@ class CustomSource(Source):
     def files(self) -> list[str]:
         return list(getattr(self.datasource, "_paths", list)())
 
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         tasks = self._reader().get_read_tasks(parallelism or 4 * driver_threads())
         size = (self.size_bytes() or 0) // max(1, len(tasks))
-        return [ReadTask(partial(_run, task), self.name, size) for task in tasks]
+        return [SourceTask(partial(_run, task), self.name, size) for task in tasks]
 
     def with_columns(self, columns: tuple[str, ...]) -> Source | None:
         if not _says(self.datasource, "supports_projection_pushdown"):

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from skate.data._arrow.blocks import Block
 from skate.data._execution.error_notes import add_note
-from skate.data._execution.transforms import ReadTask
+from skate.data._execution.transforms import SourceTask
 from skate.data._io.partitioning import Partitioning, PathPartitionFilter, agreeing
-from skate.data._io.paths import File, Place, find
+from skate.data._io.paths import File, FilesOnSystem, find
 from skate.data._io.retries import items_with_retries
 from skate.data._settings.context import DataContext, driver_threads
 from skate.data.sources.base import Source
@@ -72,7 +72,7 @@ class FileSource(Source):
     """Rows of files. Derived classes read one file."""
 
     options: FileOptions
-    place: Place = field(init=False, repr=False)
+    place: FilesOnSystem = field(init=False, repr=False)
     block_size: int = field(init=False, repr=False, default=0)  # in bytes, of readers
     _executions: list[int] = field(init=False, repr=False)  # how many there were
     rows_per_file: ClassVar[int | None] = None
@@ -126,7 +126,7 @@ class FileSource(Source):
     def size_bytes(self) -> int:
         return int(sum(file.size for file in self.place.files) * self.growth)
 
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         pieces = self.pieces(self._ordered(self.place.files))
         groups = grouped(pieces, parallelism or self._wanted(len(pieces)))
         return [self._task(group) for group in groups]
@@ -143,10 +143,10 @@ class FileSource(Source):
         at_least = 2 * total // context.target_max_block_size
         return max(min(4 * driver_threads(), pieces), min(at_most, 16), at_least)
 
-    def _task(self, group: list[File]) -> ReadTask:
+    def _task(self, group: list[File]) -> SourceTask:
         size = int(sum(file.size for file in group) * self.growth)
         names = group[0].path if len(group) == 1 else f"{group[0].path} … {group[-1].path}"
-        return ReadTask(
+        return SourceTask(
             self.reader(group).read,
             names,
             size,
@@ -159,7 +159,7 @@ class FileSource(Source):
         alone = replace(self.options, paths=(), partition_filter=None)
         block_size = DataContext.get_current().target_max_block_size
         return self._with(
-            options=alone, place=Place(self.place.filesystem, files), block_size=block_size
+            options=alone, place=FilesOnSystem(self.place.filesystem, files), block_size=block_size
         )
 
     def read(self) -> Iterator[Block]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.tensors import column_of_array
-from skate.data._execution.transforms import ReadTask
+from skate.data._execution.transforms import SourceTask
 from skate.data._settings.context import MOST_BLOCKS, DataContext, driver_threads
 from skate.data.sources.base import Source
 
@@ -45,7 +45,7 @@ class Range(Source):
     def aligned(self, batch_size: int) -> Source:
         return replace(self, multiple=batch_size)
 
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         blocks = parallelism or max(
             min(self.length, 4 * driver_threads()),
             4 * self.size_bytes() // DataContext.get_current().target_max_block_size,
@@ -55,7 +55,7 @@ class Range(Source):
         most = max(1, DataContext.get_current().target_max_block_size // max(1, rows_bytes))
         step = -(-most // self.multiple) * self.multiple
         return [
-            ReadTask(partial(self._blocks, start, stop, step), rows=stop - start, size_bytes=0)
+            SourceTask(partial(self._blocks, start, stop, step), rows=stop - start, size_bytes=0)
             for start, stop in spans(self.length, blocks, self.multiple)
         ]
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import Block, check_columns
 from skate.data._arrow.foreign import admitted
-from skate.data._execution.transforms import ReadTask
+from skate.data._execution.transforms import SourceTask
 from skate.data._settings.context import driver_threads
 from skate.data.sources.base import Source
 
@@ -38,14 +38,14 @@ class LakeSource(Source):
     def read(self, pieces: Sequence[Any]) -> Iterator[Block]:
         """The rows of some pieces."""
 
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         pieces = self.pieces()
         count = min(len(pieces), parallelism or 4 * driver_threads())
         ends = [len(pieces) * number // count for number in range(count + 1)] if count else []
         groups = [pieces[start:stop] for start, stop in pairwise(ends)]
         if not groups:
-            return [ReadTask(partial(_nothing, self.schema()), self.name)]
-        return [ReadTask(partial(self.read, group), self.name) for group in groups]
+            return [SourceTask(partial(_nothing, self.schema()), self.name)]
+        return [SourceTask(partial(self.read, group), self.name) for group in groups]
 
     @abstractmethod
     def schema(self) -> pa.Schema:

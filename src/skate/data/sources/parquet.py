@@ -14,7 +14,7 @@ from skate.data._arrow.foreign import admitted, admitted_schema, refused, stored
 from skate.data._arrow.hashing import row_hashes
 from skate.data._arrow.plain_types import plain_schema, plain_type, with_plain_types
 from skate.data._arrow.tensors import is_object
-from skate.data._execution.transforms import ReadTask
+from skate.data._execution.transforms import SourceTask
 from skate.data._expressions.expression import set_column
 from skate.data._io.paths import File
 from skate.data._settings.context import DataContext
@@ -155,7 +155,7 @@ class ParquetSource(FileSource):
 
     # -- reading --------------------------------------------------------------------------------
 
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         return FileSource.read_tasks(self._with(common=self._common()), parallelism)
 
     def reader(self, files: list[File]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.tensors import column_of_values
-from skate.data._execution.transforms import ReadTask
+from skate.data._execution.transforms import SourceTask
 from skate.data.sources.base import Source
 
 ROWS_PER_BLOCK = 65_536
@@ -32,17 +32,17 @@ class SQLSource(Source):
         self.shard_keys = shard_keys
         self.hash = shard_hash_fn
 
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         if not self.shard_keys or not parallelism or parallelism < 2:
-            return [ReadTask(lambda: self._rows(self.sql), "query", streams=True)]
+            return [SourceTask(lambda: self._rows(self.sql), "query", streams=True)]
         keys = ", ".join(self.shard_keys)
         joined = keys if len(self.shard_keys) == 1 else f"CONCAT({keys})"
         return [self._shard(joined, number, parallelism) for number in range(parallelism)]
 
-    def _shard(self, keys: str, number: int, count: int) -> ReadTask:
+    def _shard(self, keys: str, number: int, count: int) -> SourceTask:
         shard = f"MOD(ABS({self.hash}({keys})), {count}) = {number}"
         query = f"SELECT * FROM ({self.sql}) AS t WHERE {shard}"
-        return ReadTask(lambda: self._rows(query), f"shard {number}")
+        return SourceTask(lambda: self._rows(query), f"shard {number}")
 
     def _rows(self, query: str) -> Iterator[Block]:
         import pyarrow as pa

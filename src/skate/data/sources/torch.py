@@ -9,7 +9,7 @@ from typing import Any
 
 import skate
 from skate.data._arrow.blocks import Block, block_of_rows
-from skate.data._execution.transforms import ReadTask
+from skate.data._execution.transforms import SourceTask
 from skate.data._settings.context import driver_threads
 from skate.data.sources.base import Source
 from skate.data.sources.generated import spans
@@ -32,12 +32,12 @@ class TorchSource(Source):
     def count(self) -> int | None:
         return None if self.iterable else len(self.dataset)
 
-    def read_tasks(self, parallelism: int | None) -> list[ReadTask]:
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         shared = Shared(self.dataset)
         if self.iterable:
-            return [ReadTask(partial(_stream, shared), "torch dataset", streams=True)]
+            return [SourceTask(partial(_stream, shared), "torch dataset", streams=True)]
         return [
-            ReadTask(
+            SourceTask(
                 partial(_items, shared, start, stop),
                 f"items {start} to {stop}",
                 (stop - start) * ELEMENT,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import skate
 from skate._core.optional_imports import is_installed, try_import
 from skate.util.collective._meeting import declare_meeting, find_meeting
-from skate.util.collective.types import Backend, ReduceOp
+from skate.util.collective.types import CollectiveBackend, ReduceOp
 
 if TYPE_CHECKING:
     from skate.util.collective._gloo import GlooGroup
@@ -23,7 +23,7 @@ _lock = threading.RLock()
 def init_collective_group(
     world_size: int,
     rank: int,
-    backend: str = Backend.GLOO,
+    backend: str = CollectiveBackend.GLOO,
     group_name: str = "default",
     gloo_timeout: int = 30000,
 ) -> None:
@@ -50,7 +50,7 @@ def create_collective_group(
     actors: list[Any],
     world_size: int,
     ranks: list[int],
-    backend: str = Backend.GLOO,
+    backend: str = CollectiveBackend.GLOO,
     group_name: str = "default",
     gloo_timeout: int = 30000,
 ) -> None:
@@ -96,7 +96,7 @@ def get_collective_group_size(group_name: str = "default") -> int:
 
 def is_backend_available(backend: str) -> bool:
     """Whether groups can use this backend."""
-    return Backend(backend) == Backend.GLOO and gloo_available()
+    return CollectiveBackend(backend) == CollectiveBackend.GLOO and gloo_available()
 
 
 def gloo_available() -> bool:
@@ -200,7 +200,7 @@ def _join_declared(group_name: str) -> GlooGroup:
 
 
 def _check_gloo(backend: str) -> None:
-    if Backend(backend) != Backend.GLOO:
+    if CollectiveBackend(backend) != CollectiveBackend.GLOO:
         raise RuntimeError(f'collective groups use gloo: backend="gloo"; got {backend!r}')
     try_import("torch", extra="torch")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Backend:
+class CollectiveBackend:
     """Names of communication libraries. `Backend("gloo")` gives the name in its proper form."""
 
     GLOO = "GLOO"
@@ -18,6 +18,9 @@ class Backend:
         if upper == cls.NCCL:
             return cls.NCCL
         raise ValueError(f'backend must be "gloo" or "nccl"; got {name!r}')
+
+
+Backend = CollectiveBackend  # its public name
 
 
 class ReduceOp(Enum):

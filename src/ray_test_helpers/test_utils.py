@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import skate
-from skate.compat.parts import test_processes
+from ray_test_helpers import processes
 from skate.util import placement_group_table, remove_placement_group
 from skate.util.state import list_actors
 
-run_string_as_driver = test_processes.run_string_as_driver
-run_string_as_driver_nonblocking = test_processes.run_string_as_driver_nonblocking
-run_string_as_driver_stdout_stderr = test_processes.run_string_as_driver_stdout_stderr
-wait_for_children_of_pid = test_processes.wait_for_children_of_pid
-wait_for_children_of_pid_to_exit = test_processes.wait_for_children_of_pid_to_exit
-wait_for_pid_to_exit = test_processes.wait_for_pid_to_exit
+run_string_as_driver = processes.run_string_as_driver
+run_string_as_driver_nonblocking = processes.run_string_as_driver_nonblocking
+run_string_as_driver_stdout_stderr = processes.run_string_as_driver_stdout_stderr
+wait_for_children_of_pid = processes.wait_for_children_of_pid
+wait_for_children_of_pid_to_exit = processes.wait_for_children_of_pid_to_exit
+wait_for_pid_to_exit = processes.wait_for_pid_to_exit
 
 _NOT_MET = "the condition was not met within {} seconds"
 

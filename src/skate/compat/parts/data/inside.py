@@ -6,7 +6,7 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
-from skate.compat.parts.retry import call_with_retry, iterate_with_retry
+from skate.compat.parts.core.retry import call_with_retry, iterate_with_retry
 from skate.data._arrow.blocks import block_of_batch, block_of_rows, common_schema, concat
 from skate.data._arrow.blocks import compact as combine_chunks
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import skate
-from skate.compat.parts.cluster_utils import Cluster
+from ray_test_helpers.cluster_utils import Cluster
 
 _pytest: Any = import_module("pytest")  # who imports this runs under it
 _Function = TypeVar("_Function")

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 import skate.data
-from skate.compat.parts.tests import conftest as sessions
+from ray_test_helpers import sessions
 from skate.data.context import DataContext, ShuffleStrategy
 
 _pytest: Any = import_module("pytest")  # who imports this runs under it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from skate._core.argument_checks import wrong_value
-from skate.compat.parts.internal import free
+from skate.compat.parts.core.internal import free
 from skate.util.state import list_objects
 
 __all__ = ["free", "memory_summary"]

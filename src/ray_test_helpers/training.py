@@ -12,7 +12,7 @@ from typing import Any
 import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
-from skate.compat.parts.train_storage import StorageContext
+from skate.compat.parts.training.storage import StorageContext
 
 _FILE = "data.pkl"  # programs read and write it themselves, too
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.compat.parts.test_utils import SignalActor
+from ray_test_helpers.test_utils import SignalActor
 
 
 def create_remote_signal_actor(ray: Any) -> Any:

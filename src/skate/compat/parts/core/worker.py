@@ -35,7 +35,7 @@ def get_dashboard_url() -> str | None:
     return skate.get_runtime_context().get_dashboard_url() or None
 
 
-class Node:
+class RayNode:
     """The machine that the process runs on."""
 
     @property
@@ -47,7 +47,7 @@ class Node:
         return get_node_ip_address()
 
 
-class Worker:
+class RayWorker:
     """This process."""
 
     @property
@@ -71,12 +71,14 @@ class Worker:
         return skate.get_runtime_context().node_id
 
     @property
-    def node(self) -> Node:
-        return Node()
+    def node(self) -> RayNode:
+        return RayNode()
 
     @property
     def worker_id(self) -> str:
         return skate.get_runtime_context().get_worker_id()
 
 
-global_worker = Worker()
+Node = RayNode  # Ray's names
+Worker = RayWorker
+global_worker = RayWorker()

@@ -1,0 +1,51 @@
+"""Where the helpers of Ray's own tests live; a part of `_table`.
+
+They are a package of their own beside skate in its repository, and no part of the wheel.
+"""
+
+from __future__ import annotations
+
+_FOLDER = ("skate.compat.parts.tests",)
+_HELPERS = "ray_test_helpers."
+_INSIDE_OF_DATA = ("skate.compat.parts.data.inside", "skate.compat.parts.inside")
+_EXAMPLES = ("ray.air.examples", "ray.train.examples")
+
+FOLDERS_OF_TESTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("ray.tests", "ray.data.tests"), _FOLDER),
+    **dict.fromkeys(_EXAMPLES, _FOLDER),
+    **{f"{folder}.pytorch": _FOLDER for folder in _EXAMPLES},
+}
+
+HOMES_OF_TESTS: dict[str, tuple[str, ...]] = {
+    "ray._common.test_utils": (_HELPERS + "test_utils",),
+    "ray._private.test_utils": (_HELPERS + "test_utils",),
+    "ray.cluster_utils": (_HELPERS + "cluster_utils",),
+    "ray.data.tests.conftest": (
+        _HELPERS + "data_fixtures",
+        _HELPERS + "sessions",
+        *_INSIDE_OF_DATA,
+    ),
+    "ray.data.tests.test_util": (_HELPERS + "data_checks", "skate.compat.parts.inside"),
+    "ray.data.tests.util": (_HELPERS + "data_checks", "skate.compat.parts.inside"),
+    "ray.serve._private.test_utils": (_HELPERS + "serving",),
+    "ray.test_utils": (_HELPERS + "test_utils",),
+    "ray.tests.client_test_utils": (_HELPERS + "client_test_utils",),
+    "ray.tests.cluster_utils": (_HELPERS + "cluster_utils",),
+    "ray.tests.conftest": (_HELPERS + "sessions",),
+    "ray.tests.utils": (_HELPERS + "test_utils",),
+    "ray.train.tests": (_HELPERS + "training",),
+    "ray.train.tests.util": (_HELPERS + "training",),
+    "ray.tune.utils.mock": (_HELPERS + "tuning",),
+    "ray.tune.utils.mock_trainable": (_HELPERS + "tuning",),
+    **{
+        f"{folder}.torch_linear_example": (_HELPERS + "torch_linear_example",)
+        for example in _EXAMPLES
+        for folder in (example, f"{example}.pytorch")
+    },
+}
+
+REASONS_OF_TESTS = dict.fromkeys(
+    HOMES_OF_TESTS,
+    "it is a helper of Ray's own tests, which the wheel leaves out: install skate from its "
+    "repository (`pip install -e .`), or put the folder `src` of it on PYTHONPATH",
+)

@@ -1,0 +1,1 @@
+"""`ray._private`, `ray._common`, and what else of Ray's core programs use."""

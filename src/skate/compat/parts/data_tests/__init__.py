@@ -1,1 +1,0 @@
-"""`ray.data.tests`: the fixtures and helpers that tests of data programs import from there."""

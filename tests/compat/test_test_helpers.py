@@ -1,0 +1,43 @@
+"""Helpers of Ray's own tests: found where skate is installed from its repository, or a way out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import skate
+from skate.compat._table_of_tests import FOLDERS_OF_TESTS, HOMES_OF_TESTS
+from tests.support import run_program
+
+PACKAGE = Path(skate.__file__).parent
+PATHS = [*FOLDERS_OF_TESTS, *HOMES_OF_TESTS]
+
+
+def test_a_program_in_any_folder_finds_all_of_them(tmp_path: Path) -> None:
+    imports = "\n".join(f"import {path}" for path in PATHS if "torch" not in path)
+    names = (
+        "from ray._private.test_utils import SignalActor, wait_for_condition\n"
+        "from ray.cluster_utils import Cluster\n"
+        "print(Cluster.__name__, wait_for_condition.__name__)"
+    )
+    (tmp_path / "program.py").write_text(f"{imports}\n{names}")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", "program.py"]
+    done = run_program(command, cwd=tmp_path, env=environment, check=True)
+    assert done.stdout == "Cluster wait_for_condition\n"
+
+
+@pytest.mark.parametrize("path", ["ray._private.test_utils", "ray.cluster_utils"])
+def test_without_the_repository_the_error_says_what_to_do(tmp_path: Path, path: str) -> None:
+    (tmp_path / "skate").symlink_to(PACKAGE)
+    packages = [folder for folder in sys.path if folder.endswith("site-packages")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *packages])}
+    code = f"import skate.compat.ray as c; c.install(); import {path}"
+    # Without `site`, so that an editable install does not bring the folder along.
+    done = run_program([sys.executable, "-S", "-c", code], cwd=tmp_path, env=environment)
+    assert done.returncode == 1
+    assert f"skate has no '{path}'" in done.stderr
+    assert "pip install -e ." in done.stderr
