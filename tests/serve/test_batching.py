@@ -10,6 +10,7 @@ import pytest
 
 from skate import serve
 from skate.serve.exceptions import SkateServeError
+from tests.support import PATIENCE
 
 
 class Model:
@@ -121,6 +122,24 @@ def test_batches_stream() -> None:
         return list(await asyncio.gather(collect(3), collect(1)))
 
     assert asyncio.run(main()) == [[0, 1, 2], [0]]
+
+
+def test_a_stream_that_fails_after_another_has_ended() -> None:
+    @serve.batch(max_batch_size=2, batch_wait_timeout_s=10)
+    async def fail_late(items: list[int]) -> AsyncIterator[list[Any]]:
+        yield [0, StopIteration]
+        raise ValueError("late")
+
+    async def collect(item: int) -> list[int]:
+        return [number async for number in fail_late(item)]
+
+    async def main() -> list[Any]:
+        both = asyncio.gather(collect(0), collect(1), return_exceptions=True)
+        return list(await asyncio.wait_for(both, PATIENCE))
+
+    error, ended = asyncio.run(main())
+    assert isinstance(error, ValueError)
+    assert ended == []
 
 
 def test_a_cancelled_call_is_left_out() -> None:

@@ -11,6 +11,7 @@ from skate.serve._application.specs import DeploymentSpec
 from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._controller.replicas import Action, ReconfigureReplica, StartReplica, StopReplica
 from skate.serve._identity import DeploymentID
+from skate.serve._replica.actor import ReplicaInfo
 
 
 def spec(version: str = "1", **given: Any) -> DeploymentSpec:
@@ -35,11 +36,7 @@ class World:
             if isinstance(action, StartReplica) and self.breaks:
                 self.state.failed_to_start(tag, self.breaks, self.now)
             elif isinstance(action, StartReplica):
-                info = {
-                    "version": action.spec.version,
-                    "options": action.spec.options,
-                    "models": (),
-                }
+                info = ReplicaInfo(action.spec.version, action.spec.options, False, (), None)
                 self.state.started(tag, info, self.now)
             elif isinstance(action, ReconfigureReplica):
                 self.state.reconfigured(tag)
@@ -100,7 +97,7 @@ def test_what_reserves_resources_is_stopped_first() -> None:
     most = 0
     for record in list(world.state.replicas.values()):
         if record.state == "STARTING":
-            info = {"version": "2", "options": world.state.spec.options, "models": ()}
+            info = ReplicaInfo("2", world.state.spec.options, False, (), None)
             world.state.started(record.id.unique_id, info, world.now)
     while actions := world.step():
         most = max(most, len(world.state.replicas))
@@ -239,7 +236,7 @@ def test_replicas_of_a_former_controller_count() -> None:
         world.state.recovered(action.id, 0, world.now)
     assert world.step() == []
     first, second = world.state.replicas
-    info = {"version": "1", "options": world.state.spec.options, "models": ("a",)}
+    info = ReplicaInfo("1", world.state.spec.options, False, ("a",), None)
     world.state.started(first, info, world.now)
     world.state.died(second, "gone", world.now)
     assert kinds(world.step()) == ["StartReplica"]

@@ -81,7 +81,7 @@ def test_requests_at_once_load_a_model_once(run_locally: Run, tally: Tally) -> N
 
 def test_new_models_go_where_the_fewest_are() -> None:
     router = Router(DeploymentID("d", "app"))
-    actor = SimpleNamespace(handle_request=None, handle_stream=None)
+    actor: Any = SimpleNamespace(handle_request=None, handle_stream=None)
     models = {"a": ("x", "y"), "b": ("z",), "c": ()}
     router.update(RoutingTable(tuple((tag, actor, models[tag]) for tag in models)))
 

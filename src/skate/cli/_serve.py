@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
+
+if TYPE_CHECKING:
+    from click import Group, Parameter
+
+    from skate.serve.schema import ServeDeploySchema
 
 _RUN = """Run applications in this process until Ctrl-C.
 
@@ -26,9 +32,9 @@ What a config file does not name any more is deleted.
 _BUILD = "Write a config file for the applications at these import paths."
 
 
-def serve_group(click: Any) -> Any:
-    """The group of commands."""
-    group = click.Group("serve", help="Serve applications over HTTP.")
+def serve_group(click: ModuleType) -> Group:
+    """Make the group of commands."""
+    group: Group = click.Group("serve", help="Serve applications over HTTP.")
     target = click.Argument(["target"])
     arguments = click.Argument(["arguments"], nargs=-1)
     port = click.Option(["--port"], type=int, default=8000, help="Where the instance answers.")
@@ -41,7 +47,7 @@ def serve_group(click: Any) -> Any:
         click.Option(["--name"], default="default", help="The name of the application."),
         click.Option(["--route-prefix"], default="/", help="Where the application answers."),
     ]
-    commands: list[tuple[str, str, Callable[..., None], list[Any]]] = [
+    commands: list[tuple[str, str, Callable[..., None], list[Parameter]]] = [
         ("run", _RUN, _run, [*place, *where, target, arguments]),
         ("deploy", _DEPLOY, _deploy, [port, *where, target, arguments]),
         ("status", "Show how the applications are doing.", _status, [port]),
@@ -55,7 +61,7 @@ def serve_group(click: Any) -> Any:
     return group
 
 
-def _build_options(click: Any) -> list[Any]:
+def _build_options(click: ModuleType) -> list[Parameter]:
     return [
         click.Option(["--app-dir"], default=".", help="Where the import paths begin."),
         click.Option(["-o", "--output-path", "output"], help="The file; without it, printed."),
@@ -63,10 +69,10 @@ def _build_options(click: Any) -> list[Any]:
     ]
 
 
-def _told(click: Any, command: Callable[..., None]) -> Callable[..., None]:
-    """Mistakes of the user as one line; tracebacks are for errors in the applications."""
+def _told(click: ModuleType, command: Callable[..., None]) -> Callable[..., None]:
+    """Tell mistakes of the user in one line; tracebacks are for errors in the applications."""
 
-    def run(**options: Any) -> None:
+    def run(**options: object) -> None:
         from skate.serve.exceptions import SkateServeError
 
         try:
@@ -110,7 +116,7 @@ def _run(
     try:
         skate.get(controller.deploy.remote(specs))
         names = [spec.name for spec in specs]
-        _settled(skate.get(controller.wait_until_settled.remote(names)), names)
+        _check_running(skate.get(controller.wait_until_settled.remote(names)), names)
         _remember(config, int(serve.http_address().rpartition(":")[2]))
         print(f"Serving {', '.join(names)} at {serve.http_address()} (Ctrl-C ends it)", flush=True)
         skate.get(controller.until_shut_down.remote())
@@ -141,7 +147,7 @@ def _deploy(
     if _is_file(target):
         ask(port, "delete", [name for name in ask(port, "names") if name not in names])
     ask(port, "deploy", pack(specs))
-    _settled(ask(port, "wait_until_settled", names), names)
+    _check_running(ask(port, "wait_until_settled", names), names)
     _remember(config, port)
     print(f"Deployed {', '.join(names)}")
 
@@ -185,8 +191,8 @@ def _is_file(target: str) -> bool:
 
 def _config(
     target: str, arguments: Iterable[str], app_dir: str, name: str, route_prefix: str
-) -> Any:
-    """The config of a file, or one of a single application."""
+) -> ServeDeploySchema:
+    """Return the config of a file, or one of a single application."""
     from skate.serve._application.config_files import read
     from skate.serve.schema import ServeDeploySchema
 
@@ -209,27 +215,28 @@ def _pair(argument: str) -> tuple[str, str]:
     return key, value
 
 
-def _remember(config: Any, port: int) -> None:
+def _remember(config: ServeDeploySchema, port: int) -> None:
     from skate.serve._http.control_socket import ask
 
     apps = {app.name: app.model_dump(exclude_unset=True) for app in config.applications}
     ask(port, "remember", apps)
 
 
-def _settled(found: Any, names: list[str]) -> None:
+def _check_running(found: Iterable[tuple[str, str]], names: list[str]) -> None:
+    """Raise unless all applications run, by their statuses and messages."""
     for name, (status, message) in zip(names, found, strict=True):
         if status != "RUNNING":
             status = getattr(status, "value", status)
             raise RuntimeError(f"application {name} is {status}: {message}")
 
 
-def _yaml(value: Any) -> str:
+def _yaml(value: object) -> str:
     text: str = try_import("yaml", "serve").safe_dump(_plain(value), sort_keys=False)
     return text
 
 
-def _plain(value: Any) -> Any:
-    """Enumerations as their values, so that any reader of YAML understands them."""
+def _plain(value: object) -> object:
+    """Return enumerations as their values, so that any reader of YAML understands them."""
     if isinstance(value, dict):
         return {_plain(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -155,8 +155,8 @@ def run(
 ) -> DeploymentHandle:
     """Run an application and return the handle to it, once it answers.
 
-    An application of the same name is changed into this one: new replicas start, and the former
-    ones finish what they have.
+    An application of the same name is changed into this one: new replicas start, and those
+    before them finish what they have.
 
     Args:
         target: The application, made by `deployment.bind(...)`.

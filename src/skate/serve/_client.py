@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.futures import value_now, when_done
@@ -14,6 +14,10 @@ from skate.serve._routing.queue_reports import QueueReporter
 from skate.serve._routing.router import Router, RoutingTable
 from skate.serve.exceptions import SkateServeError
 
+if TYPE_CHECKING:
+    from skate.serve._controller.saved_state import ControllerState
+    from skate.serve._identity import ActorHandle
+
 _lock = threading.RLock()
 _client: Client | None = None
 
@@ -21,7 +25,9 @@ _client: Client | None = None
 class Subscription:
     """A value of the controller's that is told anew whenever it changes."""
 
-    def __init__(self, controller: Any, key: tuple[str, ...], tell: Callable[[Any], None]) -> None:
+    def __init__(
+        self, controller: ActorHandle, key: tuple[str, ...], tell: Callable[[Any], None]
+    ) -> None:
         self._controller = controller
         self._key = key
         self._tell = tell
@@ -55,11 +61,11 @@ class StateBackup(Subscription):
     tell.
     """
 
-    def __init__(self, controller: Any) -> None:
+    def __init__(self, controller: ActorHandle) -> None:
         super().__init__(controller, (), self._keep)
-        self._state: Any = None
+        self._state: ControllerState | None = None
 
-    def _keep(self, state: Any) -> None:
+    def _keep(self, state: ControllerState) -> None:
         self._state = state
 
     def _ask(self) -> None:
@@ -70,7 +76,7 @@ class StateBackup(Subscription):
 class Client:
     """The controller and this process's routers."""
 
-    def __init__(self, controller: Any) -> None:
+    def __init__(self, controller: ActorHandle) -> None:
         self.controller = controller
         self.backup: StateBackup | None = None  # in the process that started the controller
         self._routers: dict[DeploymentID, Router] = {}
@@ -139,7 +145,7 @@ def find() -> Client | None:
     return use(controller)
 
 
-def use(controller: Any) -> Client:
+def use(controller: ActorHandle) -> Client:
     """Return the client of this controller."""
     global _client
     with _lock:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from skate.serve._application import options as options_table
 from skate.serve._application.older_spellings import no_such_attribute, takes_older_options
-from skate.serve._application.options import NOT_GIVEN, DeploymentOptions, given_options
+from skate.serve._application.options import (
+    NOT_GIVEN,
+    DeploymentOptions,
+    GivenOptions,
+    Options,
+    given_options,
+)
 
 if TYPE_CHECKING:
     from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
 
-    Options = Mapping[str, Any]  # fields of a config, by name
 
 Target = Callable[..., object]  # a class or function
 
@@ -22,12 +27,15 @@ class Application:
     """A deployment with the arguments of its constructor; what `serve.run` takes.
 
     Arguments may be, or contain, other applications: the constructor gets their handles.
+
+    Args:
+        bound_deployment: The deployment, with its arguments.
     """
 
     def __init__(self, bound_deployment: Deployment) -> None:
         self._bound_deployment = bound_deployment
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") or "_bound_deployment" not in self.__dict__:
             raise AttributeError(name)
         raise AttributeError(
@@ -35,7 +43,7 @@ class Application:
             "returns a handle; methods are called on handles"
         )
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         from skate.serve._application.specs import reduce_application
 
         return reduce_application(self)
@@ -45,13 +53,21 @@ class Application:
 
 
 class Deployment:
-    """A class or function to be served by replicas; made by `@serve.deployment`."""
+    """A class or function to be served by replicas; made by `@serve.deployment`.
+
+    Args:
+        name: Its name.
+        target: The class or function.
+        given: Options that have been checked, by name.
+        init_args: Arguments of the constructor.
+        init_kwargs: Named ones.
+    """
 
     def __init__(
         self,
         name: str,
         target: Target,
-        given: Options,
+        given: GivenOptions,
         init_args: tuple[object, ...] = (),
         init_kwargs: Mapping[str, object] | None = None,
     ) -> None:
@@ -60,7 +76,7 @@ class Deployment:
         Args:
             name: Its name.
             target: The class or function.
-            given: Options that have been checked, by name.
+            given: GivenOptions that have been checked, by name.
             init_args: Arguments of the constructor.
             init_kwargs: Named ones.
         """
@@ -129,7 +145,7 @@ class Deployment:
         return self._options.autoscaling
 
     @property
-    def ray_actor_options(self) -> dict[str, Any]:
+    def ray_actor_options(self) -> Options:
         """What each replica takes."""
         return dict(self._options.actor_options)
 
@@ -194,8 +210,8 @@ class Deployment:
         user_config: object = NOT_GIVEN,
         max_ongoing_requests: int = NOT_GIVEN,
         max_queued_requests: int = NOT_GIVEN,
-        autoscaling_config: AutoscalingConfig | Options | None = NOT_GIVEN,
-        backpressure_config: BackpressureConfig | Options | None = NOT_GIVEN,
+        autoscaling_config: AutoscalingConfig | GivenOptions | None = NOT_GIVEN,
+        backpressure_config: BackpressureConfig | GivenOptions | None = NOT_GIVEN,
         graceful_shutdown_wait_loop_s: float = NOT_GIVEN,
         graceful_shutdown_timeout_s: float = NOT_GIVEN,
         health_check_period_s: float = NOT_GIVEN,
@@ -203,13 +219,13 @@ class Deployment:
         max_constructor_retry_count: int = NOT_GIVEN,
         rolling_update_percentage: float = NOT_GIVEN,
         max_surge_percent: int = NOT_GIVEN,
-        ray_actor_options: Options | None = NOT_GIVEN,
+        ray_actor_options: GivenOptions | None = NOT_GIVEN,
         placement_group_bundles: Sequence[Mapping[str, float]] | None = NOT_GIVEN,
         placement_group_strategy: str | None = NOT_GIVEN,
         placement_group_bundle_label_selector: Sequence[Mapping[str, str]] | None = NOT_GIVEN,
         max_replicas_per_node: int | None = NOT_GIVEN,
         logging_config: object = NOT_GIVEN,
-        request_router_config: RequestRouterConfig | Options | None = NOT_GIVEN,
+        request_router_config: RequestRouterConfig | GivenOptions | None = NOT_GIVEN,
         gang_scheduling_config: None = NOT_GIVEN,
         deployment_actors: None = NOT_GIVEN,
     ) -> Deployment:
@@ -280,14 +296,14 @@ class Deployment:
             self._init_kwargs,
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError(
             f"deployment {self._name!r} cannot be called or constructed directly: use "
             f"serve.run({self._name}.bind(...)) and the handle that it returns, or "
             f"{self._name}.func_or_class(...) for a plain object"
         )
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") or "_target" not in self.__dict__:
             raise AttributeError(name)
         raise AttributeError(no_such_attribute(self._name, name))
@@ -304,7 +320,7 @@ class Deployment:
     def __repr__(self) -> str:
         return f"Deployment(name={self._name!r})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         state = (self._name, self._target, self._given, self._init_args, self._init_kwargs)
         return Deployment, state
 
@@ -323,8 +339,8 @@ def deployment(
     user_config: object = ...,
     max_ongoing_requests: int = ...,
     max_queued_requests: int = ...,
-    autoscaling_config: AutoscalingConfig | Options | None = ...,
-    backpressure_config: BackpressureConfig | Options | None = ...,
+    autoscaling_config: AutoscalingConfig | GivenOptions | None = ...,
+    backpressure_config: BackpressureConfig | GivenOptions | None = ...,
     graceful_shutdown_wait_loop_s: float = ...,
     graceful_shutdown_timeout_s: float = ...,
     health_check_period_s: float = ...,
@@ -332,13 +348,13 @@ def deployment(
     max_constructor_retry_count: int = ...,
     rolling_update_percentage: float = ...,
     max_surge_percent: int = ...,
-    ray_actor_options: Options | None = ...,
+    ray_actor_options: GivenOptions | None = ...,
     placement_group_bundles: Sequence[Mapping[str, float]] | None = ...,
     placement_group_strategy: str | None = ...,
     placement_group_bundle_label_selector: Sequence[Mapping[str, str]] | None = ...,
     max_replicas_per_node: int | None = ...,
     logging_config: object = ...,
-    request_router_config: RequestRouterConfig | Options | None = ...,
+    request_router_config: RequestRouterConfig | GivenOptions | None = ...,
     gang_scheduling_config: None = ...,
     deployment_actors: None = ...,
 ) -> Callable[[Target], Deployment]: ...
@@ -354,8 +370,8 @@ def deployment(
     user_config: object = NOT_GIVEN,
     max_ongoing_requests: int = NOT_GIVEN,
     max_queued_requests: int = NOT_GIVEN,
-    autoscaling_config: AutoscalingConfig | Options | None = NOT_GIVEN,
-    backpressure_config: BackpressureConfig | Options | None = NOT_GIVEN,
+    autoscaling_config: AutoscalingConfig | GivenOptions | None = NOT_GIVEN,
+    backpressure_config: BackpressureConfig | GivenOptions | None = NOT_GIVEN,
     graceful_shutdown_wait_loop_s: float = NOT_GIVEN,
     graceful_shutdown_timeout_s: float = NOT_GIVEN,
     health_check_period_s: float = NOT_GIVEN,
@@ -363,13 +379,13 @@ def deployment(
     max_constructor_retry_count: int = NOT_GIVEN,
     rolling_update_percentage: float = NOT_GIVEN,
     max_surge_percent: int = NOT_GIVEN,
-    ray_actor_options: Options | None = NOT_GIVEN,
+    ray_actor_options: GivenOptions | None = NOT_GIVEN,
     placement_group_bundles: Sequence[Mapping[str, float]] | None = NOT_GIVEN,
     placement_group_strategy: str | None = NOT_GIVEN,
     placement_group_bundle_label_selector: Sequence[Mapping[str, str]] | None = NOT_GIVEN,
     max_replicas_per_node: int | None = NOT_GIVEN,
     logging_config: object = NOT_GIVEN,
-    request_router_config: RequestRouterConfig | Options | None = NOT_GIVEN,
+    request_router_config: RequestRouterConfig | GivenOptions | None = NOT_GIVEN,
     gang_scheduling_config: None = NOT_GIVEN,
     deployment_actors: None = NOT_GIVEN,
 ) -> Deployment | Callable[[Target], Deployment]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from skate.actor import ActorHandle as ActorHandle
+    from skate.actor import ActorMethod as ActorMethod
 
 DEFAULT_APP = "default"
 NAMESPACE = "serve"

@@ -7,6 +7,8 @@ from enum import Enum
 
 
 class ApplicationStatus(str, Enum):
+    """How an application is doing."""
+
     NOT_STARTED = "NOT_STARTED"
     DEPLOYING = "DEPLOYING"
     DEPLOY_FAILED = "DEPLOY_FAILED"
@@ -16,6 +18,8 @@ class ApplicationStatus(str, Enum):
 
 
 class DeploymentStatus(str, Enum):
+    """How a deployment is doing."""
+
     UPDATING = "UPDATING"
     HEALTHY = "HEALTHY"
     UNHEALTHY = "UNHEALTHY"
@@ -25,6 +29,8 @@ class DeploymentStatus(str, Enum):
 
 
 class DeploymentStatusTrigger(str, Enum):
+    """What led to the status of a deployment."""
+
     UNSPECIFIED = "UNSPECIFIED"
     CONFIG_UPDATE_STARTED = "CONFIG_UPDATE_STARTED"
     CONFIG_UPDATE_COMPLETED = "CONFIG_UPDATE_COMPLETED"
@@ -38,6 +44,8 @@ class DeploymentStatusTrigger(str, Enum):
 
 
 class ReplicaState(str, Enum):
+    """What a replica is doing."""
+
     STARTING = "STARTING"
     UPDATING = "UPDATING"
     RECOVERING = "RECOVERING"
@@ -47,6 +55,8 @@ class ReplicaState(str, Enum):
 
 
 class ProxyStatus(str, Enum):
+    """How the process that answers HTTP on a machine is doing."""
+
     STARTING = "STARTING"
     HEALTHY = "HEALTHY"
     UNHEALTHY = "UNHEALTHY"
@@ -69,7 +79,14 @@ class ReplicaRank:
 
 @dataclass
 class DeploymentStatusOverview:
-    """A deployment: its status, what led to it, and how many replicas are in which state."""
+    """How a deployment is doing.
+
+    Args:
+        status: Its status.
+        status_trigger: What led to it.
+        replica_states: How many replicas are in which state.
+        message: The reason, in words; "" where all is well.
+    """
 
     status: DeploymentStatus
     status_trigger: DeploymentStatusTrigger
@@ -79,7 +96,14 @@ class DeploymentStatusOverview:
 
 @dataclass
 class ApplicationStatusOverview:
-    """An application and its deployments by name."""
+    """How an application is doing.
+
+    Args:
+        status: Its status.
+        message: The reason, in words; "" where all is well.
+        last_deployed_time_s: When it was last run, in seconds since 1970.
+        deployments: Its deployments by name.
+    """
 
     status: ApplicationStatus
     message: str
@@ -89,7 +113,13 @@ class ApplicationStatusOverview:
 
 @dataclass
 class ServeStatus:
-    """All applications by name; `proxies` says on which nodes HTTP is answered."""
+    """How everything that is being served is doing.
+
+    Args:
+        proxies: On which nodes HTTP is answered.
+        applications: All applications by name.
+        target_capacity: None: deployments have the replicas that their options say.
+    """
 
     proxies: dict[str, ProxyStatus] = field(default_factory=dict)
     applications: dict[str, ApplicationStatusOverview] = field(default_factory=dict)

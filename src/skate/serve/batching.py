@@ -17,14 +17,19 @@ import inspect
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from skate.serve._replica.decorated_methods import owner_of
+from skate.serve._routing.requests import Arguments, NamedArguments
 from skate.serve.context import RequestContext, _request, request_context, set_batch_requests
 from skate.serve.exceptions import SkateServeError
 
 __all__ = ["batch"]
+
+Answer: TypeAlias = "asyncio.Future[Any]"  # to one call
+SizeOf = Callable[[list[Any]], int]
+Function = Callable[..., Any]  # of the user, for a list of items
 
 _END: Any = object()
 
@@ -35,12 +40,12 @@ class _BatchedCall:
     __slots__ = ("args", "deadline", "future", "kwargs", "request")
 
     def __init__(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], deadline: float, future: Any
+        self, args: Arguments, kwargs: NamedArguments, deadline: float, future: Answer
     ) -> None:
         self.args = args
         self.kwargs = kwargs
         self.deadline = deadline
-        self.future: asyncio.Future[Any] = future
+        self.future = future
         self.request = request_context()
 
     @property
@@ -54,11 +59,11 @@ class _BatchSettings:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Function,
         max_batch_size: int,
         batch_wait_timeout_s: float,
         max_concurrent_batches: int,
-        size_of: Callable[[list[Any]], int] | None,
+        size_of: SizeOf | None,
     ) -> None:
         self.function = function
         self.max_batch_size = max_batch_size
@@ -86,7 +91,7 @@ class _BatchSettings:
         """Let calls wait as many seconds from now on."""
         self.batch_wait_timeout_s = _wait("batch_wait_timeout_s", new_batch_wait_timeout_s)
 
-    def enqueue(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> asyncio.Future[Any]:
+    def enqueue(self, args: Arguments, kwargs: NamedArguments) -> Answer:
         """Return the future of this call's result."""
         owner = owner_of(self.function, args)
         bound = self.signature.bind(*args, **kwargs)
@@ -112,9 +117,9 @@ class _BatchQueue:
         self._running: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
 
-    def put(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> asyncio.Future[Any]:
+    def put(self, args: Arguments, kwargs: NamedArguments) -> Answer:
         """Add a call; return the future of its result."""
-        future: asyncio.Future[Any] = self._loop.create_future()
+        future: Answer = self._loop.create_future()
         deadline = self._loop.time() + self._settings.batch_wait_timeout_s
         self._waiting.append(_BatchedCall(args, kwargs, deadline, future))
         if self._timer is None:
@@ -187,22 +192,22 @@ class _BatchQueue:
         model_id = calls[0].request.multiplexed_model_id
         _request.set(RequestContext(multiplexed_model_id=model_id) if model_id else None)
         set_batch_requests([call.request for call in calls])
-        futures = [call.future for call in calls]
+        futures: list[Answer | None] = [call.future for call in calls]  # None: its stream ended
         try:
             result = self._call_function(calls)
             if inspect.isasyncgen(result):
                 await _distribute_items(result, futures)
             else:
                 results = _checked(await result, len(calls))
-                for future, value in zip(futures, results, strict=True):
-                    _resolve(future, value)
+                for call, value in zip(calls, results, strict=True):
+                    _resolve(call.future, value)
         except BaseException as error:
             # StopIteration cannot be raised into a future; a cancelled batch must not look like
             # a cancelled call.
             unfit = isinstance(error, (StopIteration, asyncio.CancelledError))
             failure = SkateServeError(f"the batch ended by {error!r}") if unfit else error
             for future in futures:
-                if not future.done():
+                if future is not None and not future.done():
                     future.set_exception(failure)
             if not isinstance(error, Exception):
                 raise
@@ -237,7 +242,7 @@ def _checked(results: Any, count: int) -> Iterable[Any]:
     return checked
 
 
-def _resolve(future: asyncio.Future[Any], value: Any) -> None:
+def _resolve(future: Answer, value: Any) -> None:
     if not future.done():  # its caller may have gone
         future.set_result(value)
 
@@ -245,7 +250,7 @@ def _resolve(future: asyncio.Future[Any], value: Any) -> None:
 # -- batches that stream ------------------------------------------------------------------------
 
 
-async def _distribute_items(batches: AsyncIterator[Any], futures: list[Any]) -> None:
+async def _distribute_items(batches: AsyncIterator[Any], futures: list[Answer | None]) -> None:
     """Give each caller its part of every list that the function yields. A future's result is
     (item, future of the next item); StopIteration as an item ends one caller's stream."""
     loop = asyncio.get_running_loop()
@@ -263,10 +268,9 @@ async def _distribute_items(batches: AsyncIterator[Any], futures: list[Any]) -> 
     for future in futures:
         if future is not None:
             _resolve(future, (_END, None))
-    futures[:] = [future for future in futures if future is not None]
 
 
-async def _items(future: asyncio.Future[Any]) -> AsyncIterator[Any]:
+async def _items(future: Answer) -> AsyncIterator[Any]:
     while True:
         item, following = await future
         if item is _END:
@@ -296,12 +300,12 @@ def _wait(name: str, value: Any) -> float:
 
 
 def batch(
-    _func: Callable[..., Any] | None = None,
+    _func: Function | None = None,
     /,
     max_batch_size: int = 10,
     batch_wait_timeout_s: float = 0.01,
     max_concurrent_batches: int = 1,
-    batch_size_fn: Callable[[list[Any]], int] | None = None,
+    batch_size_fn: SizeOf | None = None,
 ) -> Any:
     """Let an `async def` function or method answer many calls at once.
 
@@ -337,7 +341,7 @@ def batch(
     if batch_size_fn is not None and not callable(batch_size_fn):
         raise TypeError(f"batch_size_fn takes a callable or None; got {batch_size_fn!r}")
 
-    def decorate(function: Callable[..., Any]) -> Any:
+    def decorate(function: Function) -> Any:
         _check_function(function)
         return _wrapped(_BatchSettings(function, size, wait, most, batch_size_fn))
 

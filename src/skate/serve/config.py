@@ -46,7 +46,28 @@ class AggregationFunction(str, Enum):
 
 @dataclass
 class AutoscalingContext:
-    """What a policy knows when it decides how many replicas there should be."""
+    """What a policy knows when it decides how many replicas there should be.
+
+    Args:
+        deployment_id: The deployment, with its application.
+        deployment_name: The name of the deployment.
+        app_name: The name of the application.
+        current_num_replicas: How many replicas answer.
+        target_num_replicas: How many are aimed at until now.
+        running_replicas: The ids of those that answer.
+        total_num_requests: Requests that are answered or wait, of late.
+        total_queued_requests: Those of them that wait.
+        total_running_requests: Those of them that are answered.
+        capacity_adjusted_min_replicas: `min_replicas`.
+        capacity_adjusted_max_replicas: `max_replicas`.
+        policy_state: What the policy returned as its state the last time; `{}` at first.
+        last_scale_up_time: When replicas were last added, by `current_time`'s clock.
+        last_scale_down_time: When replicas were last taken away.
+        current_time: Seconds of a clock that only goes forward.
+        config: The deployment's `AutoscalingConfig`.
+        aggregated_metrics: Empty: replicas report numbers of requests only.
+        raw_metrics: Empty, likewise.
+    """
 
     deployment_id: Any
     deployment_name: str
@@ -70,7 +91,13 @@ class AutoscalingContext:
 
 @dataclass
 class AutoscalingPolicy(CheckedSettings):
-    """A function of your own, (AutoscalingContext) -> replicas or (replicas, state)."""
+    """A function of your own that decides on the number of replicas.
+
+    Args:
+        policy_function: Takes an `AutoscalingContext` and returns the number, or the number and
+            a dictionary to be given again; itself or as "module:name". None: the load decides.
+        policy_kwargs: More arguments of it, by name.
+    """
 
     policy_function: str | Callable[..., Any] | None = None
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -105,7 +132,32 @@ def _aggregation(name: str, value: Any) -> AggregationFunction:
 
 @dataclass
 class AutoscalingConfig(CheckedSettings):
-    """Between how many replicas a deployment scales, by which load, and how fast."""
+    """Between how many replicas a deployment scales, by which load, and how fast.
+
+    Args:
+        min_replicas: The fewest; 0 lets a deployment without requests have none.
+        initial_replicas: How many it starts with; None: `min_replicas`.
+        max_replicas: The most.
+        target_ongoing_requests: How many requests a replica is meant to have at a time.
+        metrics_interval_s: Seconds between reports of the load.
+        look_back_period_s: Over how many seconds the load is looked at.
+        smoothing_factor: How fast the number changes, both ways; below 1 more slowly.
+        upscale_smoothing_factor: An older name of `upscaling_factor`.
+        downscale_smoothing_factor: An older name of `downscaling_factor`.
+        upscaling_factor: How fast replicas are added; None: `smoothing_factor`.
+        downscaling_factor: How fast they are taken away; None: `smoothing_factor`.
+        downscale_delay_s: For how many seconds fewer must be enough.
+        downscale_to_zero_delay_s: The same for the last one; None: `downscale_delay_s`.
+        upscale_delay_s: For how many seconds more must be needed.
+        aggregation_function: How the loads of the period become one: "mean", "max" or "min".
+        policy: A function of your own, itself, as "module:name" or an `AutoscalingPolicy`.
+        target_num_ongoing_requests_per_replica: The name of `target_ongoing_requests` until Ray
+            2.32.
+
+    Raises:
+        TypeError: If a value has the wrong type.
+        ValueError: If a value is not allowed, or does not go with another.
+    """
 
     min_replicas: int = 1
     initial_replicas: int | None = None
@@ -177,7 +229,13 @@ class AutoscalingConfig(CheckedSettings):
 
 @dataclass
 class BackpressureConfig(CheckedSettings):
-    """What a caller over HTTP is told when too many requests wait."""
+    """What a caller over HTTP is told when too many requests wait.
+
+    Args:
+        status_code: 503, the default, or 429.
+        retry_after_s: After how many seconds to come back, as the header `Retry-After`; None for
+            no header.
+    """
 
     status_code: int = 503
     retry_after_s: float | None = None
@@ -195,6 +253,15 @@ class RequestRouterConfig(CheckedSettings):
     """How a handle chooses among replicas. There is one router here: the less busy of two.
 
     It needs no statistics and never asks again and again, so that the times have no effect.
+
+    Args:
+        request_router_class: None or `PowerOfTwoChoicesRequestRouter`, which is that one router.
+        request_router_kwargs: `{}`: it takes nothing.
+        request_routing_stats_period_s: No effect.
+        request_routing_stats_timeout_s: No effect.
+        initial_backoff_s: No effect.
+        backoff_multiplier: No effect.
+        max_backoff_s: No effect.
     """
 
     request_router_class: Any = None
@@ -264,10 +331,32 @@ def _token_of_environment() -> str | None:
 class HTTPOptions(CheckedSettings):
     """The address, and what applies to all requests over HTTP.
 
-    `middlewares` are Starlette's. With an `auth_token`, or the file that has it, requests need the
-    header `Authorization: Bearer <token>`; `/-/healthz` does not. `ssl_ca_certs` are the
-    authorities of whose certificates clients must have one. `num_cpus` and `root_url` have no
-    effect: no process is there for HTTP alone, and `serve.http_address()` says the URL.
+    Args:
+        host: The address to listen on; "127.0.0.1", the default, is for this machine only. None
+            for no HTTP.
+        port: The port; 0 for any that is free.
+        middlewares: Starlette's middlewares, around all applications.
+        location: "Disabled" for no HTTP; all else is this machine.
+        num_cpus: No effect: no process is there for HTTP alone.
+        root_url: No effect: `serve.http_address()` says the URL.
+        root_path: The path that a proxy in front has taken away.
+        request_timeout_s: Seconds for an answer; None for no limit, or what the environment
+            variable RAY_SERVE_REQUEST_PROCESSING_TIMEOUT_S says.
+        keep_alive_timeout_s: Seconds that a connection without a request stays open.
+        receive_timeout_s: Seconds for the head of a request, between parts of its body, and for
+            the client to read the answer.
+        show_errors: Whether answers to failed requests carry the traceback.
+        ssl_keyfile: The private key of the certificate, for https.
+        ssl_certfile: The certificate, for https.
+        ssl_keyfile_password: The password of the key.
+        ssl_ca_certs: Authorities of whose certificates clients must have one.
+        auth_token: Requests need the header `Authorization: Bearer <token>`, except for
+            `/-/healthz`; by default the environment variable SKATE_SERVE_AUTH_TOKEN.
+        auth_token_file: A file that has the token.
+
+    Raises:
+        TypeError: If a value has the wrong type.
+        ValueError: If a value is not allowed, or does not go with another.
     """
 
     host: str | None = "127.0.0.1"
@@ -320,7 +409,14 @@ class HTTPOptions(CheckedSettings):
 
 @dataclass
 class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
-    """Taken for the sake of programs that also serve HTTP; gRPC is not spoken here."""
+    """Taken for the sake of programs that also serve HTTP; gRPC is not spoken here.
+
+    Args:
+        port: No effect.
+        grpc_servicer_functions: A warning says that nobody answers for them.
+        request_timeout_s: No effect.
+        enable_reflection: No effect.
+    """
 
     port: int = 9000
     grpc_servicer_functions: list[Any] = field(default_factory=list)
@@ -338,6 +434,10 @@ class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
 
 @dataclass
 class ControllerOptions(CheckedSettings):
-    """The environment of the controller."""
+    """The environment of the controller.
+
+    Args:
+        runtime_env: That of its process, as for actors.
+    """
 
     runtime_env: dict[str, Any] = field(default_factory=dict)

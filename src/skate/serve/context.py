@@ -23,7 +23,16 @@ _FORGET_EVERY_CALLS = 100
 
 @dataclass
 class ReplicaContext:
-    """The replica that runs the calling code."""
+    """The replica that runs the calling code.
+
+    Args:
+        replica_id: Its name, and that of its deployment.
+        servable_object: The user's instance or function; None while it is being made.
+        options: Those of the deployment.
+        rank: Its number among the replicas of the deployment.
+        world_size: How many replicas were aimed at when it was started.
+        models_changed: Called with the ids of the models that it has loaded.
+    """
 
     replica_id: ReplicaID
     servable_object: Any
@@ -50,7 +59,17 @@ class ReplicaContext:
 
 @dataclass(frozen=True)
 class RequestContext:
-    """The request that the calling code answers; empty outside of requests."""
+    """The request that the calling code answers; empty outside of requests.
+
+    Args:
+        route: The prefix of the application that was asked.
+        request_id: The id of the request, the same for all calls that it makes.
+        app_name: The name of the application.
+        multiplexed_model_id: Which model it is for.
+        session_id: Which session it belongs to.
+        is_http_request: Whether it came by HTTP, and not by a handle.
+        children: The calls that it has made.
+    """
 
     route: str = ""
     request_id: str = ""

@@ -9,7 +9,7 @@ SkateServeError (RayServeException)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.exceptions import TaskCancelledError
 
@@ -33,7 +33,11 @@ class SkateServeError(Exception):
 class BackPressureError(SkateServeError):
     """A handle has `max_queued_requests` requests that wait for a replica, and got another.
 
-    HTTP answers with `status_code`, and with a `Retry-After` of `retry_after_s` seconds.
+    Args:
+        num_queued_requests: How many wait.
+        max_queued_requests: How many may.
+        status_code: What HTTP answers with.
+        retry_after_s: The seconds of its `Retry-After`, if it has one.
     """
 
     status_code: int
@@ -54,6 +58,7 @@ class BackPressureError(SkateServeError):
 
     @property
     def message(self) -> str:
+        """What happened, in words."""
         return (
             "Request dropped due to backpressure: all replicas are busy "
             f"(num_queued_requests={self.num_queued_requests}, "
@@ -65,7 +70,11 @@ class BackPressureError(SkateServeError):
 
 
 class RequestCancelledError(SkateServeError, TaskCancelledError):
-    """The request was cancelled, before or while it ran."""
+    """The request was cancelled, before or while it ran.
+
+    Args:
+        request_id: The id of the request, if it is known.
+    """
 
     def __init__(self, request_id: str | None = None) -> None:
         Exception.__init__(self, request_id)
@@ -73,7 +82,7 @@ class RequestCancelledError(SkateServeError, TaskCancelledError):
         self.task_id = None
         self.error_message = str(self)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.request_id,)
 
     def __str__(self) -> str:
@@ -85,7 +94,12 @@ class RequestCancelledError(SkateServeError, TaskCancelledError):
 
 
 class DeploymentUnavailableError(SkateServeError):
-    """No replica of the deployment will come: it failed to start, or was deleted."""
+    """No replica of the deployment will come: it failed to start, or was deleted.
+
+    Args:
+        deployment_id: The deployment.
+        reason: Why; it may have a traceback of the user's code.
+    """
 
     def __init__(self, deployment_id: DeploymentID, reason: str = "it failed to deploy") -> None:
         super().__init__(deployment_id, reason)
@@ -94,6 +108,7 @@ class DeploymentUnavailableError(SkateServeError):
 
     @property
     def message(self) -> str:
+        """What happened, in words."""
         return f"{self.deployment_id} is unavailable because {self.reason}."
 
     @property
@@ -106,7 +121,11 @@ class DeploymentUnavailableError(SkateServeError):
 
 
 class ReplicaUnavailableError(SkateServeError):
-    """The chosen replica is gone."""
+    """The chosen replica is gone.
+
+    Args:
+        replica_id: The name of the replica.
+    """
 
     def __init__(self, replica_id: str) -> None:
         super().__init__(replica_id)
@@ -114,6 +133,7 @@ class ReplicaUnavailableError(SkateServeError):
 
     @property
     def message(self) -> str:
+        """What happened, in words."""
         return f"Replica {self.replica_id} is no longer available."
 
     def __str__(self) -> str:

@@ -92,6 +92,9 @@ class DeploymentResponse(_Response):
     """The result of a call on a handle, to be awaited, or waited for by `result()`.
 
     Give it to another handle's call as an argument: the value goes there without coming here.
+
+    Args:
+        request: The call, which is made by a handle.
     """
 
     def result(self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False) -> Any:
@@ -184,6 +187,9 @@ class DeploymentResponseGenerator(_Response):
     """The items that a streaming call yields, each as soon as it is there.
 
     Iterate with `async for` inside async code, with `for` elsewhere.
+
+    Args:
+        request: The call, which is made by a handle.
     """
 
     def __init__(self, request: RoutedRequest) -> None:

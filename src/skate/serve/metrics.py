@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from skate.serve.context import current_replica, request_context
 from skate.util import metrics
@@ -40,40 +39,62 @@ def _tags(tags: dict[str, str] | None) -> dict[str, str] | None:
 
 
 class Counter(metrics.Counter):
-    """A number that only grows."""
+    """A number that only grows, with tags that say which replica it comes from.
+
+    Args:
+        name: The name of the metric.
+        description: What it counts.
+        tag_keys: Keys of your own tags, which every measurement gives or has a default for.
+    """
 
     def __init__(
         self, name: str, description: str = "", tag_keys: Sequence[str] | None = None
     ) -> None:
         super().__init__(name, description, _all_keys(tag_keys))
 
-    def inc(self, value: Any = 1.0, tags: dict[str, str] | None = None) -> None:
+    def inc(self, value: float = 1.0, tags: dict[str, str] | None = None) -> None:
+        """Add `value`, which is above 0; `tags` are by their keys."""
         super().inc(value, _tags(tags))
 
 
 class Gauge(metrics.Gauge):
-    """A number that goes up and down."""
+    """A number that goes up and down, with tags that say which replica it comes from.
+
+    Args:
+        name: The name of the metric.
+        description: What it measures.
+        tag_keys: Keys of your own tags, which every measurement gives or has a default for.
+    """
 
     def __init__(
         self, name: str, description: str = "", tag_keys: Sequence[str] | None = None
     ) -> None:
         super().__init__(name, description, _all_keys(tag_keys))
 
-    def set(self, value: Any, tags: dict[str, str] | None = None) -> None:
+    def set(self, value: float | None, tags: dict[str, str] | None = None) -> None:
+        """Make `value` the number; `tags` are by their keys."""
         super().set(value, _tags(tags))
 
 
 class Histogram(metrics.Histogram):
-    """How often values fell between boundaries."""
+    """How often values fell between boundaries, with tags that say which replica it comes from.
+
+    Args:
+        name: The name of the metric.
+        description: What it measures.
+        boundaries: The upper limits of the ranges, ascending and above 0.
+        tag_keys: Keys of your own tags, which every measurement gives or has a default for.
+    """
 
     def __init__(
         self,
         name: str,
         description: str = "",
-        boundaries: Any = None,
+        boundaries: list[float] | None = None,
         tag_keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, description, boundaries, _all_keys(tag_keys))
 
-    def observe(self, value: Any, tags: dict[str, str] | None = None) -> None:
+    def observe(self, value: float, tags: dict[str, str] | None = None) -> None:
+        """Count `value` in; `tags` are by their keys."""
         super().observe(value, _tags(tags))

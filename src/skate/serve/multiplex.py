@@ -14,13 +14,15 @@ from skate.serve.context import get_replica_context, request_context
 
 __all__ = ["get_multiplexed_model_id", "multiplexed"]
 
+Loader = Callable[..., Any]  # async, of a model's id
+
 _MODELS_ATTRIBUTE = "__serve_models__"  # where an instance, or a function, keeps its models
 
 
 class LoadedModels:
     """The models that one loading function has loaded, the one used last at the end."""
 
-    def __init__(self, load: Callable[[str], Any], limit: int) -> None:
+    def __init__(self, load: Loader, limit: int) -> None:
         self._load = load
         self._limit = limit
         self._models: OrderedDict[str, Any] = OrderedDict()
@@ -77,9 +79,7 @@ class LoadedModels:
         self._replica.models_changed(tuple({*self._models, *self._loading}))
 
 
-def multiplexed(
-    func: Callable[..., Any] | None = None, max_num_models_per_replica: int = 3
-) -> Any:
+def multiplexed(func: Loader | None = None, max_num_models_per_replica: int = 3) -> Any:
     """Make an `async def` function of a model's id the loader of models.
 
     A model is loaded when it is first asked for, and kept for those who ask for it later.
@@ -107,7 +107,7 @@ def multiplexed(
             f"max_num_models_per_replica must be positive, or -1 for no limit; got {most!r}"
         )
 
-    def decorate(function: Callable[..., Any]) -> Any:
+    def decorate(function: Loader) -> Any:
         _check(function)
         return _wrapped(function, most)
 
@@ -130,7 +130,7 @@ def _check(function: Any) -> None:
         )
 
 
-def _wrapped(function: Callable[..., Any], limit: int) -> Any:
+def _wrapped(function: Loader, limit: int) -> Any:
     @functools.wraps(function)
     async def load(*args: Any) -> Any:
         owner = owner_of(function, args)

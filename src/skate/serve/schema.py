@@ -63,7 +63,15 @@ class _Strict(BaseModel):
 
 
 class LoggingConfig(_Strict):
-    """How replicas log; skate leaves logging to the program, so that this changes nothing."""
+    """How replicas log. No effect: skate leaves logging to the program.
+
+    Args:
+        encoding: "TEXT" or "JSON".
+        log_level: The lowest level that is logged.
+        logs_dir: Where files go.
+        enable_access_log: Whether each request is logged.
+        additional_log_standard_attrs: More attributes of a record.
+    """
 
     encoding: str = "TEXT"
     log_level: int | str = "INFO"
@@ -73,7 +81,17 @@ class LoggingConfig(_Strict):
 
 
 class RayActorOptionsSchema(_Strict):
-    """What each replica takes."""
+    """What each replica takes.
+
+    Args:
+        runtime_env: The environment of its process.
+        num_cpus: How many CPUs are reserved.
+        num_gpus: How many GPUs are reserved.
+        memory: How many bytes are reserved.
+        resources: Custom resources, by name.
+        accelerator_type: Which accelerator it needs.
+        label_selector: Labels that its machine has.
+    """
 
     runtime_env: dict[str, Any] = Field(default_factory=dict)
     num_cpus: float | None = Field(default=None, ge=0)
@@ -85,7 +103,10 @@ class RayActorOptionsSchema(_Strict):
 
 
 class DeploymentSchema(_Strict):
-    """Options of a deployment that take precedence over those in the code."""
+    """Options of a deployment that take precedence over those in the code.
+
+    All but `name` are those of `serve.deployment`.
+    """
 
     name: str
     num_replicas: int | str | None = None
@@ -132,7 +153,18 @@ class DeploymentSchema(_Strict):
 
 
 class ServeApplicationSchema(_Strict):
-    """An application: where its code is, where it answers, what is overridden."""
+    """An application: where its code is, where it answers, what is overridden.
+
+    Args:
+        name: Its name.
+        route_prefix: Where it answers HTTP; None for nowhere.
+        import_path: "module:app", an application or a function that makes one.
+        runtime_env: The environment of all its replicas.
+        args: For the function.
+        deployments: Options that are overridden.
+        logging_config: No effect: logging is the program's.
+        external_scaler_enabled: False; nothing outside of the program scales deployments.
+    """
 
     name: str = DEFAULT_APP
     route_prefix: str | None = "/"
@@ -170,7 +202,10 @@ class ServeApplicationSchema(_Strict):
 
 
 class HTTPOptionsSchema(_Strict):
-    """The address. Nobody outside of this machine can reach it unless `host` says so."""
+    """The address. Nobody outside of this machine can reach it unless `host` says so.
+
+    The fields are those of `HTTPOptions`.
+    """
 
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0)
@@ -192,7 +227,10 @@ class HTTPOptionsSchema(_Strict):
 
 
 class gRPCOptionsSchema(_Strict):  # noqa: N801 - the name is Ray's
-    """Accepted where no service is asked for: skate answers HTTP and handles."""
+    """Accepted where no service is asked for: skate answers HTTP and handles.
+
+    The fields are those of `gRPCOptions`.
+    """
 
     port: int = 9000
     grpc_servicer_functions: list[str] = Field(default_factory=list, max_length=0)
@@ -201,7 +239,16 @@ class gRPCOptionsSchema(_Strict):  # noqa: N801 - the name is Ray's
 
 
 class ServeDeploySchema(_Strict):
-    """A whole config file."""
+    """A whole config file.
+
+    Args:
+        proxy_location: "Disabled" for no HTTP; all else is this machine.
+        http_options: The address.
+        grpc_options: gRPC is not spoken.
+        logging_config: No effect: logging is the program's.
+        applications: What runs, each with a name and a prefix of its own.
+        target_capacity: 100: deployments have the replicas that their options say.
+    """
 
     proxy_location: ProxyLocation = ProxyLocation.EveryNode
     http_options: HTTPOptionsSchema = Field(default_factory=HTTPOptionsSchema)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate.serve._application.import_paths import import_attribute
-from skate.serve._application.options import DeploymentOptions
+from skate.serve._application.options import DeploymentOptions, GivenOptions
 from skate.serve._application.specs import ApplicationSpec, DeploymentSpec, build
 from skate.serve._deployment import Application
 
 if TYPE_CHECKING:
     from skate.serve.schema import ServeApplicationSchema, ServeDeploySchema
+
+Config = dict[str, Any]  # as a file has it
 
 _SHOWN = (
     "max_ongoing_requests", "max_queued_requests", "user_config", "health_check_period_s",
@@ -53,7 +55,7 @@ def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
     )
 
 
-def application(import_path: str, arguments: Mapping[str, Any]) -> Application:
+def application(import_path: str, arguments: GivenOptions) -> Application:
     """Return the application at an import path, or what a builder there makes of the arguments."""
     found = import_attribute(import_path)
     if isinstance(found, Application):
@@ -74,7 +76,7 @@ def application(import_path: str, arguments: Mapping[str, Any]) -> Application:
     return made
 
 
-def _argument(builder: Any, import_path: str, arguments: Mapping[str, Any]) -> Any:
+def _argument(builder: Any, import_path: str, arguments: GivenOptions) -> Any:
     """Return a dictionary, or the pydantic model that the builder is annotated with."""
     parameters = list(inspect.signature(builder).parameters.values())
     if len(parameters) != 1:
@@ -87,7 +89,7 @@ def _argument(builder: Any, import_path: str, arguments: Mapping[str, Any]) -> A
     return dict(arguments) if validate is None else validate(dict(arguments))
 
 
-def described(import_paths: Iterable[str]) -> dict[str, Any]:
+def described(import_paths: Iterable[str]) -> Config:
     """Return a config for the applications at these paths, with what their deployments say."""
     paths = list(import_paths)
     apps: list[dict[str, Any]] = []
@@ -108,7 +110,7 @@ def described(import_paths: Iterable[str]) -> dict[str, Any]:
     return {"proxy_location": "EveryNode", "http_options": http, "applications": apps}
 
 
-def _described(spec: DeploymentSpec) -> dict[str, Any]:
+def _described(spec: DeploymentSpec) -> Config:
     """Return the options of a deployment that its author chose."""
     deployment: dict[str, Any] = {"name": spec.id.name}
     defaults = DeploymentOptions()
@@ -125,6 +127,6 @@ def _described(spec: DeploymentSpec) -> dict[str, Any]:
     return deployment
 
 
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(fields: GivenOptions) -> Config:
     kinds = (int, float, str, bool)
     return {name: value for name, value in fields.items() if isinstance(value, kinds)}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
 
 from skate._core.argument_checks import unknown_names
+from skate.serve._application.options import GivenOptions, Options
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,7 +48,7 @@ def takes_older_options(function: Callable[P, R]) -> Callable[P, R]:
     return with_older_options
 
 
-def _renamed(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+def _renamed(given: GivenOptions, known: Iterable[str]) -> Options:
     options = {_RENAMED_OPTIONS.get(name, name): value for name, value in given.items()}
     options.pop("_internal", None)
     for name, value in options.items():

@@ -26,6 +26,9 @@ from skate.serve._settings import (
 from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
 from skate.util.placement_group import STRATEGIES
 
+Options = dict[str, Any]  # by name
+GivenOptions = Mapping[str, Any]
+
 _OF_REPLICAS = (
     "num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "runtime_env",
     "label_selector", "fallback_strategy",
@@ -91,7 +94,7 @@ def _is_bundle(bundle: Any) -> bool:
     return numbers and any(amounts)
 
 
-def _actor_options(name: str, value: Any) -> dict[str, Any]:
+def _actor_options(name: str, value: Any) -> Options:
     """Check what each replica takes now, and not when the first one starts."""
     given = dict(instances(Mapping, "a dictionary")(name, value))
     wrong = [key for key in given if key not in _OF_REPLICAS]
@@ -158,7 +161,7 @@ _CHECKS: dict[str, Check] = {
 }
 
 
-def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(arguments: GivenOptions) -> Options:
     """Return the options among the arguments of a function, without those that were not given."""
     return {
         name: arguments[name]
@@ -167,7 +170,7 @@ def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check(given: Mapping[str, Any]) -> dict[str, Any]:
+def check(given: GivenOptions) -> Options:
     """Return the options that a user wrote, checked one by one."""
     for name in given:
         if name not in _CHECKS:
@@ -175,7 +178,7 @@ def check(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: check_setting(_CHECKS[name], name, value) for name, value in given.items()}
 
 
-def resolve(checked: Mapping[str, Any]) -> DeploymentOptions:
+def resolve(checked: GivenOptions) -> DeploymentOptions:
     """Return what the options mean together."""
     own = {key: value for key, value in checked.items() if key in DeploymentOptions._fields}
     own["autoscaling"], replicas = _scaling(checked)
@@ -190,7 +193,7 @@ def resolve(checked: Mapping[str, Any]) -> DeploymentOptions:
     return options
 
 
-def _check_together(checked: Mapping[str, Any]) -> None:
+def _check_together(checked: GivenOptions) -> None:
     bundles = checked.get("placement_group_bundles")
     if checked.get("placement_group_strategy") is not None and not bundles:
         raise wrong_value(
@@ -222,7 +225,7 @@ def _check_bundles(options: DeploymentOptions) -> None:
             )
 
 
-def _scaling(checked: Mapping[str, Any]) -> tuple[AutoscalingConfig | None, int]:
+def _scaling(checked: GivenOptions) -> tuple[AutoscalingConfig | None, int]:
     replicas = checked.get("num_replicas")
     autoscaling = checked.get("autoscaling_config")
     if replicas == "auto":

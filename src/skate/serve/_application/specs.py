@@ -7,13 +7,13 @@ import contextvars
 import hashlib
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cloudpickle
 
 from skate._core.argument_checks import unknown_names
 from skate._core.serialization import Packed, dumps
-from skate.serve._application.options import DeploymentOptions
+from skate.serve._application.options import DeploymentOptions, GivenOptions
 from skate.serve._deployment import Application, Deployment
 from skate.serve._identity import DeploymentID, new_tag
 
@@ -50,8 +50,8 @@ class _Builder:
     def __init__(
         self,
         app_name: str,
-        overrides: Mapping[str, Mapping[str, Any]] | None = None,
-        runtime_env: Mapping[str, Any] | None = None,
+        overrides: Mapping[str, GivenOptions] | None = None,
+        runtime_env: GivenOptions | None = None,
         keep_unchanged: bool = False,
     ) -> None:
         self.app_name = app_name
@@ -76,7 +76,7 @@ class _Builder:
 _builder: contextvars.ContextVar[_Builder | None] = contextvars.ContextVar("builder", default=None)
 
 
-def reduce_application(app: Application) -> Any:
+def reduce_application(app: Application) -> tuple[object, ...]:
     """Return how to pickle a bound deployment: in a graph that is being built, as its handle."""
     builder = _builder.get()
     if builder is None:
@@ -90,8 +90,8 @@ def build(
     app: Application,
     name: str,
     route_prefix: str | None,
-    overrides: Mapping[str, Mapping[str, Any]] | None = None,
-    runtime_env: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, GivenOptions] | None = None,
+    runtime_env: GivenOptions | None = None,
     *,
     keep_unchanged: bool = False,
 ) -> ApplicationSpec:

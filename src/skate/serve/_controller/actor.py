@@ -23,13 +23,14 @@ from skate.serve._controller.autoscaling import Autoscaler
 from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._controller.publisher import Publisher
 from skate.serve._controller.replica_manager import ReplicaManager
-from skate.serve._controller.saved_state import SavedState
+from skate.serve._controller.saved_state import ControllerState, SavedState
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._routing.router import RoutingTable
 from skate.serve._status import ApplicationStatus, ProxyStatus, ServeStatus
 
 if TYPE_CHECKING:
     from skate.serve._http.control_socket import ControlSocket
+    from skate.serve._http.peer import PortInvitation
     from skate.serve._http.port_owner import PortOwner
     from skate.serve.config import HTTPOptions
 
@@ -178,7 +179,9 @@ class ServeController:
             self._publisher.publish(key, RoutingTable(unavailable=self._unknown))
         return await self._publisher.listen(key, version)
 
-    async def next_state(self, state: Any, version: str) -> tuple[str, Any]:
+    async def next_state(
+        self, state: ControllerState | None, version: str
+    ) -> tuple[str, ControllerState]:
         """Return the next state, for the process that started this one, as a backup. It tells the
         last that it knows, which a controller that was just restarted may need."""
         self._saved_state.receive_backup(state)
@@ -275,7 +278,7 @@ class ServeController:
             looks.append(scaler.next_time(scaling, now, wanted))
         self._next_scaling = min((look for look in looks if look is not None), default=None)
 
-    def _invitation(self, id: ReplicaID) -> Any | None:
+    def _invitation(self, id: ReplicaID) -> PortInvitation | None:
         """Return what a replica needs to answer HTTP; None if it is not to."""
         answers = self._port is not None and self._apps.answers_http(id.deployment_id)
         return self._port.invitation if self._port is not None and answers else None
@@ -326,7 +329,7 @@ class ServeController:
     def _save(self) -> None:
         wanted = {id: state.wanted for id, state in self._apps.deployments.items()}
         live = [s for s in self._apps.specs.values() if s.name not in self._apps.deleting]
-        state = (time.time(), live, wanted, self._http)
+        state = ControllerState(time.time(), live, wanted, self._http)
         self._saved_state.save(state)
         self._manager.save_state(state)
         self._publisher.publish(_STATE, state)
@@ -340,17 +343,16 @@ class ServeController:
                 await self._begin_anew()
         if saved is None:
             return
-        _, specs, wanted, http = saved
-        for spec in specs:
+        for spec in saved.applications:
             self._apps.deploy(spec)
-        for id, count in wanted.items():
+        for id, count in saved.replica_counts.items():
             if id in self._apps.deployments:
                 self._apps.deployments[id].wanted = count
-        self._http = http
+        self._http = saved.http
         addresses = await self._manager.adopt(self._apps.deployments)
         self._save()
-        if http is not None:
-            await self._reopen(http, addresses)
+        if saved.http is not None:
+            await self._reopen(saved.http, addresses)
 
     async def _begin_anew(self) -> None:
         """Begin with nothing, as nobody is left who knows what was deployed."""

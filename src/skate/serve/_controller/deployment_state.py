@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._controller.replicas import (
     Action,
-    Info,
     ReconfigureReplica,
     ReplicaRecord,
     StartReplica,
@@ -23,6 +23,9 @@ from skate.serve._controller.replicas import (
 )
 from skate.serve._identity import ReplicaID, new_tag
 from skate.serve._status import DeploymentStatus, DeploymentStatusTrigger, ReplicaState
+
+if TYPE_CHECKING:
+    from skate.serve._replica.actor import ReplicaInfo
 
 _UNHEALTHY_AFTER_CHECKS = 3  # failed health checks in a row
 _SHORT_LIFE_SECONDS = 1.0  # a replica that died sooner counts as one that failed to start
@@ -90,14 +93,14 @@ class DeploymentState:
         record.state = ReplicaState.RECOVERING
         self.replicas[id.unique_id] = record
 
-    def started(self, tag: str, info: Info, now: float) -> None:
+    def started(self, tag: str, info: ReplicaInfo, now: float) -> None:
         """Note that a replica answers."""
         record = self.replicas.get(tag)
         if record is None or record.state == ReplicaState.STOPPING:
             return
         record.state, record.since = ReplicaState.RUNNING, now
-        record.version, record.options = info["version"], info["options"]
-        record.models = info["models"]
+        record.version, record.options = info.version, info.options
+        record.models = info.models
         if record.version == self.spec.version:
             self._has_run = True
             self._error = ""

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate.exceptions import SkateError
 from skate.serve._controller.replicas import StartReplica
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
-from skate.serve._replica.actor import Replica
+from skate.serve._replica.actor import Replica, ReplicaInfo
+
+if TYPE_CHECKING:
+    from skate.serve._controller.saved_state import StateReference
+    from skate.serve._identity import ActorHandle
+    from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 _PREFIX = "SERVE_REPLICA::"
 _MAX_CALLS = (
@@ -19,7 +24,7 @@ _MAX_CALLS = (
 )
 
 
-async def create(action: StartReplica, saved_state: Any) -> Any:
+async def create(action: StartReplica, saved_state: StateReference) -> ActorHandle:
     """Start the actor of a replica, once there is room for all that it asks for."""
     options = action.spec.options
     placed = {"scheduling_strategy": await _reserve(action)} if options.bundles else {}
@@ -32,10 +37,11 @@ async def create(action: StartReplica, saved_state: Any) -> Any:
         max_concurrency=_MAX_CALLS,
     )
     here = skate.get_runtime_context().current_actor
-    return actor_class.remote(action.id, action.spec, here, saved_state)
+    actor: ActorHandle = actor_class.remote(action.id, action.spec, here, saved_state)
+    return actor
 
 
-async def _reserve(action: StartReplica) -> Any:
+async def _reserve(action: StartReplica) -> PlacementGroupSchedulingStrategy:
     """Reserve a placement group: the replica is in the first bundle, what it starts in others."""
     from skate.util.placement_group import placement_group
     from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -60,14 +66,14 @@ def _give_back(id: ReplicaID) -> None:
         pass  # it had none
 
 
-async def start(actor: Any, action: StartReplica) -> dict[str, Any]:
+async def start(actor: ActorHandle, action: StartReplica) -> ReplicaInfo:
     """Make the user's instance; return what the replica tells about it."""
     started = actor.start.remote(action.rank, action.world_size, os.getpid())
-    info: dict[str, Any] = await started
+    info: ReplicaInfo = await started
     return info
 
 
-async def health(actor: Any, timeout: float) -> str | None:
+async def health(actor: ActorHandle, timeout: float) -> str | None:
     """Return why the replica is not well; None if it is."""
     try:
         await asyncio.wait_for(actor.check_health.remote().as_future(), timeout)
@@ -78,7 +84,7 @@ async def health(actor: Any, timeout: float) -> str | None:
     return None
 
 
-async def drain(actor: Any, patience: float) -> None:
+async def drain(actor: ActorHandle, patience: float) -> None:
     """Let it finish what it has, for so many seconds at most."""
     try:
         await asyncio.wait_for(actor.drain.remote().as_future(), patience)
@@ -86,7 +92,7 @@ async def drain(actor: Any, patience: float) -> None:
         pass
 
 
-def kill(actor: Any, id: ReplicaID) -> None:
+def kill(actor: ActorHandle, id: ReplicaID) -> None:
     """End the actor, and what was reserved for it."""
     try:
         skate.kill(actor)
@@ -95,7 +101,7 @@ def kill(actor: Any, id: ReplicaID) -> None:
         pass
 
 
-def find_running() -> Iterator[tuple[ReplicaID, Any]]:
+def find_running() -> Iterator[tuple[ReplicaID, ActorHandle]]:
     """Find the replicas of a controller that is no more."""
     from skate.util import list_named_actors
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import skate
 from skate.exceptions import SkateError
@@ -17,12 +17,19 @@ from skate.serve._controller import replica_actors
 from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._controller.replicas import (
     Action,
-    Info,
     ReconfigureReplica,
     StartReplica,
     StopReplica,
 )
-from skate.serve._identity import ReplicaID
+from skate.serve._identity import DeploymentID, ReplicaID
+
+if TYPE_CHECKING:
+    from skate.serve._controller.saved_state import ControllerState, StateReference
+    from skate.serve._http.peer import PortInvitation
+    from skate.serve._identity import ActorHandle
+    from skate.serve._replica.actor import ReplicaInfo
+
+Result = TypeVar("Result")
 
 _REFUSING_SECONDS = 0.5  # that a replica goes on to refuse requests
 _ADOPTION_SECONDS = 2.0  # for replicas of a former controller to tell who they are
@@ -32,23 +39,24 @@ class ReplicaManager:
     """The actors behind the replicas, by their tags."""
 
     def __init__(
-        self, happened: Callable[[], None], invite: Callable[[ReplicaID], Any | None]
+        self, happened: Callable[[], None], invite: Callable[[ReplicaID], PortInvitation | None]
     ) -> None:
         """Tell `happened` of events; `invite(id)` returns what a replica needs to answer HTTP."""
-        self.actors: dict[str, Any] = {}
-        self.saved_state: Any = None  # [reference], which replicas keep for the next controller
+        self.actors: dict[str, ActorHandle] = {}
+        self.saved_state: StateReference = None  # which replicas keep for the next controller
         self._happened = happened
         self._invite = invite
         self._listening: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def spawn(self, work: Coroutine[object, object, Result]) -> asyncio.Task[Result]:
+        """Run this in a task, until it ends or the controller does."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _done(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # seen: a replica may die at any moment, and `_watch` tells
@@ -58,7 +66,7 @@ class ReplicaManager:
         for task in self._tasks:
             task.cancel()
 
-    def save_state(self, state: Any) -> None:
+    def save_state(self, state: ControllerState) -> None:
         """Give this to all replicas, for a controller that comes after this one."""
         self.saved_state = [skate.put(state)]
         for actor in self.actors.values():
@@ -101,10 +109,10 @@ class ReplicaManager:
             if tag in self.actors and record.serves and (again or tag not in self._listening):
                 self.spawn(self._listen(record.id))
 
-    def _is_running(self, state: DeploymentState, id: ReplicaID, info: Info) -> None:
+    def _is_running(self, state: DeploymentState, id: ReplicaID, info: ReplicaInfo) -> None:
         state.started(id.unique_id, info, time.monotonic())
         self.spawn(self._watch(state, id))
-        if info["checks_health"]:
+        if info.checks_health:
             self.spawn(self._check_health(state, id.unique_id))
         self._happened()
 
@@ -158,7 +166,7 @@ class ReplicaManager:
 
     # -- replicas of a former controller -------------------------------------------------------
 
-    async def adopt(self, states: dict[Any, DeploymentState]) -> list[str]:
+    async def adopt(self, states: dict[DeploymentID, DeploymentState]) -> list[str]:
         """Take over the replicas that run; return the addresses of those that answer HTTP."""
         found = []
         for id, actor in replica_actors.find_running():
@@ -173,17 +181,16 @@ class ReplicaManager:
             return []
         # Waiting, so that routers do not hear of a deployment without replicas.
         done, _ = await asyncio.wait(found, timeout=_ADOPTION_SECONDS)
-        return [task.result() for task in done if task.result() is not None]
+        return [address for task in done if (address := task.result()) is not None]
 
     async def _find_out(self, state: DeploymentState, id: ReplicaID) -> str | None:
         """Ask a replica what it is; return its address, if it answers HTTP."""
         try:
-            info: Info = await self.actors[id.unique_id].describe.remote()
+            info: ReplicaInfo = await self.actors[id.unique_id].describe.remote()
         except Exception as error:
             self._discard(id)
             state.died(id.unique_id, str(error), time.monotonic())
             self._happened()
             return None
         self._is_running(state, id, info)
-        address: str | None = info["address"]
-        return address
+        return info.address

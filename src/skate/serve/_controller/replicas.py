@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
@@ -56,4 +56,3 @@ class StopReplica(NamedTuple):
 
 
 Action = StartReplica | ReconfigureReplica | StopReplica
-Info = dict[str, Any]

@@ -8,28 +8,47 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import skate
 from skate.exceptions import SkateError
 from skate.serve._controller import replica_actors
 from skate.serve._identity import NAMESPACE, STATE_STORE
 
+if TYPE_CHECKING:
+    from skate import ObjectRef
+    from skate.serve._application.specs import ApplicationSpec
+    from skate.serve._identity import ActorHandle, DeploymentID
+    from skate.serve.config import HTTPOptions
+
 _REPLICA_SECONDS = 1.0  # for a replica to tell the state that it keeps
 _BACKUP_SECONDS = 5.0  # for the process that started the controller: its call comes by itself
+
+
+class ControllerState(NamedTuple):
+    """What a controller needs to go on where another one ended."""
+
+    saved_at: float  # seconds since 1970
+    applications: list[ApplicationSpec]
+    replica_counts: dict[DeploymentID, int]  # which are aimed at
+    http: HTTPOptions | None
+
+
+# In a list, so that who is given it gets the reference, and not the state.
+StateReference: TypeAlias = "list[ObjectRef[ControllerState]] | None"
 
 
 class StateStore:
     """Actor with the last state that was saved. It holds no logic, so that it does not fail."""
 
     def __init__(self) -> None:
-        self._state: Any = None
+        self._state: ControllerState | None = None
 
-    async def save(self, state: Any) -> None:
+    async def save(self, state: ControllerState) -> None:
         """Keep this state."""
         self._state = state
 
-    async def load(self) -> Any:
+    async def load(self) -> ControllerState | None:
         """Return the last state; None before there is one."""
         return self._state
 
@@ -38,27 +57,28 @@ class StateStore:
         await asyncio.Event().wait()
 
 
-def _find_or_start_store() -> Any:
+def _find_or_start_store() -> ActorHandle:
     store = skate.remote(StateStore).options(
         name=STATE_STORE, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
     )
-    return store.remote()
+    actor: ActorHandle = store.remote()
+    return actor
 
 
 class SavedState:
     """Saves the controller's state, and finds it again."""
 
     def __init__(self) -> None:
-        self._store: Any = None
-        self._backup: Any = None
+        self._store: Any = None  # the actor, once it was looked for
+        self._backup: ControllerState | None = None
         self._backup_came = asyncio.Event()
 
-    def receive_backup(self, state: Any) -> None:
+    def receive_backup(self, state: ControllerState | None) -> None:
         """Take the state that the process that started the controller knows."""
         self._backup = state
         self._backup_came.set()
 
-    async def wait_for_backup(self) -> Any:
+    async def wait_for_backup(self) -> ControllerState | None:
         """Return that state, for when nobody else has one; None if it does not come."""
         try:
             await asyncio.wait_for(self._backup_came.wait(), _BACKUP_SECONDS)
@@ -66,9 +86,9 @@ class SavedState:
             return None
         return self._backup
 
-    async def load_last(self) -> Any:
+    async def load_last(self) -> ControllerState | None:
         """Return what the controller before this one saved; None if there was none."""
-        state = None
+        state: ControllerState | None = None
         try:
             self._store = _find_or_start_store()
             state = await self._store.load.remote()
@@ -76,7 +96,7 @@ class SavedState:
             self._store = _find_or_start_store()
         return await _load_from_replicas() if state is None else state
 
-    def save(self, state: Any) -> None:
+    def save(self, state: ControllerState) -> None:
         """Have the store keep this state."""
         self._store.save.remote(state)
 
@@ -92,17 +112,17 @@ class SavedState:
                 save_again()
 
 
-async def _load_from_replicas() -> Any:
+async def _load_from_replicas() -> ControllerState | None:
     """Return the newest of the states that the replicas keep."""
     asked = [actor.saved_state.remote().as_future() for _, actor in replica_actors.find_running()]
     if not asked:
         return None
     done, _ = await asyncio.wait(asked, timeout=_REPLICA_SECONDS)
     answers = [future.result() for future in done if future.exception() is None]
-    states = []
+    states: list[ControllerState] = []
     for answer in answers:
         try:
             states += [await ref for ref in answer or ()]
         except SkateError:  # its owner took it along
             continue
-    return max(states, key=lambda state: state[0], default=None)
+    return max(states, key=lambda state: state.saved_at, default=None)

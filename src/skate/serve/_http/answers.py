@@ -18,6 +18,7 @@ Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 Scope = MutableMapping[str, Any]
 Headers = list[tuple[bytes, bytes]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 TASK = "skate.task"  # in a scope: the task to cancel when the client is gone
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
-from skate.serve._http.answers import Message, Receive, Scope, Send
+from skate.serve._http.answers import AsgiApp, Message, Receive, Scope, Send
 from skate.serve._identity import DeploymentID
 from skate.serve.context import RequestContext
 
@@ -16,8 +16,6 @@ _CARRIED = (
 )  # fmt: skip
 
 _LARGEST_BODY_BYTES = 256 * 2**20  # that one process reads for another
-
-Respond = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 async def forward(
@@ -79,7 +77,7 @@ async def _read(scope: Scope, receive: Receive) -> bytes:
 
 
 async def respond_in_messages(
-    respond: Respond, scope: Scope, body: bytes
+    respond: AsgiApp, scope: Scope, body: bytes
 ) -> AsyncIterator[list[Message]]:
     """Yield the messages that `respond` sends, several at a time if they come fast."""
     outbox: list[Message] = []

@@ -28,6 +28,17 @@ def ingress(app: Any = None) -> Callable[..., Any]:
     Returns:
         A decorator for the class. Called without one, it makes an empty class:
         `serve.deployment(serve.ingress(app)())`.
+
+    Raises:
+        ValueError: By the decorator, if it is given no class, or one with a `__call__`.
+
+    Example:
+        >>> @serve.deployment
+        ... @serve.ingress(app)
+        ... class Api:
+        ...     @app.get("/hello")
+        ...     def hello(self) -> str:
+        ...         return "hello"
     """
 
     def decorate(cls: Any = None) -> type:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from skate.serve._http.answers import Message, Scope
+from skate.serve._http.answers import AsgiApp, Message, Scope
 
 
 class Lifespan:
@@ -14,7 +14,7 @@ class Lifespan:
     An application that knows no lifespan raises or returns at once; that is fine.
     """
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: AsgiApp) -> None:
         self._app = app
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
         self._outbox: asyncio.Queue[Message] = asyncio.Queue()

@@ -23,8 +23,13 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
+from skate.serve._http.answers import AsgiApp
 from skate.serve._http.fd_passing import hand_over
-from skate.serve._http.protocol import http_protocol_class, websocket_protocol_class
+from skate.serve._http.protocol import (
+    MovableConnection,
+    http_protocol_class,
+    websocket_protocol_class,
+)
 
 if TYPE_CHECKING:
     from skate.serve._http.asgi import HttpApp
@@ -204,7 +209,7 @@ class Listener:
 
     # -- connections that others have ----------------------------------------------------------
 
-    def pass_on(self, connection: Any, path: str) -> bool:
+    def pass_on(self, connection: MovableConnection, path: str) -> bool:
         """Return whether the connection goes to a process that answers its first request."""
         address = self._peer.address_for(path)
         if address is None or self._config.ssl is not None:
@@ -212,26 +217,26 @@ class Listener:
         self._move(connection, [address])
         return True
 
-    def wait_for_room(self, connection: Any, path: str) -> asyncio.Task[None] | None:
+    def wait_for_room(self, connection: MovableConnection, path: str) -> asyncio.Task[None] | None:
         """Have a websocket wait for room before it begins, so that its connection can go to
         whoever has room; None if there is room here, or it can go nowhere."""
         room = None if self._config.ssl is not None else self._peer.room_for(path)
         return None if room is None else self._loop.create_task(self._begin(connection, room))
 
-    async def _begin(self, connection: Any, room: Awaitable[str | None]) -> None:
+    async def _begin(self, connection: MovableConnection, room: Awaitable[str | None]) -> None:
         address = await room
         if address is None:
             connection.begin_here()
         else:
             self._move(connection, [address])
 
-    def _move(self, connection: Any, addresses: Iterable[str]) -> None:
+    def _move(self, connection: MovableConnection, addresses: Iterable[str]) -> None:
         connection.prepare_to_move()
         move = self._loop.create_task(self._offer(connection, addresses))
         self._moves.add(move)
         move.add_done_callback(self._moves.discard)
 
-    async def _offer(self, connection: Any, addresses: Iterable[str]) -> None:
+    async def _offer(self, connection: MovableConnection, addresses: Iterable[str]) -> None:
         """Ask one after the other; a connection that nobody takes stays here."""
         if await self._is_taken(connection, addresses):
             connection.transport.abort()  # this process's copy of the descriptor only
@@ -241,7 +246,7 @@ class Listener:
             connection.stay()
             self.move_if_idle(connection)
 
-    async def _is_taken(self, connection: Any, addresses: Iterable[str]) -> bool:
+    async def _is_taken(self, connection: MovableConnection, addresses: Iterable[str]) -> bool:
         try:
             descriptor = os.dup(connection.transport.get_extra_info("socket").fileno())
         except OSError:
@@ -285,7 +290,7 @@ class Listener:
             if idle and not connection.transport.get_write_buffer_size():
                 self._move(connection, [address])
 
-    def move_if_idle(self, connection: Any) -> None:
+    def move_if_idle(self, connection: MovableConnection) -> None:
         """Have another process go on, if this one is leaving and no request is here."""
         if self._successors is None or not connection.is_idle:
             return
@@ -296,7 +301,7 @@ class Listener:
         else:
             self._move(connection, self._successors())
 
-    def _end(self, connection: Any) -> None:
+    def _end(self, connection: MovableConnection) -> None:
         if connection.is_idle:
             connection.transport.close()
 
@@ -317,7 +322,7 @@ def _max_connections() -> int:
     return max(8, limit - max(64, limit // 4))
 
 
-def _config(uvicorn: Any, app: Any, options: HTTPOptions) -> Any:
+def _config(uvicorn: Any, app: AsgiApp, options: HTTPOptions) -> Any:
     tls: Mapping[str, Any] = {}
     if options.ssl_certfile:
         tls = {

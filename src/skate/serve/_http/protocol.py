@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 from skate._core.optional_imports import try_import
@@ -38,6 +38,25 @@ class _HeadTooLargeError(Exception):
 
 class _NotHereError(Exception):
     """Ends the parsing of a request that begins elsewhere, or later."""
+
+
+class MovableConnection(Protocol):
+    """What the listener knows of a connection: it is one of `http_protocol_class`."""
+
+    held: bytes
+    ends: bool
+    transport: asyncio.Transport
+
+    @property
+    def is_idle(self) -> bool: ...
+
+    def prepare_to_move(self) -> None: ...
+
+    def begin_here(self) -> None: ...
+
+    def stay(self) -> None: ...
+
+    def end_soon(self) -> None: ...
 
 
 def http_protocol_class(base: Any, listener: Listener) -> Any:

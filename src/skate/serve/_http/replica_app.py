@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
@@ -96,7 +96,9 @@ class ReplicaApp:
         result = self._function(*request)
         return await result if inspect.isawaitable(result) else result
 
-    async def _stream(self, items: AsyncIterator[object] | Iterator[object], send: Send) -> None:
+    async def _stream(
+        self, items: AsyncIterator[object] | Generator[object, Any, object], send: Send
+    ) -> None:
         """Send what a generator yields, as it comes."""
         parts = items if isinstance(items, AsyncIterator) else self._code.in_steps(items)
         headers = [(b"content-type", b"text/plain; charset=utf-8")]

@@ -15,7 +15,7 @@ import contextvars
 import inspect
 import os
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate._core.serialization import loads
@@ -32,13 +32,25 @@ from skate.serve.context import ReplicaContext, RequestContext
 from skate.serve.exceptions import SkateServeError
 
 if TYPE_CHECKING:
+    from skate.serve._controller.saved_state import StateReference
     from skate.serve._http.answers import Message, Scope
     from skate.serve._http.peer import PortInvitation, ReplicaPeer
     from skate.serve._http.replica_app import ReplicaApp
+    from skate.serve._identity import ActorHandle
 
 HTTP = "__http__"  # a request over HTTP that arrived at another process
 
 _Token = contextvars.Token["RequestContext | None"]
+
+
+class ReplicaInfo(NamedTuple):
+    """What the controller wants to know of a replica."""
+
+    version: str
+    options: DeploymentOptions
+    checks_health: bool
+    models: tuple[str, ...]
+    address: str | None  # where it takes connections of others, if it answers HTTP
 
 
 def _streaming(name: str, may_refuse: bool) -> Any:
@@ -76,7 +88,11 @@ class Replica:
     """Made by the controller, as an actor of its own."""
 
     def __init__(
-        self, id: ReplicaID, spec: DeploymentSpec, controller: Any, saved_state: Any = None
+        self,
+        id: ReplicaID,
+        spec: DeploymentSpec,
+        controller: ActorHandle | None,
+        saved_state: StateReference = None,
     ) -> None:
         self.id = id
         self.spec = spec
@@ -105,7 +121,7 @@ class Replica:
         return self.options.max_ongoing_requests
 
     @property
-    def callable(self) -> Any:
+    def callable(self) -> object:
         """The user's instance or function."""
         return self.code.instance
 
@@ -114,7 +130,7 @@ class Replica:
 
     # -- the controller's calls ----------------------------------------------------------------
 
-    async def start(self, rank: int, world_size: int, controller_pid: int) -> dict[str, Any]:
+    async def start(self, rank: int, world_size: int, controller_pid: int) -> ReplicaInfo:
         """Make the user's instance; return what the controller wants to know about it."""
         self._starting = asyncio.current_task()
         if self.controller is not None:
@@ -135,17 +151,17 @@ class Replica:
         self._is_up = True
         return self.describe_now()
 
-    def describe_now(self) -> dict[str, Any]:
+    def describe_now(self) -> ReplicaInfo:
         """Return what the controller wants to know of this replica."""
-        return {
-            "version": self.spec.version,
-            "options": self.options,
-            "checks_health": self.code.has("check_health"),
-            "models": self.models,
-            "address": None if self.http is None else self.http.address,
-        }
+        return ReplicaInfo(
+            self.spec.version,
+            self.options,
+            self.code.has("check_health"),
+            self.models,
+            None if self.http is None else self.http.address,
+        )
 
-    async def describe(self) -> dict[str, Any]:
+    async def describe(self) -> ReplicaInfo:
         """Describe this replica to a controller that found it running.
 
         Raises:
@@ -168,15 +184,15 @@ class Replica:
 
     def _plan_reports(self) -> None:
         """Report the load to the controller, where it decides on the number of replicas."""
-        scaling = self.options.autoscaling
-        self._load = (
-            None
-            if scaling is None or self.controller is None
-            else ReplicaLoad(self._report, scaling.metrics_interval_s)
-        )
+        scaling, controller = self.options.autoscaling, self.controller
+        self._load = None
+        if scaling is None or controller is None:
+            return
 
-    def _report(self, ongoing: float) -> None:
-        self.controller.report.remote(self.deployment_id, self.id.unique_id, "running", ongoing)
+        def report(ongoing: float) -> None:
+            controller.report.remote(self.deployment_id, self.id.unique_id, "running", ongoing)
+
+        self._load = ReplicaLoad(report, scaling.metrics_interval_s)
 
     async def _give_user_config(self) -> None:
         if not self.code.has("reconfigure"):
@@ -219,11 +235,11 @@ class Replica:
             await asyncio.sleep(0)
         skate.get_actor(self.id.actor_name, namespace=NAMESPACE)
 
-    async def save_state(self, saved_state: Any) -> None:
+    async def save_state(self, saved_state: StateReference) -> None:
         """Keep something for the controller that comes after this one."""
         self._saved_state = saved_state
 
-    async def saved_state(self) -> Any:
+    async def saved_state(self) -> StateReference:
         """Return what was kept."""
         return self._saved_state
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
-def owner_of(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def owner_of(function: Callable[..., object], args: Sequence[object]) -> Any:
     """Return the instance on which the decorated `function` was called as a method, if on one."""
     found = getattr(type(args[0]), function.__name__, None) if args else None
     return args[0] if getattr(found, "__wrapped__", None) is function else None

@@ -6,13 +6,16 @@ Coroutines run on the replica's event loop; plain functions in threads, so that 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
 from skate._core.nearest import nearest_names
 from skate.serve._replica.threads import UserCodeThreads
+from skate.serve._routing.requests import Arguments, NamedArguments
 from skate.serve.exceptions import SkateServeError
 from skate.serve.multiplex import unload_all
+
+Function = Callable[..., Any]  # of the user
 
 _END: Any = object()
 
@@ -21,14 +24,14 @@ class UserCode:
     """Makes one instance of the user's class, and calls it."""
 
     def __init__(
-        self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], threads: int
+        self, target: Function, args: Arguments, kwargs: NamedArguments, threads: int
     ) -> None:
         self._target = target
         self._args = args
         self._kwargs = kwargs
         self.instance: Any = None
         self.app: Any = None  # the ASGI application of an ingress
-        self._kinds: dict[str, tuple[Callable[..., Any], bool]] = {}
+        self._kinds: dict[str, tuple[Function, bool]] = {}
         self._threads = UserCodeThreads(max(1, threads))
 
     async def construct(self) -> None:
@@ -57,14 +60,14 @@ class UserCode:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def method(self, name: str) -> tuple[Callable[..., Any], bool]:
+    def method(self, name: str) -> tuple[Function, bool]:
         """Return what is called by this name, and whether on the loop (or in a thread)."""
         found = self._kinds.get(name)
         if found is None:
             found = self._kinds[name] = self._find(name)
         return found
 
-    def _find(self, name: str) -> tuple[Callable[..., Any], bool]:
+    def _find(self, name: str) -> tuple[Function, bool]:
         if not inspect.isclass(self._target):
             if name != "__call__":
                 raise SkateServeError(
@@ -72,9 +75,10 @@ class UserCode:
                 )
             function = self._target
         else:
-            function = getattr(self.instance, name, None)
-            if not callable(function):
+            found = getattr(self.instance, name, None)
+            if not callable(found):
                 raise self._no_method(name)
+            function = found
         return function, is_async(function)
 
     def _no_method(self, name: str) -> SkateServeError:
@@ -87,7 +91,7 @@ class UserCode:
             f"{hint}Available methods: {methods}"
         )
 
-    async def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def call(self, name: str, args: Arguments, kwargs: NamedArguments) -> Any:
         """Call a method once and return its result."""
         function, on_loop = self.method(name)
         if on_loop:
@@ -103,7 +107,7 @@ class UserCode:
             )
         return result
 
-    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def run(self, function: Function, *args: Any, **kwargs: Any) -> Any:
         """Run a function of the user's where it belongs: a coroutine here, others in a thread."""
         if is_async(function):
             result = function(*args, **kwargs)
@@ -112,7 +116,7 @@ class UserCode:
         return await result if inspect.isawaitable(result) else result
 
     async def stream(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, name: str, args: Arguments, kwargs: NamedArguments
     ) -> AsyncIterator[Any]:
         """Call a generator method, and yield its items as they come."""
         function, on_loop = self.method(name)
@@ -133,7 +137,7 @@ class UserCode:
                 f"{type(result).__name__}: use `yield`, or call it without stream=True"
             )
 
-    async def in_steps(self, generator: Any) -> AsyncIterator[Any]:
+    async def in_steps(self, generator: Generator[object, Any, Any]) -> AsyncIterator[Any]:
         """Run a plain generator in a thread, one item at a time."""
         try:
             while (item := await self._threads.run(next, generator, _END)) is not _END:
@@ -153,7 +157,7 @@ class UserCode:
         self._threads.end()
 
 
-def is_async(function: Callable[..., Any]) -> bool:
+def is_async(function: Function) -> bool:
     """Return whether calling it returns at once, with something to await or to iterate."""
     called = getattr(function, "__call__", None)  # noqa: B004 - an object may be the function
     return any(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections.abc import Generator
 from typing import Any
 
 import skate
 from skate._core.argument_checks import seconds
 from skate.exceptions import GetTimeoutError, TaskError
 from skate.serve._routing.event_loops import refuse_event_loop
+from skate.serve._routing.requests import Arguments, NamedArguments
 from skate.serve._routing.router import Router
 
 
@@ -18,7 +20,7 @@ class Broadcast:
     """The answers of all replicas that there are; those that start later are not asked."""
 
     def __init__(
-        self, router: Router, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, router: Router, method: str, args: Arguments, kwargs: NamedArguments
     ) -> None:
         self.request_id = str(uuid.uuid4())
         router.wait_for_table()
@@ -73,7 +75,7 @@ class Broadcast:
     def _late(self, timeout_s: float | None) -> TimeoutError:
         return TimeoutError(f"not all replicas answered within {timeout_s} s")
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, None, list[Any]]:
         return self.results_async().__await__()
 
 

@@ -11,13 +11,18 @@ refusal is noticed although nobody asks. Guarded by the router's lock.
 from __future__ import annotations
 
 import concurrent.futures
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skate import ObjectRef, ObjectRefGenerator
     from skate.serve._routing.routed_replica import RoutedReplica
     from skate.serve._routing.router import Router
+
+Call: TypeAlias = "ObjectRef[Any] | ObjectRefGenerator"  # of a replica; the second for streams
+Arguments: TypeAlias = "tuple[Any, ...]"
+NamedArguments: TypeAlias = "dict[str, Any]"
 
 NOT_YET: Any = object()
 
@@ -57,8 +62,8 @@ class RoutedRequest:
         router: Router,
         id: str,
         method: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: Arguments,
+        kwargs: NamedArguments,
         model_id: str = "",
         stream: bool = False,
     ) -> None:
@@ -69,7 +74,7 @@ class RoutedRequest:
         self.kwargs = kwargs
         self.model_id = model_id
         self.stream = stream
-        self.ref: Any = None  # what the replica was asked for; a generator for streams
+        self.ref: Any = None  # the Call, once it is sent
         self.replica: RoutedReplica | None = None
         self.outcome: Any = NOT_YET
         self.claimed = stream  # someone waits for the value and will look at it
@@ -97,7 +102,7 @@ class RoutedRequest:
         if sent is not None and not sent.done():
             sent.set_result(None)
 
-    def settle(self, outcome: Any) -> None:
+    def settle(self, outcome: object) -> None:
         """Make this the outcome, if there is none yet. Without the lock."""
         with self.router.lock:
             if self.outcome is not NOT_YET:

@@ -7,7 +7,6 @@ reads the value, or fails with its error.
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from skate.exceptions import ActorError, TaskError
 from skate.serve._routing.requests import RequestFailure, RoutedRequest
@@ -38,7 +37,7 @@ class _Arguments:
         self._missing = missing
         self._lock = threading.Lock()
 
-    def wait_for(self, responses: list[Any]) -> None:
+    def wait_for(self, responses: list[DeploymentResponse | DeploymentResponseGenerator]) -> None:
         for response in responses:
             response._request.when_settled(self._one_is_there)
 
@@ -72,7 +71,7 @@ class _Arguments:
         )
 
 
-def _argument(value: Any) -> Any:
+def _argument(value: object) -> object:
     if not isinstance(value, DeploymentResponse):
         return value
     outcome = value._outcome()  # or its error

@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import skate
@@ -35,11 +35,17 @@ from skate.serve.exceptions import (
     SkateServeError,
 )
 
+if TYPE_CHECKING:
+    from skate.serve._identity import ActorHandle
+    from skate.serve._routing.requests import Call
+
 
 class RoutingTable(NamedTuple):
     """Replicas and limits of a deployment, as the controller tells them to routers."""
 
-    replicas: tuple[tuple[str, Any, tuple[str, ...]], ...] = ()  # tag, actor, loaded models
+    replicas: tuple[
+        tuple[str, ActorHandle, tuple[str, ...]], ...
+    ] = ()  # tag, actor, loaded models
     max_ongoing_requests: int = 5
     max_queued_requests: int = -1
     backpressure: BackpressureConfig = BackpressureConfig()
@@ -119,7 +125,7 @@ class Router:
         """Return how many requests wait for a replica."""
         return len(self._waiting)
 
-    def actors(self, besides: str = "") -> list[Any]:
+    def actors(self, besides: str = "") -> list[ActorHandle]:
         """Return the actors of all replicas, without the one that is named `besides`."""
         with self.lock:
             return [replica.actor for replica in self._replicas if replica.tag != besides]
@@ -161,14 +167,14 @@ class Router:
 
     # -- outcomes ------------------------------------------------------------------------------
 
-    def handle_answer(self, request: RoutedRequest, ref: Any, answer: Any) -> None:
+    def handle_answer(self, request: RoutedRequest, ref: Call, answer: object) -> None:
         """Settle a request that was answered, or send it again if it was refused."""
         if type(answer) is RequestRefused:
             self._refused(request, ref, answer)
         else:
             request.settle(answer)
 
-    def handle_failure(self, request: RoutedRequest, ref: Any, error: BaseException) -> None:
+    def handle_failure(self, request: RoutedRequest, ref: Call, error: BaseException) -> None:
         """Settle a request whose call failed, or send it elsewhere if it never began."""
         if isinstance(error, ActorError) and not isinstance(error, TaskError):
             self._remove(request.replica)
@@ -352,7 +358,7 @@ class Router:
         if reservation.outcome is not replica:  # it was cancelled a moment before
             self.release(reservation, replica)
 
-    def _answered(self, request: RoutedRequest, ref: Any) -> None:
+    def _answered(self, request: RoutedRequest, ref: Call) -> None:
         """Note, on any thread, that the replica has answered or is gone."""
         with self.lock:
             if request.replica is not None:
@@ -365,9 +371,9 @@ class Router:
         if self._waiting:
             self._send_waiting()
 
-    def _fetch(self, request: RoutedRequest, ref: Any) -> None:
+    def _fetch(self, request: RoutedRequest, ref: Call) -> None:
         try:
-            answer = value_now(ref)
+            answer = value_now(ref)  # type: ignore[arg-type]  # streams are claimed
         except Exception as error:
             self.handle_failure(request, ref, error)
         else:
@@ -375,7 +381,7 @@ class Router:
 
     # -- when a replica does not take it -------------------------------------------------------
 
-    def _refused(self, request: RoutedRequest, ref: Any, answer: RequestRefused) -> None:
+    def _refused(self, request: RoutedRequest, ref: Call, answer: RequestRefused) -> None:
         replica = request.replica
         assert replica is not None
         if answer.stopping:
@@ -384,7 +390,7 @@ class Router:
             self._wait_for_room(replica)
         self._requeue(request, ref)
 
-    def _requeue(self, request: RoutedRequest, ref: Any) -> None:
+    def _requeue(self, request: RoutedRequest, ref: Call) -> None:
         """Put it back to the head of the queue; whoever noticed first does it."""
         with self.lock:
             if request.ref is not ref:
@@ -407,7 +413,7 @@ class Router:
             replica.full = True
         ref = replica.actor.has_room.remote()
 
-        def room(ref: Any = ref) -> None:
+        def room(ref: object = ref) -> None:
             replica.full = False
             self._send_waiting()
 

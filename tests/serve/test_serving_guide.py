@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support import PATIENCE, run_program
 
-GUIDE = Path(__file__).parents[3] / "docs" / "serving.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "serving.md"
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
 
 START = f"""

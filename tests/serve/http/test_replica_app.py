@@ -462,7 +462,7 @@ def test_all_processes_may_die_at_once(client: Client) -> None:
     handle = serve.run(lives.bind())
     backup = _client.connect().backup
     assert backup is not None
-    eventually(lambda: backup._state is not None and backup._state[1])
+    eventually(lambda: backup._state is not None and backup._state.applications)
     killed = [actor["pid"] for actor in list_actors() if actor["state"] == "ALIVE"]
     for pid in killed:
         with contextlib.suppress(ProcessLookupError):

@@ -20,7 +20,7 @@ from skate import serve
 from skate.exceptions import ActorDiedError
 from skate.serve._identity import CONTROLLER, NAMESPACE, STATE_STORE
 from skate.util.state import list_actors
-from tests.serve.test_redeploying import Load
+from tests.serve.test_controller_redeploying import Load
 from tests.support import PATIENCE, Flag, Program, Tally, eventually
 
 Run = Callable[..., Any]

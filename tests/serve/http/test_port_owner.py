@@ -15,7 +15,7 @@ import skate
 from skate import serve
 from skate.serve._identity import CONTROLLER
 from skate.serve.config import AutoscalingContext
-from tests.serve.test_failures import kill_all, processes
+from tests.serve.test_controller_failures import kill_all, processes
 from tests.support import PATIENCE, eventually, run_program
 
 
