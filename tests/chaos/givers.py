@@ -46,9 +46,9 @@ def has(connection, kind):
     return any(m.MESSAGES[number] is kind for number, _ in connection.outbox)
 
 
-def die_when(doomed):
+def die_when(is_time):
     def flush_or_die(connection):
-        if doomed(connection):
+        if is_time(connection):
             os.kill(os.getpid(), signal.SIGKILL)
         return flush(connection)
 

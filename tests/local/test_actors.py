@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from skate.engine.base import ActorOptions
-from skate.engine.local.hub.actors import ALIVE, DEAD, PENDING, RESTARTING, STARTING, Actor
-from skate.engine.local.hub.work import Plan, Task
-from skate.engine.local.hub.workers import Worker
+from skate.engine.local.hub.actors import ALIVE, DEAD, PENDING, RESTARTING, STARTING, HubActor
+from skate.engine.local.hub.work import HubTask, WorkPlan
+from skate.engine.local.hub.workers import WorkerProcess
 from tests.local.fakes import function, new_worker
 
 _count = iter(range(1, 1_000_000))
 
 
-def call(missing: int = 0, owner: Worker | None = None, retries: int = 0) -> Task:
-    task = Task(next(_count), None, (0, b""), (), (), Plan(None, 1, retries), owner)
+def call(missing: int = 0, owner: WorkerProcess | None = None, retries: int = 0) -> HubTask:
+    task = HubTask(next(_count), None, (0, b""), (), (), WorkPlan(None, 1, retries), owner)
     task.method = "m"
     task.missing = missing
     return task
 
 
-def actor(concurrent: bool = False, max_restarts: int = 0) -> Actor:
-    creation = Task(next(_count), function(), (0, b""), (), (), Plan(None, 1, 0), None)
-    return Actor(creation, ActorOptions(max_restarts=max_restarts), "A", b"", concurrent)
+def actor(concurrent: bool = False, max_restarts: int = 0) -> HubActor:
+    creation = HubTask(next(_count), function(), (0, b""), (), (), WorkPlan(None, 1, 0), None)
+    return HubActor(creation, ActorOptions(max_restarts=max_restarts), "A", b"", concurrent)
 
 
-def alive(concurrent: bool = False, max_restarts: int = 0) -> Actor:
+def alive(concurrent: bool = False, max_restarts: int = 0) -> HubActor:
     made = actor(concurrent, max_restarts)
     assert made.placed(new_worker()) == []
     made.state = ALIVE
     return made
 
 
-def came(made: Actor, task: Task) -> list[Task]:
+def came(made: HubActor, task: HubTask) -> list[HubTask]:
     task.missing -= 1
     return made.advance(task)
 
@@ -50,8 +50,8 @@ def test_calls_wait_for_a_process_and_go_in_order() -> None:
 
 
 def test_unfinished_calls_are_counted_where_they_are_limited() -> None:
-    creation = Task(next(_count), function(), (0, b""), (), (), Plan(None, 1, 0), None)
-    made = Actor(creation, ActorOptions(max_pending_calls=2), "A", b"", False)
+    creation = HubTask(next(_count), function(), (0, b""), (), (), WorkPlan(None, 1, 0), None)
+    made = HubActor(creation, ActorOptions(max_pending_calls=2), "A", b"", False)
     first, second = call(), call()
     made.add_call(first)
     made.add_call(second)

@@ -13,15 +13,15 @@ import pytest
 from skate._core import serialization
 from skate._core.refs import ObjectRef
 from skate._core.serialization import NO_ARGUMENTS, Serialized
-from skate.engine.local.arguments import Arguments, dump_function, pack, unpack
-from skate.engine.local.objects import INLINE, INLINE_LIMIT, STORED, Entry
+from skate.engine.local.arguments import PackedArguments, dump_function, pack, unpack
+from skate.engine.local.objects import INLINE, INLINE_LIMIT_BYTES, STORED, ObjectEntry
 
 LARGE = np.zeros(12 << 20, np.uint8)
 
 
 def ref(id: int) -> ObjectRef[Any]:
     home: Any = None
-    entry = Entry(id)
+    entry = ObjectEntry(id)
     entry.kind, entry.data = STORED, (f"s0-{id}", 1)
     return ObjectRef(id, home, entry)
 
@@ -30,11 +30,11 @@ def no_put(value: Serialized) -> ObjectRef[Any]:
     raise AssertionError("nothing here is large")
 
 
-def packed(*args: Any, **kwargs: Any) -> Arguments:
+def packed(*args: Any, **kwargs: Any) -> PackedArguments:
     return pack(args, kwargs, no_put)
 
 
-def round_trip(arguments: Arguments) -> Any:
+def round_trip(arguments: PackedArguments) -> Any:
     return unpack(
         serialization.loads(arguments.data),
         [(slot, f"value {found._id}") for slot, found in arguments.dependencies],
@@ -95,7 +95,11 @@ def test_large_arguments_become_an_object_of_their_own() -> None:
         stored.append(value)
         return ref(9)
 
-    for large in (b"x" * (INLINE_LIMIT + 1), np.zeros(INLINE_LIMIT), "x" * (INLINE_LIMIT + 1)):
+    for large in (
+        b"x" * (INLINE_LIMIT_BYTES + 1),
+        np.zeros(INLINE_LIMIT_BYTES),
+        "x" * (INLINE_LIMIT_BYTES + 1),
+    ):
         arguments = pack((large, ref(1)), {}, put)
         assert arguments.kind == STORED
         assert arguments.data == (("s0-9", 1), 9)

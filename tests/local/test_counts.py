@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from skate.engine.local.hub.counts import Counts
-from skate.engine.local.objects import INLINE, STORED, Entry
+from skate.engine.local.objects import INLINE, STORED, ObjectEntry
 from tests.local.fakes import new_worker
 
 
@@ -14,7 +14,7 @@ class Table:
     """Counts with a record of the hub's reactions."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, ObjectEntry] = {}
         self.freed: list[Any] = []
         self.ended: list[int] = []
         self.less_wanted: list[int] = []
@@ -25,7 +25,7 @@ class Table:
             lambda entry: self.less_wanted.append(entry.id),
         )
 
-    def value(self, id: int, *contained: int, kind: int = INLINE) -> Entry:
+    def value(self, id: int, *contained: int, kind: int = INLINE) -> ObjectEntry:
         """An object that one task has among its arguments."""
         self.counts.add((id, *contained))
         entry = self.entries[id]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from skate.engine.local.hub.groups import Group
-from skate.engine.local.hub.resources import Pool, to_units
+from skate.engine.local.hub.groups import HubGroup
+from skate.engine.local.hub.resources import ResourcePool, to_units
 from tests.local.fakes import Machine, function, worker_of
 
 
-def group(*bundles: dict[str, float], strategy: str = "PACK") -> Group:
-    return Group(7, bundles, strategy, "g")
+def group(*bundles: dict[str, float], strategy: str = "PACK") -> HubGroup:
+    return HubGroup(7, bundles, strategy, "g")
 
 
-def machine(**amounts: float) -> Pool:
-    return Pool(to_units(amounts))
+def machine(**amounts: float) -> ResourcePool:
+    return ResourcePool(to_units(amounts))
 
 
 def test_reserves_all_bundles_or_none() -> None:

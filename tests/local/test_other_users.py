@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from skate.engine.local import session as session_module
-from skate.engine.local.session import Session, make_private, remove, remove_tree, sweep
+from skate.engine.local.session import SessionFiles, make_private, remove, remove_tree, sweep
 from tests.support import Program
 
 STRANGER = 54321  # a user without an account
@@ -85,7 +85,7 @@ def test_nobody_gets_a_folder_of_theirs_into_a_session(
 
     monkeypatch.setattr(session_module.os, "mkdir", make_and_be_seen)
     for _ in range(STARTS):
-        made = Session(str(shared / "spill"))
+        made = SessionFiles(str(shared / "spill"))
         for path in (*made.dirs, made.dir, made.shm_dir, made.disk_dir):
             found = os.lstat(path)
             assert stat.S_ISDIR(found.st_mode)
@@ -109,7 +109,7 @@ def test_a_place_where_all_names_are_taken_is_an_error(shared: Path, monkeypatch
     (shared / "shm" / f"skate-{os.geteuid()}-{os.getpid()}-00000000").symlink_to(shared / "tmp")
     monkeypatch.setattr(session_module.os, "urandom", bytes)
     with pytest.raises(FileExistsError, match="TMPDIR"):
-        Session()
+        SessionFiles()
 
 
 def test_a_folder_that_others_can_read_is_an_error(shared: Path, monkeypatch: Any) -> None:
@@ -122,7 +122,7 @@ def test_a_folder_that_others_can_read_is_an_error(shared: Path, monkeypatch: An
 
     monkeypatch.setattr(session_module.os, "mkdir", make_for_all)
     with pytest.raises(PermissionError, match=r"mode 0755.*spill_dir"):
-        Session(str(shared / "spill"))
+        SessionFiles(str(shared / "spill"))
     assert [list((shared / name).iterdir()) for name in ("tmp", "shm", "spill")] == [[], [], []]
 
 
@@ -174,7 +174,7 @@ def test_a_link_in_the_place_of_a_dead_session_leads_nowhere(
     shared: Path, precious: Path, which: str, by: str
 ) -> None:
     """Something else has removed the session's folder, and its name was free for all."""
-    dead = Session(str(shared / "spill"))
+    dead = SessionFiles(str(shared / "spill"))
     os.close(dead._lock)
     shutil.rmtree(getattr(dead, which))
     os.symlink(precious, getattr(dead, which))
@@ -189,7 +189,7 @@ def test_a_link_in_the_place_of_a_dead_session_leads_nowhere(
 
 @needs_root
 def test_what_another_user_has_put_there_keeps_no_session_from_its_end(shared: Path) -> None:
-    dead = Session()
+    dead = SessionFiles()
     os.close(dead._lock)
     shutil.rmtree(dead.dir)
     os.symlink("/nowhere", dead.dir)

@@ -14,7 +14,7 @@ import pytest
 
 from skate._core import serialization
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
-from skate.engine.local.hub.groups import Group
+from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.plans import Planner, concurrency
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.state import SessionInfo
@@ -38,7 +38,7 @@ class Bench:
         )
 
     def group(self, *bundles: dict[str, float]) -> Any:
-        made = Group(77, bundles, "PACK", "")
+        made = HubGroup(77, bundles, "PACK", "")
         self.machine.scheduler.groups[made.id] = made
         return _Handle(77)
 

@@ -7,17 +7,17 @@ from skate.engine.local.hub.resources import (
     GPU,
     UNIT,
     Allocation,
-    Pool,
+    ResourcePool,
     from_units,
     to_units,
 )
 
 
-def pool(**amounts: float) -> Pool:
-    return Pool(to_units(amounts))
+def pool(**amounts: float) -> ResourcePool:
+    return ResourcePool(to_units(amounts))
 
 
-def taken(pool: Pool, **amounts: float) -> Allocation:
+def taken(pool: ResourcePool, **amounts: float) -> Allocation:
     allocation = pool.take(to_units(amounts))
     assert allocation is not None
     return allocation
@@ -62,7 +62,7 @@ def test_a_pool_grows_and_numbers_new_gpus_after_the_others() -> None:
 
 
 def test_what_is_too_much_for_a_growing_pool_waits() -> None:
-    small = Pool(to_units({CPU: 1}), growing=True)
+    small = ResourcePool(to_units({CPU: 1}), growing=True)
     assert small.could_ever_fit(to_units({CPU: 2}))
     assert not small.could_ever_fit(to_units({"node:another": 1}))
     assert small.take(to_units({CPU: 2})) is None

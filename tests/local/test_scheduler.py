@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from skate.engine.local.hub.groups import Group
+from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.resources import CPU, UNIT, to_units
-from skate.engine.local.hub.work import Function, Task
-from skate.engine.local.hub.workers import Environment, Worker
+from skate.engine.local.hub.work import ExportedFunction, HubTask
+from skate.engine.local.hub.workers import Environment, WorkerProcess
 from tests.local.fakes import Effects, Machine, function, worker_of
 
 # -- leases ------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_impossible_demands_are_known_at_once() -> None:
 
 def test_a_failing_start_takes_nothing_and_loses_nothing() -> None:
     class Broken(Effects):
-        def start(self, environment: Environment, task: Task) -> Worker:
+        def start(self, environment: Environment, task: HubTask) -> WorkerProcess:
             raise RuntimeError("no process")
 
     here = Machine(cpus=1)
@@ -93,7 +93,7 @@ def test_starting_a_worker_may_lead_back_into_dispatching() -> None:
     """Starting one may show that a fork server is gone, and with it workers that had tasks."""
 
     class Reentrant(Effects):
-        def start(self, environment: Environment, task: Task) -> Worker:
+        def start(self, environment: Environment, task: HubTask) -> WorkerProcess:
             here.scheduler.dispatch_all()
             return super().start(environment, task)
 
@@ -166,13 +166,13 @@ def test_short_functions_are_sent_ahead_up_to_their_window() -> None:
 
 def test_unknown_functions_go_one_by_one() -> None:
     here = Machine(cpus=1)
-    assert Function(1, 0, b"", "f").window == 1
-    tasks = here.submit(here.shape(), Function(1, 0, b"", "f"), 3)
+    assert ExportedFunction(1, 0, b"", "f").window == 1
+    tasks = here.submit(here.shape(), ExportedFunction(1, 0, b"", "f"), 3)
     assert here.sent == tasks[:1]
 
 
 def test_windows_follow_the_running_time() -> None:
-    learning = Function(1, 0, b"", "f")
+    learning = ExportedFunction(1, 0, b"", "f")
     learning.ran(10)
     assert learning.window == 64
     learning.ran(100_000)
@@ -348,7 +348,7 @@ def test_tasks_without_cpus_have_a_limit_of_their_own() -> None:
 
 def test_tasks_without_cpus_have_a_limit_in_groups_too() -> None:
     here = Machine(cpus=1)
-    group = Group(1, [{"CPU": 1}], "PACK", "")
+    group = HubGroup(1, [{"CPU": 1}], "PACK", "")
     assert group.reserve(here.pool)
     here.submit(here.scheduler.shape({}, (), group), function(), 100)
     assert len(here.effects.started) == 64
@@ -377,7 +377,7 @@ def test_a_used_up_worker_is_retired_and_replaced() -> None:
     here = Machine(cpus=1)
     first, second = here.submit(here.shape(), function(), 2, max_calls=1)
     worker = worker_of(first)
-    worker.doomed = "max_calls"
+    worker.ending = "max_calls"
     here.finish(first)
     assert here.effects.retired == [worker]
     assert second.worker is not worker
@@ -387,7 +387,7 @@ def test_a_used_up_worker_is_retired_and_replaced() -> None:
 def test_tasks_that_wait_for_inner_ones_do_not_pile_up() -> None:
     here = Machine(cpus=1, keep_idle=1)
     here.submit(here.shape(), function(), 100)
-    outer: dict[int, Task] = {}
+    outer: dict[int, HubTask] = {}
     for task in here.sent:  # which grows meanwhile
         if task.parent:
             here.finish(task)

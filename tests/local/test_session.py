@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skate.engine.local import session as session_module
-from skate.engine.local.session import Session, remove, remove_tree, sweep
+from skate.engine.local.session import SessionFiles, remove, remove_tree, sweep
 from tests.support import run_program
 
 
@@ -28,13 +28,13 @@ def left(tmp_path: Path) -> list[str]:
     return [str(path) for path in sorted(tmp_path.rglob("*")) if "skate-" in str(path)]
 
 
-def die(made: Session) -> None:
+def die(made: SessionFiles) -> None:
     """As when the process is killed: the lock is free, the files stay."""
     os.close(made._lock)
 
 
 def test_directories_are_private_and_removed(tmp_path: Path) -> None:
-    made = Session()
+    made = SessionFiles()
     assert made.shm_dir.startswith(str(tmp_path / "shm"))
     for path in (*made.dirs, made.shm_dir):
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
@@ -45,11 +45,11 @@ def test_directories_are_private_and_removed(tmp_path: Path) -> None:
 
 
 def test_the_next_start_sweeps_what_the_dead_have_left(tmp_path: Path) -> None:
-    dead = Session()
+    dead = SessionFiles()
     Path(dead.shm_dir, "s0-1").write_bytes(b"x")
     Path(dead.disk_dir, "d0-1").write_bytes(b"x")
     die(dead)
-    made = Session()
+    made = SessionFiles()
     assert [os.path.exists(path) for path in dead.dirs] == [False] * 2
     made.remove()
     assert left(tmp_path) == []
@@ -57,22 +57,22 @@ def test_the_next_start_sweeps_what_the_dead_have_left(tmp_path: Path) -> None:
 
 def test_spilled_values_of_the_dead_are_swept_wherever_they_are(tmp_path: Path) -> None:
     spill_dir = tmp_path / "elsewhere"
-    dead = Session(str(spill_dir))
+    dead = SessionFiles(str(spill_dir))
     Path(dead.disk_dir, "d0-1").write_bytes(b"x")
     (spill_dir / "of the user").write_bytes(b"y")
     die(dead)
-    Session().remove()
+    SessionFiles().remove()
     assert os.listdir(spill_dir) == ["of the user"]
 
 
 def test_a_session_of_another_temporary_directory_is_swept(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    dead = Session()
+    dead = SessionFiles()
     die(dead)
     (tmp_path / "other").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))
-    Session().remove()
+    SessionFiles().remove()
     assert left(tmp_path) == []
 
 
@@ -81,7 +81,7 @@ def test_what_is_written_while_a_session_is_removed_is_found_by_the_next(
     tmp_path: Path, monkeypatch: Any, where: str
 ) -> None:
     """By a worker, say, that has not noticed yet that its driver is gone."""
-    dead = Session()
+    dead = SessionFiles()
     die(dead)
     real = session_module.remove_tree
 
@@ -94,7 +94,7 @@ def test_what_is_written_while_a_session_is_removed_is_found_by_the_next(
     assert remove(dead.dirs) is False
     monkeypatch.setattr(session_module, "remove_tree", real)
     assert left(tmp_path) != []
-    Session().remove()
+    SessionFiles().remove()
     assert left(tmp_path) == []
 
 
@@ -107,11 +107,11 @@ def test_a_session_whose_driver_was_killed_before_it_had_the_lock_is_swept(
     for path in (home, alive):
         path.mkdir()
         (path / "lock.new").touch()
-    Session().remove()
+    SessionFiles().remove()
     assert home.exists()  # it may be just about to take it
     for path in (home, alive):
         os.utime(path, (0, 0))
-    Session().remove()
+    SessionFiles().remove()
     assert not home.exists()
     assert alive.exists()
 
@@ -124,15 +124,15 @@ def test_a_session_that_began_with_full_shared_memory_is_swept(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        dead = Session()
+        dead = SessionFiles()
     die(dead)
-    Session().remove()
+    SessionFiles().remove()
     assert left(tmp_path) == []
 
 
 def test_live_sessions_are_left_alone() -> None:
-    live = Session()
-    other = Session()
+    live = SessionFiles()
+    other = SessionFiles()
     assert all(map(os.path.isdir, live.dirs))
     live.remove()
     other.remove()
@@ -142,7 +142,7 @@ def test_a_session_is_dead_when_its_process_is(tmp_path: Path) -> None:
     code = (
         "from skate.engine.local import session; import os, sys;"
         f"session._SHM = {session_module._SHM!r};"
-        "print(session.Session().dir, flush=True); os._exit(1)"
+        "print(session.SessionFiles().dir, flush=True); os._exit(1)"
     )
     run = run_program([sys.executable, "-c", code])
     assert os.path.isdir(run.stdout.strip()), run.stderr
@@ -162,7 +162,7 @@ def test_a_session_that_is_just_being_made_is_left_alone(tmp_path: Path, monkeyp
         real(fd, operation)
 
     monkeypatch.setattr(session_module.fcntl, "flock", look_first)
-    made = Session()
+    made = SessionFiles()
     assert looks
     assert os.path.isdir(made.dir)
     assert os.path.exists(os.path.join(made.home, "lock"))
@@ -199,7 +199,7 @@ def test_removing_does_not_follow_links(tmp_path: Path) -> None:
 
 def test_without_shared_memory_files_do(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(session_module, "_SHM", str(tmp_path / "absent"))
-    made = Session()
+    made = SessionFiles()
     assert made.shm_dir == os.path.join(made.dir, "objects")
     made.remove()
     assert left(tmp_path) == []

@@ -13,7 +13,7 @@ import pytest
 from skate import exceptions
 from skate._core import serialization
 from skate.engine.local.hub.spilling import Spilling
-from skate.engine.local.objects import STORED, Entry
+from skate.engine.local.objects import STORED, ObjectEntry
 from skate.engine.local.store import Store, parts_of
 
 SIZE = 1 << 20
@@ -31,9 +31,9 @@ class Bench:
         self.spilling = Spilling(self.store, self.forgotten.append, self.lock)
         self.count = 0
 
-    def put(self) -> Entry:
+    def put(self) -> ObjectEntry:
         self.count += 1
-        entry = Entry(self.count)
+        entry = ObjectEntry(self.count)
         value = serialization.dumps(bytes([self.count]) * SIZE)
         location = self.store.write(value, lambda size: False)
         self.spilling.added(entry, location)
@@ -41,10 +41,10 @@ class Bench:
         self.spilling.settle()
         return entry
 
-    def read(self, entry: Entry) -> Any:
+    def read(self, entry: ObjectEntry) -> Any:
         return serialization.loads(parts_of(self.store.open(entry.data)))
 
-    def spilled(self, *entries: Entry) -> list[bool]:
+    def spilled(self, *entries: ObjectEntry) -> list[bool]:
         return [entry.data[0][0] == "d" for entry in entries]
 
 

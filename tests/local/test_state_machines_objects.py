@@ -18,12 +18,12 @@ from hypothesis.stateful import (
 )
 
 from skate.engine.base import ActorOptions
-from skate.engine.local.hub.actors import ALIVE, Actor
+from skate.engine.local.hub.actors import ALIVE, HubActor
 from skate.engine.local.hub.counts import Counts
 from skate.engine.local.hub.reachability import unreachable_actors
-from skate.engine.local.hub.streams import Stream
-from skate.engine.local.hub.work import Plan, Task
-from skate.engine.local.objects import STORED, Entry
+from skate.engine.local.hub.streams import ItemStream
+from skate.engine.local.hub.work import HubTask, WorkPlan
+from skate.engine.local.objects import STORED, ObjectEntry
 from tests.local.fakes import function, new_worker
 from tests.local.machines import BOUNDED
 
@@ -35,14 +35,14 @@ class CountsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, ObjectEntry] = {}
         self.freed: Counter[int] = Counter()
         self.counts = Counts(self.entries, self._free, lambda entry: None, lambda entry: None)
         self.workers = [new_worker() for _ in range(3)]
         self.by_tasks: Counter[int] = Counter()  # the model: who holds what, what contains what
         self.inside: dict[int, tuple[int, ...]] = {}
 
-    def _free(self, entry: Entry) -> None:
+    def _free(self, entry: ObjectEntry) -> None:
         self.freed[entry.id] += 1
 
     def alive(self) -> set[int]:
@@ -110,16 +110,16 @@ class ReachabilityMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, ObjectEntry] = {}
         self.counts = Counts(self.entries, _ignore, _ignore, _ignore)
-        self.known: dict[int, Actor] = {}
+        self.known: dict[int, HubActor] = {}
         self.by_driver: set[int] = set()
 
     @rule(target=actors, detached=st.booleans())
     def create(self, detached: bool) -> int:
         id = len(self.entries) + 1
-        creation = Task(id, function(), (0, b""), (), (), Plan(None, 1, 0), None)
-        actor = Actor(creation, ActorOptions(detached=detached), "A", b"", False)
+        creation = HubTask(id, function(), (0, b""), (), (), WorkPlan(None, 1, 0), None)
+        actor = HubActor(creation, ActorOptions(detached=detached), "A", b"", False)
         actor.placed(new_worker())
         actor.state = ALIVE
         assert actor.worker is not None
@@ -180,7 +180,7 @@ class ReachabilityMachine(RuleBasedStateMachine):
         found = {a.id for a in unreachable_actors(self.known.values(), self.entries)}
         assert found == set(self.known) - reached
 
-    def is_root(self, id: int, actor: Actor) -> bool:
+    def is_root(self, id: int, actor: HubActor) -> bool:
         busy = bool(self.holds_of(id).in_flight)
         return id in self.by_driver or actor.options.detached or busy
 
@@ -192,7 +192,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.stream = Stream()
+        self.stream = ItemStream()
         self.made = 0
         self.left: dict[int, int] = {}
         self.told: Counter[int] = Counter()
@@ -252,7 +252,7 @@ class StreamMachine(RuleBasedStateMachine):
             assert self.stream.ready(index) == (ended or index in self.left)
 
 
-def _ignore(entry: Entry) -> None:
+def _ignore(entry: ObjectEntry) -> None:
     pass
 
 

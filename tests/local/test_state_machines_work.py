@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from skate.engine.base import ActorOptions
-from skate.engine.local.hub.actors import ALIVE, DEAD, Actor
+from skate.engine.local.hub.actors import ALIVE, DEAD, HubActor
 from skate.engine.local.hub.resources import CPU, UNIT
-from skate.engine.local.hub.work import Plan, Task
-from skate.engine.local.hub.workers import Worker
+from skate.engine.local.hub.work import HubTask, WorkPlan
+from skate.engine.local.hub.workers import WorkerProcess
 from tests.local.fakes import Machine, function, new_worker
 from tests.local.machines import BOUNDED
 
@@ -26,13 +26,13 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.machine = Machine(cpus=CPUS)
         self.shapes = [self.machine.shape({CPU: n * UNIT}) for n in (1, 2, 3)]
         self.runs = [function(window=1), function(window=4)]
-        self.tasks: list[Task] = []
+        self.tasks: list[HubTask] = []
         self.done: set[int] = set()
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerProcess]:
         return [worker for worker in self.machine.effects.started if worker.shape is not None]
 
-    def choose(self, number: int, workers: list[Worker]) -> Worker:
+    def choose(self, number: int, workers: list[WorkerProcess]) -> WorkerProcess:
         return workers[number % len(workers)]
 
     @rule(
@@ -132,23 +132,23 @@ class ActorMachine(RuleBasedStateMachine):
     @initialize(restarts=st.integers(0, 3), retries=st.sampled_from([0, -1]))
     def begin(self, restarts: int, retries: int) -> None:
         self.numbers = itertools.count(1)
-        creation = Task(0, function(), (0, b""), (), (), Plan(None, 1, 0), None)
-        self.actor = Actor(creation, ActorOptions(max_restarts=restarts), "A", b"", False)
+        creation = HubTask(0, function(), (0, b""), (), (), WorkPlan(None, 1, 0), None)
+        self.actor = HubActor(creation, ActorOptions(max_restarts=restarts), "A", b"", False)
         self.retries = retries
         self.callers = [new_worker() for _ in range(2)]
-        self.calls: list[Task] = []
-        self.sent: list[Task] = []  # to the process that lives now, in order
+        self.calls: list[HubTask] = []
+        self.sent: list[HubTask] = []  # to the process that lives now, in order
         self.answered: set[int] = set()
         self.failed: set[int] = set()
 
-    def send(self, tasks: list[Task]) -> None:
+    def send(self, tasks: list[HubTask]) -> None:
         for task in tasks:
             assert task not in self.sent
             assert not task.missing
             assert not task.cancelled
         self.sent += tasks
 
-    def fail(self, tasks: list[Task]) -> None:
+    def fail(self, tasks: list[HubTask]) -> None:
         for task in tasks:
             assert task.id not in self.failed
             task.cancelled = True
@@ -159,9 +159,9 @@ class ActorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.actor.state != DEAD)
     @rule(caller=st.integers(0, 1), missing=st.integers(0, 1))
     def call(self, caller: int, missing: int) -> None:
-        plan = Plan(None, 1, self.retries)
+        plan = WorkPlan(None, 1, self.retries)
         owner = self.callers[caller]
-        task = Task(next(self.numbers), None, (0, b""), (), (), plan, owner)
+        task = HubTask(next(self.numbers), None, (0, b""), (), (), plan, owner)
         task.method, task.missing = "m", missing
         self.calls.append(task)
         self.send(self.actor.add_call(task))

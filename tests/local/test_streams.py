@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from skate.engine.local.hub.streams import Stream
+from skate.engine.local.hub.streams import ItemStream
 
 
 def test_items_are_ready_as_they_come() -> None:
-    stream = Stream()
+    stream = ItemStream()
     assert not stream.ready(0)
     stream.add(0, 100)
     assert stream.ready(0)
@@ -15,7 +15,7 @@ def test_items_are_ready_as_they_come() -> None:
 
 
 def test_consumers_are_told_once_when_their_item_comes() -> None:
-    stream = Stream()
+    stream = ItemStream()
     told: list[int] = []
     for index in (1, 0, 1):
         stream.when_ready(index, lambda index=index: told.append(index))  # type: ignore[misc]
@@ -29,7 +29,7 @@ def test_consumers_are_told_once_when_their_item_comes() -> None:
 
 
 def test_what_is_ready_is_told_at_once() -> None:
-    stream = Stream()
+    stream = ItemStream()
     stream.add(0, 100)
     told: list[str] = []
     stream.when_ready(0, lambda: told.append("item"))
@@ -39,7 +39,7 @@ def test_what_is_ready_is_told_at_once() -> None:
 
 
 def test_the_end_is_told_to_whoever_waits_beyond_it() -> None:
-    stream = Stream()
+    stream = ItemStream()
     told: list[int] = []
     stream.when_ready(3, lambda: told.append(3))
     stream.add(0, 100)
@@ -50,7 +50,7 @@ def test_the_end_is_told_to_whoever_waits_beyond_it() -> None:
 
 
 def test_a_consumer_may_ask_again_while_it_is_told() -> None:
-    stream = Stream()
+    stream = ItemStream()
     told: list[int] = []
 
     def ask(index: int) -> None:
@@ -63,7 +63,7 @@ def test_a_consumer_may_ask_again_while_it_is_told() -> None:
 
 
 def test_items_that_a_retried_task_yields_again_change_nothing() -> None:
-    stream = Stream()
+    stream = ItemStream()
     for index in range(3):
         stream.add(index, 100 + index)
     stream.items.pop(2)

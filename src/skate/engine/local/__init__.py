@@ -22,12 +22,12 @@ def start(
     from skate.engine.local.hub.servers import ForkServer
     from skate.engine.local.machine import memory_settings
     from skate.engine.local.open_files import fill_standard_streams
-    from skate.engine.local.session import Session
+    from skate.engine.local.session import SessionFiles
 
     memory = memory_settings(memory_guard or {})  # refused before anything is there
     fill_standard_streams()
     with ExitStack() as undo:
-        session = Session(spill_dir)
+        session = SessionFiles(spill_dir)
         undo.callback(session.remove)
         server = ForkServer(session.dirs, [])
         undo.callback(server.end_at_once)

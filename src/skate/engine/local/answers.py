@@ -15,7 +15,7 @@ from skate._core.refs import DynamicObjectRefGenerator
 from skate._core.serialization import Serialized
 from skate.engine.local import messages as m
 from skate.engine.local.messages import Work, WorkerValue, WorkSettings
-from skate.engine.local.objects import FAILED, INLINE, INLINE_LIMIT
+from skate.engine.local.objects import FAILED, INLINE, INLINE_LIMIT_BYTES
 from skate.engine.local.reactor import Waiter
 from skate.engine.local.wire import Message
 
@@ -254,7 +254,7 @@ def _prepared(value: Any) -> bytes | Serialized:
     """The value in bytes if it is plain and small, else as it can be laid out in memory."""
     if serialization.is_plain((value,)):
         data = pickle.dumps(value, 5)
-        if len(data) <= INLINE_LIMIT:
+        if len(data) <= INLINE_LIMIT_BYTES:
             return data
     return serialization.dumps(value, "result")
 

@@ -14,18 +14,18 @@ from skate import exceptions
 from skate._core import serialization
 from skate._core.refs import ObjectRef
 from skate._core.serialization import NO_ARGUMENTS, Serialized
-from skate.engine.local.objects import INLINE, INLINE_LIMIT, STORED
+from skate.engine.local.objects import INLINE, INLINE_LIMIT_BYTES, STORED
 
 _PACKAGE = os.path.dirname(exceptions.__file__) + os.sep
 
 _MOST_BYTES_SEARCHED = 65536  # of a pickle, for the names of modules
-LARGE_CAPTURE = 10 << 20  # bytes; a function that carries more is worth a warning
+LARGE_CAPTURE_BYTES = 10 << 20  # a function that carries more is worth a warning
 
 Dependencies = list[tuple[int | str, ObjectRef[Any]]]
 Put = Callable[[Serialized], ObjectRef[Any]]
 
 
-class Arguments:
+class PackedArguments:
     """Packed arguments, the references among them, and those nested inside."""
 
     __slots__ = ("data", "dependencies", "kind", "nested")
@@ -39,10 +39,10 @@ class Arguments:
         self.nested = nested
 
 
-_NOTHING = Arguments(INLINE, NO_ARGUMENTS, [], [])
+_NOTHING = PackedArguments(INLINE, NO_ARGUMENTS, [], [])
 
 
-def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> Arguments:
+def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> PackedArguments:
     """Serialise; references at the top level are left out, to be filled in with their values.
 
     Large arguments become an object of their own: the callee may keep views on them.
@@ -58,13 +58,13 @@ def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> Arguments:
         kwargs = {k: v for k, v in kwargs.items() if type(v) is not ObjectRef}
     if not kwargs and serialization.is_plain(args):
         data = pickle.dumps((args, kwargs), 5)
-        if len(data) <= INLINE_LIMIT:
-            return Arguments(INLINE, data, dependencies, [])
+        if len(data) <= INLINE_LIMIT_BYTES:
+            return PackedArguments(INLINE, data, dependencies, [])
     serialized = _dumps(args, kwargs)
-    if serialized.size <= INLINE_LIMIT:
-        return Arguments(INLINE, serialized.packed(), dependencies, serialized.refs)
+    if serialized.size <= INLINE_LIMIT_BYTES:
+        return PackedArguments(INLINE, serialized.packed(), dependencies, serialized.refs)
     ref = put(serialized)
-    return Arguments(STORED, (ref._entry.data, ref._id), dependencies, [ref])
+    return PackedArguments(STORED, (ref._entry.data, ref._id), dependencies, [ref])
 
 
 def _dumps(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Serialized:
@@ -98,7 +98,7 @@ def unpack(value: Any, dependencies: Sequence[tuple[int | str, Any]]) -> tuple[A
 def dump_function(function: Any, name: str) -> Serialized:
     """Serialise a function or class; warn once if it carries something large."""
     serialized = serialization.dumps(function, name)
-    if serialized.size > LARGE_CAPTURE:
+    if serialized.size > LARGE_CAPTURE_BYTES:
         captured = ", ".join(
             f"{variable} ({size / 1e6:,.0f} MB)" for variable, size in _captured(function)
         )
@@ -133,7 +133,9 @@ def _level_of_user() -> int:
 def _captured(function: Any) -> list[tuple[str, int]]:
     """Variables from outside that make a function (or the methods of a class) large."""
     found = {variable: _size(value) for variable, value in _from_outside(function)}
-    large = [(variable, size) for variable, size in found.items() if size > LARGE_CAPTURE // 10]
+    large = [
+        (variable, size) for variable, size in found.items() if size > LARGE_CAPTURE_BYTES // 10
+    ]
     return sorted(large, key=lambda item: -item[1])
 
 

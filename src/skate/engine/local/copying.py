@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any
 
-_SHARE = 16 << 20  # bytes for which it is worth starting a thread (some 50 µs)
+_SHARE_BYTES = 16 << 20  # for which it is worth starting a thread (some 50 µs)
 _MOST_THREADS = 4  # more do not make memory faster
 
 
@@ -15,7 +15,7 @@ def copy(target: memoryview, source: Any) -> None:
     """Copy `source`, of equal length, into `target`. NumPy lets other threads run meanwhile,
     slices of memoryviews do not; whoever has arrays this large has imported it."""
     numpy = sys.modules.get("numpy")
-    count = min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(target) // _SHARE)
+    count = min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(target) // _SHARE_BYTES)
     if count < 2 or not hasattr(numpy, "copyto"):
         target[:] = source
         return

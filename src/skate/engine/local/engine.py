@@ -25,43 +25,43 @@ from skate.engine.base import (
     TaskOptions,
 )
 from skate.engine.local import machine
-from skate.engine.local.arguments import Arguments, dump_function, modules_used, pack
+from skate.engine.local.arguments import PackedArguments, dump_function, modules_used, pack
 from skate.engine.local.asking import Asking
-from skate.engine.local.hub.actors import Actor
+from skate.engine.local.hub.actors import HubActor
 from skate.engine.local.hub.hub import Hub
 from skate.engine.local.hub.ports import Ports
-from skate.engine.local.hub.resources import Pool, to_units
+from skate.engine.local.hub.resources import ResourcePool, to_units
 from skate.engine.local.hub.servers import ForkServer, Servers
 from skate.engine.local.hub.spilling import Spilling
 from skate.engine.local.hub.state import SessionInfo
-from skate.engine.local.hub.streams import Stream
-from skate.engine.local.hub.work import Function, Plan, Task
+from skate.engine.local.hub.streams import ItemStream
+from skate.engine.local.hub.work import ExportedFunction, HubTask, WorkPlan
 from skate.engine.local.interrupts import Interrupts
 from skate.engine.local.objects import (
     DRIVER,
     FAILED,
     INLINE,
-    INLINE_LIMIT,
+    INLINE_LIMIT_BYTES,
     STORED,
-    Entry,
-    Objects,
+    ObjectEntry,
+    ObjectTable,
 )
 from skate.engine.local.output import Output
 from skate.engine.local.reactor import Reactor, Waiter
-from skate.engine.local.session import Session
+from skate.engine.local.session import SessionFiles
 from skate.engine.local.store import Store
 
-_TOGETHER = 32  # messages that may be collected before they are written
+_MOST_TOGETHER = 32  # messages that may be collected before they are written
 
 
-class LocalEngine(Objects, Asking):
+class LocalEngine(ObjectTable, Asking):
     """Processes and shared memory on this machine; the scheduler lives in this process."""
 
     name = "local"
 
     def __init__(
         self,
-        session: Session,
+        session: SessionFiles,
         server: ForkServer,
         undo: ExitStack,  # what is to be taken back if the start fails
         num_cpus: float | None = None,
@@ -105,7 +105,7 @@ class LocalEngine(Objects, Asking):
             self._ports(),
             self.info,
             self.entries,
-            Pool(total, growing=growing),
+            ResourcePool(total, growing=growing),
             Servers(session.dirs, list(preload or ()), server),
             self._worker_settings(capacity, "GPU" in total),
             self.output.descriptors,
@@ -159,7 +159,7 @@ class LocalEngine(Objects, Asking):
 
     def _put(self, serialized: Serialized) -> ObjectRef[Any]:
         kind, data = self._keep(serialized)
-        entry = Entry(self.next_id())
+        entry = ObjectEntry(self.next_id())
         with self.lock:
             self._own(entry)
             if serialized.refs:
@@ -176,38 +176,38 @@ class LocalEngine(Objects, Asking):
 
     def _keep(self, serialized: Serialized) -> tuple[int, Any]:
         """Small values stay in the message; large ones go to the store."""
-        if serialized.size <= INLINE_LIMIT:
+        if serialized.size <= INLINE_LIMIT_BYTES:
             return INLINE, serialized.packed()
         self.collect()
         self.spilling.make_room(serialized.size)
         return STORED, self.store.write(serialized, self.spilling.free_memory)
 
-    def _store_entry(self, entry: Entry, kind: int, data: Any) -> None:
+    def _store_entry(self, entry: ObjectEntry, kind: int, data: Any) -> None:
         if kind == STORED:
             self.spilling.added(entry, data)
 
-    def _map(self, entry: Entry, borrow: bool) -> Any:
+    def _map(self, entry: ObjectEntry, borrow: bool) -> Any:
         mapping = super()._map(entry, borrow)
         with self.lock:
             self.spilling.used(entry)
         return mapping
 
-    def _own(self, entry: Entry) -> None:
+    def _own(self, entry: ObjectEntry) -> None:
         """The driver holds a new entry by the reference that it is about to make."""
         self.entries[entry.id] = entry
         entry.held = True
         entry.count = 1
 
-    def _want(self, entries: Iterable[Entry]) -> None:
+    def _want(self, entries: Iterable[ObjectEntry]) -> None:
         """Nothing to do: all values arrive here by themselves."""
 
-    def _hold(self, entry: Entry) -> None:
+    def _hold(self, entry: ObjectEntry) -> None:
         entry.count += 1
 
-    def _release(self, entry: Entry) -> None:
+    def _release(self, entry: ObjectEntry) -> None:
         self.hub.counts.drop_entry(entry)
 
-    def _refetch(self, entry: Entry) -> None:
+    def _refetch(self, entry: ObjectEntry) -> None:
         with self.lock:
             self.hub.requests.locate(entry.id)
 
@@ -244,7 +244,9 @@ class LocalEngine(Objects, Asking):
         self._write()
         return returned
 
-    def _task(self, function: Function | None, packed: Arguments, plan: Plan) -> Task:
+    def _task(
+        self, function: ExportedFunction | None, packed: PackedArguments, plan: WorkPlan
+    ) -> HubTask:
         dependencies = (
             [(slot, self.entry_of(ref)) for slot, ref in packed.dependencies]
             if packed.dependencies
@@ -252,20 +254,20 @@ class LocalEngine(Objects, Asking):
         )
         nested = [self.entry_of(ref).id for ref in packed.nested] if packed.nested else ()
         args = (packed.kind, packed.data)
-        return Task(self.next_id(), function, args, dependencies, nested, plan, None)
+        return HubTask(self.next_id(), function, args, dependencies, nested, plan, None)
 
-    def _returned(self, task: Task) -> Any:
+    def _returned(self, task: HubTask) -> Any:
         """What the caller gets: references to the values that the task will have."""
         if task.plan.simple:
             return self._value_of(task, task.id)
         refs = [self._value_of(task, id) for id in task.return_ids]
         if task.plan.streaming:
-            refs[0]._entry.stream = Stream()
+            refs[0]._entry.stream = ItemStream()
             return ObjectRefGenerator(refs[0])
         return refs if task.plan.num_returns else None
 
-    def _value_of(self, task: Task, id: int) -> ObjectRef[Any]:
-        entry = Entry(id)
+    def _value_of(self, task: HubTask, id: int) -> ObjectRef[Any]:
+        entry = ObjectEntry(id)
         entry.task = task
         self._own(entry)
         return self.new_ref(entry)
@@ -274,7 +276,9 @@ class LocalEngine(Objects, Asking):
         serialized = dump_function(function, name)
         kind, data = self._keep(serialized)
         key = self.next_id()
-        record = Function(key, kind, data, name, modules_used(function, serialized.payload))
+        record = ExportedFunction(
+            key, kind, data, name, modules_used(function, serialized.payload)
+        )
         with self.lock:
             nested = [self.entry_of(ref).id for ref in serialized.refs]
             self.hub.functions.keep(record, nested)
@@ -291,7 +295,7 @@ class LocalEngine(Objects, Asking):
             self.reactor.flush()
         elif self.reactor.dirty:
             self._collected += 1
-            if self._collected >= _TOGETHER:
+            if self._collected >= _MOST_TOGETHER:
                 self._collected = 0
                 self.reactor.help()
             else:
@@ -334,7 +338,7 @@ class LocalEngine(Objects, Asking):
         self._write()
         return ref
 
-    def _stream_of(self, generator: ObjectRef[Any]) -> Stream:
+    def _stream_of(self, generator: ObjectRef[Any]) -> ItemStream:
         stream = self.entry_of(generator).stream
         assert stream is not None
         return stream
@@ -363,8 +367,8 @@ class LocalEngine(Objects, Asking):
             stream.when_ready(index, lambda: self.reactor.after.append(callback))
         self.reactor.interrupt()
 
-    def _watch_item(self, generator: ObjectRef[Any], index: int) -> Entry:
-        entry = Entry(self.next_id())
+    def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
+        entry = ObjectEntry(self.next_id())
         with self.lock:
             stream = self._stream_of(generator)
             stream.when_ready(index, lambda: self.complete(entry, INLINE, None))
@@ -397,7 +401,7 @@ class LocalEngine(Objects, Asking):
         self._write()
         return ref, cls.meta
 
-    def _handle(self, actor: Actor) -> tuple[ObjectRef[Any], ActorMeta]:
+    def _handle(self, actor: HubActor) -> tuple[ObjectRef[Any], ActorMeta]:
         return self.adopt(actor.id), serialization.loads(actor.meta)
 
     def call_actor(
@@ -438,7 +442,7 @@ class LocalEngine(Objects, Asking):
         return self.adopt(id)
 
     def new_object(self) -> ObjectRef[Any]:
-        entry = Entry(self.next_id())
+        entry = ObjectEntry(self.next_id())
         self._own(entry)
         return self.new_ref(entry)
 
@@ -482,17 +486,17 @@ class LocalEngine(Objects, Asking):
         _engines.discard(self)  # its descriptors have other owners by the time of a fork
         self.interrupts.close()
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """This is a forked child of the driver: the engine is the parent's, its sockets too."""
         self.closed = True
-        self.interrupts.forsake()
+        self.interrupts.detach_in_child()
         atexit.unregister(self.shutdown)
         if installed_engine() is self:
             install_engine(None)
-        self.hub.processes.forsake()
+        self.hub.processes.detach_in_child()
         self.output.close_descriptors()
-        self.session.forsake()
-        self.reactor.forsake()
+        self.session.detach_in_child()
+        self.reactor.detach_in_child()
 
     def _fail_waiters(self) -> None:
         """Threads that still wait would wait for ever."""
@@ -520,7 +524,7 @@ def _after_fork() -> None:
     engines = list(_engines)
     _engines.clear()
     for engine in engines:
-        engine.forsake()
+        engine.detach_in_child()
 
 
 os.register_at_fork(after_in_child=_after_fork)

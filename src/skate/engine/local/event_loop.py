@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skate.engine.local.execution import Execution
 
 _DEFAULT = ""
-_PATIENCE = 1.0  # seconds for what still runs when the actor ends
+_END_SECONDS = 1.0  # for what still runs when the actor ends
 
 
 def run_event_loop(execution: Execution, creation: Work, settings: WorkSettings) -> None:
@@ -82,7 +82,7 @@ class _Actor:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=_PATIENCE)
+            await asyncio.wait(tasks, timeout=_END_SECONDS)
 
     def _group(self, name: str, size: int) -> _Lane:
         lane = _Lane(self._execution, asyncio.new_event_loop(), size)
@@ -139,7 +139,7 @@ class _Lane:
         """Cancel what runs in a thread of its own."""
         if self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_PATIENCE)
+            self._thread.join(_END_SECONDS)
 
     def deliver(self, work: Work) -> None:
         if _running_loop() is self._loop:

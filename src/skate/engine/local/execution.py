@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 Options = TypeVar("Options", TaskOptions, ActorOptions)
 
-_SHORT = 200e-6  # seconds; answers may wait for the end of a run this short
-_TOGETHER = 64
-_MOST = 4096  # entries in tables that a long life could fill
+_SHORT_SECONDS = 200e-6  # answers may wait for the end of a run this short
+_MOST_TOGETHER = 64
+_MOST_REMEMBERED = 4096  # entries in tables that a long life could fill
 
 
-class ActorExit(SystemExit):
+class ExitActor(SystemExit):
     """Raised by exit_actor(): ends the actor after this call."""
 
 
@@ -234,7 +234,7 @@ class Execution:
             self.interrupts.pending = False
             running_now.reset(token)
             elapsed = time.perf_counter() - start
-            if len(self._durations) >= _MOST:
+            if len(self._durations) >= _MOST_REMEMBERED:
                 self._durations.clear()
             self._durations[key] = (self._durations.get(key, elapsed) * 7 + elapsed) / 8
 
@@ -257,7 +257,7 @@ class Execution:
         begins then: the process ends, and the hub sees the call unanswered."""
         running = running_now.get()
         if running is not None and running.leaving:
-            error = ActorExit(0)
+            error = ExitActor(0)
         if not isinstance(error, SystemExit):
             return False
         if self.actor.id == 0:
@@ -269,7 +269,7 @@ class Execution:
         """End this actor. It is what was wanted after exit_actor() and sys.exit(0), and a crash
         after any other sys.exit, with the restarts and retries that follow one."""
         wanted = exit.code is not None and exit.code == 0
-        said = "exit_actor()" if isinstance(exit, ActorExit) else f"sys.exit({exit.code!r})"
+        said = "exit_actor()" if isinstance(exit, ExitActor) else f"sys.exit({exit.code!r})"
         with self.engine.lock:
             if not self.exiting:
                 why = f"it ended itself with {said}" if wanted else f"{who} called {said}"
@@ -280,7 +280,9 @@ class Execution:
     def _flush_unless_short(self, key: Any) -> None:
         """Answers wait for the next run only if that is known to be short."""
         outbox = self.engine.hub.outbox
-        if outbox and (len(outbox) >= _TOGETHER or self._durations.get(key, 1.0) > _SHORT):
+        if outbox and (
+            len(outbox) >= _MOST_TOGETHER or self._durations.get(key, 1.0) > _SHORT_SECONDS
+        ):
             self.engine.reactor.flush()
 
     # -- preparing a call ----------------------------------------------------------------------
@@ -329,16 +331,16 @@ class Execution:
             raise TypeError("exit_actor() is for the methods of an actor; this is a task")
         running = running_now.get()
         if running is None:  # a thread of the user's own
-            self.leave(ActorExit(0), self.actor.label)
+            self.leave(ExitActor(0), self.actor.label)
         else:
             running.leaving = True
-        raise ActorExit(0)
+        raise ExitActor(0)
 
     def leave_if_asked(self) -> None:
         """Raise again what exit_actor() has raised, if the method has caught it."""
         running = running_now.get()
         if running is not None and running.leaving:
-            raise ActorExit(0)
+            raise ExitActor(0)
 
     def current_task_id(self) -> int:
         running = running_now.get()
@@ -362,7 +364,7 @@ class Execution:
         env = settings.get("runtime_env")
         if group is None and env is None:
             return options
-        if len(self._captured) >= _MOST:
+        if len(self._captured) >= _MOST_REMEMBERED:
             self._captured.clear()
         key = (id(options), group, env)
         known = self._captured.get(key)

@@ -44,7 +44,7 @@ BUSY = 3  # an import begins that nobody has asked for
 
 Around = tuple[list[str], list[str]]  # the driver's paths before and after an interpreter's own
 
-_PACKET = 1 << 20
+_PACKET_BYTES = 1 << 20
 _SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of <linux/prctl.h>
 _IDLE_MILLISECONDS = 2000  # without a request, before what can wait is imported
 
@@ -63,7 +63,7 @@ def main(
     packages of its own has `own_path`, and the driver's paths `around` it.
     """
     control = socket.socket(fileno=fd)
-    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET)
+    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import skate.engine.local.worker  # noqa: F401  # so that workers have it without importing
 
@@ -140,7 +140,7 @@ class _Server:
 
     def _handle(self) -> bool:
         try:
-            data, fds, _, _ = socket.recv_fds(self._control, _PACKET, 4)
+            data, fds, _, _ = socket.recv_fds(self._control, _PACKET_BYTES, 4)
         except OSError:
             return False
         if not data:

@@ -3,9 +3,9 @@ stays whole.
 
 Python may run a signal handler between any two instructions of the main thread, also in the
 middle of the hub's bookkeeping or while the lead of the reactor changes hands. So the engine puts
-itself before the handlers of the user's (`Guarded`). A signal that comes inside the engine's own
-code, or while the main thread leads or has the engine's lock, is put off until everything is
-consistent: when `get` or a submission returns, and a moment later otherwise.
+itself before the handlers of the user's (`GuardedHandler`). A signal that comes inside the
+engine's own code, or while the main thread leads or has the engine's lock, is put off until
+everything is consistent: when `get` or a submission returns, and a moment later otherwise.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SOON_SECONDS = 0.001
 Handler = Callable[[int, "FrameType | None"], Any]
 
 
-class Guarded:
+class GuardedHandler:
     """A signal handler of the user's, called when the engine allows it."""
 
     def __init__(self, handler: Handler, interrupts: Interrupts) -> None:
@@ -87,7 +87,7 @@ class Interrupts:
         lock: Any,  # the engine's RLock
         wanted: Callable[[], bool] | None = None,
     ) -> None:
-        # Something was put off: the wait of the main thread is to end, as `reactor.Stop` says.
+        # Something was put off: the wait of the main thread is to end (`reactor.StopSignal`).
         self.pending = False
         self.idle = False  # the main thread runs nothing of the user's
         self._reactor = reactor
@@ -116,12 +116,12 @@ class Interrupts:
             return
         for number in _HANDLED:
             handler = _getsignal(number)
-            if type(handler) is Guarded:
+            if type(handler) is GuardedHandler:
                 if handler.interrupts is self:
                     continue
                 handler = handler.handler  # of an engine that has ended
             if callable(handler) and not _is_asyncio(handler):
-                _signal.signal(number, Guarded(handler, self))
+                _signal.signal(number, GuardedHandler(handler, self))
         self._seen = [(number, _getsignal(number)) for number in _HANDLED]
         self._alarm = _getsignal(_ALARM)
 
@@ -130,7 +130,7 @@ class Interrupts:
         if _getsignal(_ALARM) is not self._alarm:
             self._guard()
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """In a forked child: what was put off is the parent's to handle."""
         self._noted.clear()
         self.close()
@@ -141,7 +141,7 @@ class Interrupts:
         if threading.get_ident() == MAIN:
             for number in _HANDLED:
                 handler = _signal.getsignal(number)
-                if type(handler) is Guarded and handler.interrupts is self:
+                if type(handler) is GuardedHandler and handler.interrupts is self:
                     _signal.signal(number, handler.handler)
         if not self._held:
             self._hand_over()

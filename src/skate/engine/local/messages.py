@@ -4,9 +4,9 @@ On the wire a message is its number, which is its place in the table at the end,
 its fields: `marshal` takes plain tuples only. Who receives one calls the handler of that number
 with the fields, whose parameters are named as they are here (`tests/local/test_messages.py`).
 
-`kind, data` is an object's value as in `objects.Entry`. Ids are ints. Messages on one connection
-are handled in order, which is what reference counting rests on: a worker's `Hold` always arrives
-before whatever lets the hub forget the object.
+`kind, data` is an object's value as in `objects.ObjectEntry`. Ids are ints. Messages on one
+connection are handled in order, which is what reference counting rests on: a worker's `Hold`
+always arrives before whatever lets the hub forget the object.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The driver and every worker have one. In the driver it is *the* table of all objects, with counts;
 in a worker it holds what the worker has met, and asks the driver for the rest (`_want`).
 
-An `Entry` is pending until `complete` gives it a kind and data:
+An `ObjectEntry` is pending until `complete` gives it a kind and data:
 
     INLINE   packed value, as it came in a message
     STORED   (segment name, size): laid out in shared memory or a file, see `store`
@@ -29,11 +29,11 @@ from skate.engine.local.reactor import Reactor, Waiter
 from skate.engine.local.store import SegmentMovedError, Store, parts_of
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.streams import Stream
-    from skate.engine.local.hub.work import Task
+    from skate.engine.local.hub.streams import ItemStream
+    from skate.engine.local.hub.work import HubTask
 
 INLINE, STORED, FAILED = 0, 1, 2
-INLINE_LIMIT = 100_000  # bytes; larger values go to shared memory
+INLINE_LIMIT_BYTES = 100_000  # larger values go to shared memory
 
 DRIVER = 0  # the driver's process number
 
@@ -41,7 +41,7 @@ DRIVER = 0  # the driver's process number
 _PROCESS_SHIFT, _STEP = 64, 1 << 16
 
 
-class Entry:
+class ObjectEntry:
     """One object in this process. `kind` is None while the value is not there."""
 
     __slots__ = (
@@ -57,13 +57,13 @@ class Entry:
         self.ref: Callable[[], ObjectRef[Any] | None] = _gone  # weak
         self.mapped = 0  # live mappings of the segment in this process
         self.mapping: Callable[[], Any] = _gone  # weak; one that further reads may share
-        self.waiters: list[Callable[[Entry], None]] | None = None
+        self.waiters: list[Callable[[ObjectEntry], None]] | None = None
         self.asked = False  # worker: the driver has been asked for the value
         self.link: Any = None  # worker: the object is known here only, see `peers`
         self.count = 0  # driver: holds by processes, pending work and containing objects
         self.contained: Sequence[int] = ()  # driver: ids inside the value
-        self.task: Task | None = None  # driver: the work that will produce it
-        self.stream: Stream | None = None  # driver: items of a streaming task
+        self.task: HubTask | None = None  # driver: the work that will produce it
+        self.stream: ItemStream | None = None  # driver: items of a streaming task
 
 
 class Needs(Waiter):
@@ -71,34 +71,34 @@ class Needs(Waiter):
 
     __slots__ = ("fail_fast", "missing", "wanted")
 
-    def __init__(self, wanted: set[Entry], missing: int, fail_fast: bool) -> None:
+    def __init__(self, wanted: set[ObjectEntry], missing: int, fail_fast: bool) -> None:
         super().__init__()
         self.wanted = wanted
         self.missing = missing
         self.look = missing == 1
         self.fail_fast = fail_fast
 
-    def completed(self, entry: Entry) -> None:
+    def completed(self, entry: ObjectEntry) -> None:
         self.missing -= 1
         if self.missing <= 0 or (self.fail_fast and entry.kind == FAILED):
             self.finish()
 
 
-class Home:
+class EngineHome:
     """The session that references belong to; survives it, so that old references can say so."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectTable) -> None:
         self.engine: Any = objects
 
 
-class Watch(weakref.ref):  # type: ignore[type-arg]
+class RefWatch(weakref.ref):  # type: ignore[type-arg]
     """A weak reference to an ObjectRef that knows its entry."""
 
     __slots__ = ("entry",)
-    entry: Entry
+    entry: ObjectEntry
 
 
-class Objects(ABC):
+class ObjectTable(ABC):
     """Mixin of both local engines: entries, references, `get`, `wait`, callbacks.
 
     `lock` guards all state. `dropped` collects entries from destructors, which may run anywhere,
@@ -111,30 +111,30 @@ class Objects(ABC):
     def __init__(self, process: int) -> None:
         self.lock = threading.RLock()
         self.process = process
-        self.dropped: deque[Entry] = deque()
-        self._closed_views: deque[Entry] = deque()
-        self.home = Home(self)
+        self.dropped: deque[ObjectEntry] = deque()
+        self._closed_views: deque[ObjectEntry] = deque()
+        self.home = EngineHome(self)
         self._gone_for_good = self._ref_gone  # bound once: a reference is made with every call
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, ObjectEntry] = {}
         self._blocked: list[Needs] = []
         self.next_id = _numbers.__next__ if process == DRIVER else _ids_of(process)
 
     # -- to be said by the engine --------------------------------------------------------------
 
     @abstractmethod
-    def _want(self, entries: Iterable[Entry]) -> None:
+    def _want(self, entries: Iterable[ObjectEntry]) -> None:
         """Make sure that these pending entries will be completed some day."""
 
     @abstractmethod
-    def _release(self, entry: Entry) -> None:
+    def _release(self, entry: ObjectEntry) -> None:
         """Nothing in this process needs the entry any more. The lock is held."""
 
     @abstractmethod
-    def _hold(self, entry: Entry) -> None:
+    def _hold(self, entry: ObjectEntry) -> None:
         """This process begins to need an entry that came from elsewhere. The lock is held."""
 
     @abstractmethod
-    def _watch_item(self, generator: ObjectRef[Any], index: int) -> Entry:
+    def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
         """A new entry that will be completed when item `index` of the stream is there."""
 
     def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
@@ -142,7 +142,7 @@ class Objects(ABC):
         return self.reactor.run_until(needs, timeout)
 
     @abstractmethod
-    def _refetch(self, entry: Entry) -> None:
+    def _refetch(self, entry: ObjectEntry) -> None:
         """The segment is not where it was (it was spilled): find out where it is now."""
 
     # -- references ----------------------------------------------------------------------------
@@ -150,11 +150,11 @@ class Objects(ABC):
     # This process holds an object while it has the reference or a view on its segment. `_hold`
     # and `_release` tell the driver (or, in the driver, count) when that begins and ends.
 
-    def new_ref(self, entry: Entry) -> ObjectRef[Any]:
+    def new_ref(self, entry: ObjectEntry) -> ObjectRef[Any]:
         # Not by its constructor: that is one call more for every task, call and put.
         ref: ObjectRef[Any] = _bare(ObjectRef)
         ref._id, ref._home, ref._entry = entry.id, self.home, entry
-        watch = Watch(ref, self._gone_for_good)
+        watch = RefWatch(ref, self._gone_for_good)
         watch.entry = entry
         entry.ref = watch
         return ref
@@ -170,14 +170,14 @@ class Objects(ABC):
         with self.lock:
             entry = self.entries.get(id)
             if entry is None:
-                entry = self.entries[id] = Entry(id)
+                entry = self.entries[id] = ObjectEntry(id)
             ref = entry.ref()
             if ref is None:
                 ref = self.new_ref(entry)
                 self._need(entry)
             return ref
 
-    def _need(self, entry: Entry) -> None:
+    def _need(self, entry: ObjectEntry) -> None:
         if not entry.held:
             entry.held = True
             self._hold(entry)
@@ -195,14 +195,14 @@ class Objects(ABC):
                     entry.held = False
                     self._release(entry)
 
-    def entry_of(self, ref: ObjectRef[Any]) -> Entry:
+    def entry_of(self, ref: ObjectRef[Any]) -> ObjectEntry:
         if ref._home is not self.home:
             raise _stale(ref)
         return ref._entry  # type: ignore[no-any-return]
 
     # -- completion ----------------------------------------------------------------------------
 
-    def complete(self, entry: Entry, kind: int, data: Any) -> None:
+    def complete(self, entry: ObjectEntry, kind: int, data: Any) -> None:
         """Give a pending entry its value and tell everybody who waits. The lock is held."""
         entry.data = data
         entry.kind = kind
@@ -214,7 +214,7 @@ class Objects(ABC):
             if entry in needs.wanted:
                 needs.completed(entry)
 
-    def on_complete(self, entry: Entry, tell: Callable[[Entry], None]) -> None:
+    def on_complete(self, entry: ObjectEntry, tell: Callable[[ObjectEntry], None]) -> None:
         """Call `tell` under the lock when the entry is complete. The lock is held."""
         if entry.kind is not None:
             tell(entry)
@@ -303,7 +303,7 @@ class Objects(ABC):
             (ready if chosen else rest).append(waitable)
         return ready, rest
 
-    def _next_item(self, generator: ObjectRefGenerator[Any]) -> Entry:
+    def _next_item(self, generator: ObjectRefGenerator[Any]) -> ObjectEntry:
         """An entry that is complete when the generator's next item is there. One per item, or
         else whoever polls would leave another one behind each time."""
         watched = generator._watched
@@ -314,7 +314,7 @@ class Objects(ABC):
         return watched[1]
 
     def _await(
-        self, wanted: set[Entry], missing: int, timeout: float | None, fail_fast: bool
+        self, wanted: set[ObjectEntry], missing: int, timeout: float | None, fail_fast: bool
     ) -> None:
         """Wait until `missing` of the wanted are there, counting those that are already."""
         needs = Needs(wanted, missing, fail_fast)
@@ -334,7 +334,7 @@ class Objects(ABC):
 
     # -- values --------------------------------------------------------------------------------
 
-    def load(self, entry: Entry, copy: bool = False, borrow: bool = False) -> Any:
+    def load(self, entry: ObjectEntry, copy: bool = False, borrow: bool = False) -> Any:
         """The value of a complete entry. Views on it count as a hold, unless it is borrowed:
         then someone else sees to it that the object lives, until `keep_borrowed`."""
         while True:
@@ -360,7 +360,7 @@ class Objects(ABC):
                 entry.mapping = _gone
             return value
 
-    def _map(self, entry: Entry, borrow: bool) -> Any:
+    def _map(self, entry: ObjectEntry, borrow: bool) -> Any:
         mapping = self.store.open(entry.data, lambda: self._unmapped(entry))
         with self.lock:
             entry.mapped += 1
@@ -369,13 +369,13 @@ class Objects(ABC):
                 self._need(entry)
         return mapping
 
-    def _unmapped(self, entry: Entry) -> None:
+    def _unmapped(self, entry: ObjectEntry) -> None:
         self._closed_views.append(entry)
         self.dropped.append(entry)
         if entry.held:
             self.reactor.interrupt()
 
-    def keep_borrowed(self, entries: Sequence[Entry]) -> None:
+    def keep_borrowed(self, entries: Sequence[ObjectEntry]) -> None:
         """What was borrowed is about to be given back: hold what is still in use. Lock held."""
         self._count_closed_views()
         for entry in entries:
@@ -388,7 +388,7 @@ class Objects(ABC):
         while self._closed_views:
             self._closed_views.popleft().mapped -= 1
 
-    def error_of(self, entry: Entry) -> BaseException:
+    def error_of(self, entry: ObjectEntry) -> BaseException:
         try:
             error: BaseException = serialization.loads(entry.data)
         except Exception as problem:
@@ -399,9 +399,9 @@ class Objects(ABC):
 
 
 _bare = object.__new__
-_entry_of: Callable[[ObjectRef[Any]], Entry] = operator.attrgetter("_entry")
-_kind_of: Callable[[Entry], int | None] = operator.attrgetter("kind")
-_home_of: Callable[[ObjectRef[Any]], Home] = operator.attrgetter("_home")
+_entry_of: Callable[[ObjectRef[Any]], ObjectEntry] = operator.attrgetter("_entry")
+_kind_of: Callable[[ObjectEntry], int | None] = operator.attrgetter("kind")
+_home_of: Callable[[ObjectRef[Any]], EngineHome] = operator.attrgetter("_home")
 
 
 def _stale(ref: ObjectRef[Any]) -> exceptions.ObjectLostError:

@@ -25,16 +25,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skate._core.peer_credentials import user_of_peer
 from skate.engine.base import CallOptions
 from skate.engine.local import messages as m
-from skate.engine.local.objects import INLINE, STORED, Entry
+from skate.engine.local.objects import INLINE, STORED, ObjectEntry
 from skate.engine.local.wire import Connection, Message
 
 if TYPE_CHECKING:
     from skate._core.refs import ObjectRef
-    from skate.engine.local.arguments import Arguments
+    from skate.engine.local.arguments import PackedArguments
     from skate.engine.local.worker import WorkerEngine
 
 _AT_HUB = -1  # kind in a direct RESULT: the value has been given to the hub
-_TOGETHER = 32
+_MOST_TOGETHER = 32
 
 
 class _Call(NamedTuple):
@@ -43,14 +43,14 @@ class _Call(NamedTuple):
     actor: ObjectRef[Any]
     id: int
     method: str
-    packed: Arguments
+    packed: PackedArguments
     options: CallOptions
     parent: int
 
 
 # A direct call: its values, and what is needed to report it if it is lost. As a plain tuple: a
 # named one takes as long to make as the call takes to pack.
-_Sent = tuple["list[ObjectRef[Any]]", "ObjectRef[Any]", str, "Arguments", CallOptions]
+_Sent = tuple["list[ObjectRef[Any]]", "ObjectRef[Any]", str, "PackedArguments", CallOptions]
 
 
 class _Link:
@@ -77,13 +77,13 @@ class Peers:
         self._kept: set[ObjectRef[Any]] = set()
         self._user = os.geteuid()
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """In a forked child: let go of what is the parent's."""
         for link in self._links.values():
             if link.connection is not None:
-                link.connection.forsake()
+                link.connection.detach_in_child()
         for connection in self._callers:
-            connection.forsake()
+            connection.detach_in_child()
 
     # -- calling -------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Peers:
         id: int,
         refs: list[ObjectRef[Any]],
         method: str,
-        packed: Arguments,
+        packed: PackedArguments,
         options: CallOptions,
     ) -> None:
         """Send a call, by whichever way keeps the order. The engine's lock is held."""
@@ -105,7 +105,7 @@ class Peers:
         else:
             self._send_by_hub(link, actor, id, refs, method, packed, options)
 
-    def _may_go_directly(self, link: _Link, packed: Arguments, options: CallOptions) -> bool:
+    def _may_go_directly(self, link: _Link, packed: PackedArguments, options: CallOptions) -> bool:
         if link.connection is None:
             return False
         if packed.kind != INLINE or packed.dependencies or packed.nested:
@@ -121,7 +121,7 @@ class Peers:
         id: int,
         refs: list[ObjectRef[Any]],
         method: str,
-        packed: Arguments,
+        packed: PackedArguments,
         options: CallOptions,
     ) -> None:
         connection = link.connection
@@ -136,7 +136,7 @@ class Peers:
             ref._entry.asked = True
             ref._entry.link = link
         self._engine.reactor.collect(connection, message)
-        if len(link.in_flight) == 1 or len(connection.outbox) >= _TOGETHER:
+        if len(link.in_flight) == 1 or len(connection.outbox) >= _MOST_TOGETHER:
             connection.flush()
 
     def _send_by_hub(
@@ -146,7 +146,7 @@ class Peers:
         id: int,
         refs: list[ObjectRef[Any]],
         method: str,
-        packed: Arguments,
+        packed: PackedArguments,
         options: CallOptions,
     ) -> None:
         engine = self._engine
@@ -163,14 +163,14 @@ class Peers:
         """Know when the call is answered, also if nobody else asks for its value."""
         link.by_hub += 1
 
-        def answered(entry: Entry) -> None:
+        def answered(entry: ObjectEntry) -> None:
             link.by_hub -= 1
 
         self._keep_until_complete(ref)
         self._engine.on_complete(ref._entry, answered)
         self._engine._want([ref._entry])
 
-    def cancel(self, entry: Entry, force: bool) -> bool:
+    def cancel(self, entry: ObjectEntry, force: bool) -> bool:
         """Cancel a direct call; False if it is not one."""
         link: _Link | None = entry.link
         if link is None or link.connection is None:
@@ -255,7 +255,7 @@ class Peers:
         link.at_hub[id] = sent
         refs, *_ = sent
 
-        def came(entry: Entry) -> None:
+        def came(entry: ObjectEntry) -> None:
             if all(ref._entry.kind is not None for ref in refs):
                 link.at_hub.pop(id, None)
 
@@ -309,7 +309,7 @@ class Peers:
 
     # -- private objects -----------------------------------------------------------------------
 
-    def publish(self, entry: Entry) -> None:
+    def publish(self, entry: ObjectEntry) -> None:
         """A reference leaves this process: tell the hub of its object, if only we know it."""
         if entry.link is None:
             return

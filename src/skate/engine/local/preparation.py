@@ -11,7 +11,7 @@ from skate.engine.local import messages as m
 from skate.engine.local import surroundings
 from skate.engine.local.arguments import unpack
 from skate.engine.local.messages import Work, WorkSettings
-from skate.engine.local.objects import INLINE, Entry
+from skate.engine.local.objects import INLINE, ObjectEntry
 from skate.engine.local.running import Running
 from skate.engine.local.store import parts_of
 from skate.engine.local.titles import Title
@@ -27,7 +27,9 @@ class Preparation:
     """Prepares the work of one worker process, and keeps what it was sent for that."""
 
     def __init__(self, engine: WorkerEngine, actor: HostedActor) -> None:
-        self.borrowed: dict[int, list[Entry]] = {}  # objects that came with a call, by its id
+        self.borrowed: dict[
+            int, list[ObjectEntry]
+        ] = {}  # objects that came with a call, by its id
         self._engine = engine
         self._actor = actor
         self._packed: dict[int, tuple[int, Any]] = {}  # functions that no work has needed yet

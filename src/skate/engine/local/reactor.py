@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from skate.engine.local.wire import Connection, Message
 
-_LOOK = 60e-6
-_FOREVER = 1e6  # seconds; longer than poll can take, and than anybody waits
-_TICK = 0.005
-_PARTING = 0.5
+_LOOK_SECONDS = 60e-6
+_FOREVER_SECONDS = 1e6  # longer than poll can take, and than anybody waits
+_TICK_SECONDS = 0.005
+_CLOSE_SECONDS = 0.5
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 
 
@@ -65,7 +65,7 @@ class Waiter:
         return self._sleep
 
 
-class Stop(Protocol):
+class StopSignal(Protocol):
     """Whether to give up waiting."""
 
     pending: bool
@@ -151,7 +151,7 @@ class Reactor:
             self._patience += 1
             return []
         poll = self._poller.poll
-        end = time.perf_counter() + _LOOK
+        end = time.perf_counter() + _LOOK_SECONDS
         while time.perf_counter() < end:
             events = poll(0)
             if events:
@@ -225,11 +225,11 @@ class Reactor:
     # -- waiting -------------------------------------------------------------------------------
 
     def run_until(
-        self, waiter: Waiter, timeout: float | None = None, stop: Stop | None = None
+        self, waiter: Waiter, timeout: float | None = None, stop: StopSignal | None = None
     ) -> bool:
         """Wait until the waiter is done; False after `timeout` seconds, if told to stop, or when
         the reactor is closed."""
-        if timeout is not None and timeout > _FOREVER:
+        if timeout is not None and timeout > _FOREVER_SECONDS:
             timeout = None
         deadline = None if timeout is None else time.monotonic() + timeout
         if self.leads():  # from a callback that this thread's own turn has called
@@ -248,7 +248,7 @@ class Reactor:
                 break
         return waiter.done
 
-    def _turn_until(self, waiter: Waiter, deadline: float | None, stop: Stop | None) -> None:
+    def _turn_until(self, waiter: Waiter, deadline: float | None, stop: StopSignal | None) -> None:
         """At least one turn, so that a wait of no time sees what has come already. Told to stop
         before the lead was taken, there is none: the leader before may have read that alarm."""
         while not (waiter.done or self.closed or _stopped(stop)):
@@ -277,7 +277,7 @@ class Reactor:
         if self._deep:
             self._rouse_courier()
 
-    def _follow(self, waiter: Waiter, left: float | None, stop: Stop | None) -> None:
+    def _follow(self, waiter: Waiter, left: float | None, stop: StopSignal | None) -> None:
         self.flush()  # the leader may be asleep, and what we wait for depend on it
         sleep = waiter.prepare_sleep()
         self._followers.append(waiter)
@@ -351,7 +351,7 @@ class Reactor:
     def _deliver(self) -> None:
         while not self.closed:
             seen = self.activity
-            self._doze.acquire(timeout=_TICK)
+            self._doze.acquire(timeout=_TICK_SECONDS)
             self.flush()  # whoever leads may be asleep
             if self._take_lead():
                 try:
@@ -384,7 +384,7 @@ class Reactor:
         except RuntimeError:  # roused already
             pass
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """In a forked child: everything here is the parent's."""
         self.closed = True
         self._poller.close()
@@ -403,12 +403,12 @@ class Reactor:
         if self._courier is not None and self._courier is not threading.current_thread():
             self._courier.join()
         # The alarm makes the leader leave, unless it is in a handler: then it polls no more.
-        self._lead.acquire(timeout=_PARTING)
+        self._lead.acquire(timeout=_CLOSE_SECONDS)
         self._poller.close()
         os.close(self._alarm)
 
 
-def _stopped(stop: Stop | None) -> bool:
+def _stopped(stop: StopSignal | None) -> bool:
     return stop is not None and stop.pending
 
 

@@ -27,7 +27,9 @@ class Running:
     ) -> None:
         self.id = id
         self.leaving = False  # it has called exit_actor()
-        self.pending = False  # its wait is to end, because it was cancelled; see `reactor.Stop`
+        self.pending = (
+            False  # its wait is to end, because it was cancelled; see `reactor.StopSignal`
+        )
         self.waiter: Waiter | None = None  # what it waits for, in an actor with several calls
         self.function = function
         self.function_name = function_name

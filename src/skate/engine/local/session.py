@@ -37,7 +37,7 @@ _MAX_NAMES = 100  # tried for a folder; each has 32 random bits
 _FOLDER_ITSELF = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Session:
+class SessionFiles:
     """Makes and removes the folders of one session.
 
     `spill_dir` is where values go that do not fit into shared memory; without it they are beside
@@ -76,7 +76,7 @@ class Session:
         self.dirs.insert(0, made)
         return made
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """In a forked child: the lock is the parent's."""
         os.close(self._lock)
 

@@ -29,11 +29,11 @@ from skate.engine.local.mapping import Mapping, map_copy_on_write, map_shared
 
 Location = tuple[str, int]  # name, bytes
 
-_ALIGN = 64
-_MINIMUM = 1 << 16
+_ALIGN_BYTES = 64
+_LEAST_BYTES = 1 << 16
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # nothing is there, or somebody's link
-_UNUSED = 3.0  # seconds for which a free segment is kept
+_UNUSED_SECONDS = 3.0  # for which a free segment is kept
 
 
 class SegmentMovedError(Exception):
@@ -139,12 +139,12 @@ class Store:
     def _trim_later(self) -> None:
         if not self._trimming:
             self._trimming = True
-            self._call_later(_UNUSED, self._trim)
+            self._call_later(_UNUSED_SECONDS, self._trim)
 
     def _trim(self) -> None:
         """Give back the memory of segments that nothing has needed for a while."""
         self._trimming = False
-        for segment in self._pool.unused_since(time.monotonic() - _UNUSED):
+        for segment in self._pool.unused_since(time.monotonic() - _UNUSED_SECONDS):
             self.delete(segment.name)
         if not self._pool.empty:
             self._trim_later()
@@ -246,7 +246,7 @@ class _Pool:
 
     def take(self, size: int) -> _Segment | None:
         """A free segment that `size` fits without wasting more than a quarter."""
-        most = max(size + size // 4, _MINIMUM)
+        most = max(size + size // 4, _LEAST_BYTES)
         with self._lock:
             fitting = [segment for segment in self._free if size <= segment.size <= most]
             if not fitting:
@@ -315,7 +315,7 @@ def segment_size(value: Serialized) -> int:
 
 
 def _aligned(size: int) -> int:
-    return -(-size // _ALIGN) * _ALIGN
+    return -(-size // _ALIGN_BYTES) * _ALIGN_BYTES
 
 
 def _header(value: Serialized) -> bytes:
@@ -328,7 +328,7 @@ def _laid_out(value: Serialized) -> list[Any]:
     parts: list[Any] = [_header(value)]
     for part in (value.payload, *value.buffers):
         parts.append(part)
-        padding = -len(part) % _ALIGN
+        padding = -len(part) % _ALIGN_BYTES
         if padding:
             parts.append(bytes(padding))
     return parts

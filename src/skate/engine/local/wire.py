@@ -129,7 +129,7 @@ class Connection:
             del inbox[:position]
         return messages
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """In a forked child: the socket is the parent's, and so is what was to be written."""
         self.closed = True
         self.outbox = []

@@ -27,17 +27,17 @@ from skate.engine.base import (
 )
 from skate.engine.local import messages as m
 from skate.engine.local import surroundings
-from skate.engine.local.arguments import Arguments, dump_function, pack
+from skate.engine.local.arguments import PackedArguments, dump_function, pack
 from skate.engine.local.asking import Asking
 from skate.engine.local.execution import Execution
 from skate.engine.local.objects import (
     FAILED,
     INLINE,
-    INLINE_LIMIT,
+    INLINE_LIMIT_BYTES,
     STORED,
-    Entry,
     Needs,
-    Objects,
+    ObjectEntry,
+    ObjectTable,
 )
 from skate.engine.local.peers import Peers
 from skate.engine.local.printing import Printer
@@ -45,8 +45,8 @@ from skate.engine.local.reactor import Reactor
 from skate.engine.local.store import Store
 from skate.engine.local.wire import Connection
 
-_SOON = 0.002
-_LINGER = 0.05
+_SOON_SECONDS = 0.002
+_KEPT_SECONDS = 0.05
 _MOST_OPTIONS = 1000
 
 
@@ -56,7 +56,7 @@ class _Exported:
     __slots__ = ("__weakref__",)
 
 
-class WorkerEngine(Objects, Asking):
+class WorkerEngine(ObjectTable, Asking):
     """The engine inside a worker: everything is asked of the driver's hub, over one socket."""
 
     name = "local"
@@ -82,9 +82,9 @@ class WorkerEngine(Objects, Asking):
         self._options_sent: dict[int, tuple[Any, int]] = {}
         self._unexported: deque[int] = deque()  # keys of functions that are gone
         self._waits = itertools.count(1)
-        self._lingering: Any = None
-        self._lingers_until = 0.0
-        self._linger_timer = False
+        self._kept_mapping: Any = None
+        self._kept_until = 0.0
+        self._will_drop_mapping = False
         self._handlers: dict[int, Callable[..., None]] = {
             **m.by_number(
                 {
@@ -118,7 +118,7 @@ class WorkerEngine(Objects, Asking):
 
     def request(self, method: str, *args: Any, blocking: bool = False) -> Any:
         """Ask the hub something and wait for the answer."""
-        entry = Entry(self.next_id())
+        entry = ObjectEntry(self.next_id())
         needs = Needs({entry}, 1, fail_fast=True)
         packed = serialization.dumps(args).packed()
         with self.lock:
@@ -154,7 +154,7 @@ class WorkerEngine(Objects, Asking):
 
     def _put(self, serialized: Serialized) -> ObjectRef[Any]:
         kind, data = self.keep(serialized)
-        entry = Entry(self.next_id())
+        entry = ObjectEntry(self.next_id())
         with self.lock:
             self._own(entry)
             entry.kind, entry.data = kind, data
@@ -164,7 +164,7 @@ class WorkerEngine(Objects, Asking):
 
     def put_error(self, packed: Any) -> ObjectRef[Any]:
         """A reference whose value is an error."""
-        entry = Entry(self.next_id())
+        entry = ObjectEntry(self.next_id())
         with self.lock:
             self._own(entry)
             entry.kind, entry.data = FAILED, packed
@@ -173,7 +173,7 @@ class WorkerEngine(Objects, Asking):
 
     def keep(self, serialized: Serialized) -> tuple[int, Any]:
         """Small values stay in the message; large ones go to the store."""
-        if serialized.size <= INLINE_LIMIT:
+        if serialized.size <= INLINE_LIMIT_BYTES:
             return INLINE, serialized.packed()
         if self.dropped:
             self.collect()
@@ -187,61 +187,61 @@ class WorkerEngine(Objects, Asking):
             self.peers.publish(self.entry_of(ref))
         return tuple(ref._id for ref in refs)
 
-    def _own(self, entry: Entry) -> None:
+    def _own(self, entry: ObjectEntry) -> None:
         self.entries[entry.id] = entry
         entry.held = True
 
-    def _hold(self, entry: Entry) -> None:
+    def _hold(self, entry: ObjectEntry) -> None:
         self.send(m.Hold((entry.id,)))
 
-    def _release(self, entry: Entry) -> None:
+    def _release(self, entry: ObjectEntry) -> None:
         self.entries.pop(entry.id, None)
         if entry.link is None:
             self.send(m.Release((entry.id,)))
 
-    def _want(self, entries: Iterable[Entry]) -> None:
+    def _want(self, entries: Iterable[ObjectEntry]) -> None:
         unknown = [entry for entry in entries if not entry.asked and entry.kind is None]
         if unknown:
             for entry in unknown:
                 entry.asked = True
             self.send(m.Subscribe([entry.id for entry in unknown]))
 
-    def load_argument(self, kind: int, data: Any, id: int, borrowed: list[Entry]) -> Any:
+    def load_argument(self, kind: int, data: Any, id: int, borrowed: list[ObjectEntry]) -> Any:
         """The value of an object that came along with a call, which keeps it until answered."""
         if kind == INLINE:
             return serialization.loads(data)
         with self.lock:
             entry = self.entries.get(id)
             if entry is None:
-                entry = self.entries[id] = Entry(id)
+                entry = self.entries[id] = ObjectEntry(id)
             if entry.kind is None:
                 self.complete(entry, kind, data)
         borrowed.append(entry)
         value = self.load(entry, borrow=True)
-        self._linger(entry.mapping())
+        self._keep_mapping_briefly(entry.mapping())
         return value
 
-    def _linger(self, mapping: Any) -> None:
+    def _keep_mapping_briefly(self, mapping: Any) -> None:
         """Keep the last mapping for a moment: the next call often has the same argument.
 
         One only, and not for long, so that its memory can be used for the next value.
         """
-        self._lingering = mapping
-        self._lingers_until = time.monotonic() + _LINGER
-        if not self._linger_timer:
-            self._linger_timer = True
-            self.reactor.call_later(_LINGER, self._part)
+        self._kept_mapping = mapping
+        self._kept_until = time.monotonic() + _KEPT_SECONDS
+        if not self._will_drop_mapping:
+            self._will_drop_mapping = True
+            self.reactor.call_later(_KEPT_SECONDS, self._drop_mapping)
 
-    def _part(self) -> None:
-        self._linger_timer = False
-        left = self._lingers_until - time.monotonic()
+    def _drop_mapping(self) -> None:
+        self._will_drop_mapping = False
+        left = self._kept_until - time.monotonic()
         if left > 0:
-            self._linger_timer = True
-            self.reactor.call_later(left, self._part)
+            self._will_drop_mapping = True
+            self.reactor.call_later(left, self._drop_mapping)
         else:
-            self._lingering = None
+            self._kept_mapping = None
 
-    def _refetch(self, entry: Entry) -> None:
+    def _refetch(self, entry: ObjectEntry) -> None:
         entry.data = self.request("locate", entry.id)
 
     def pin(self, ref: ObjectRef[Any]) -> None:
@@ -273,7 +273,9 @@ class WorkerEngine(Objects, Asking):
         if self.execution.actor.instance is not None and not self.execution.actor.has_cpu:
             return True
         if all(entry.link is not None for entry in needs.wanted):
-            return self.execution.wait(needs, _SOON if timeout is None else min(timeout, _SOON))
+            return self.execution.wait(
+                needs, _SOON_SECONDS if timeout is None else min(timeout, _SOON_SECONDS)
+            )
         return False
 
     # -- tasks ---------------------------------------------------------------------------------
@@ -297,7 +299,7 @@ class WorkerEngine(Objects, Asking):
         return _returned(options.num_returns, refs)
 
     def sendable(
-        self, packed: Arguments
+        self, packed: PackedArguments
     ) -> tuple[int, Any, list[tuple[m.Slot, int]], tuple[int, ...]]:
         """kind, data, dependencies, nested."""
         dependencies = [(slot, ref._id) for slot, ref in packed.dependencies]
@@ -309,7 +311,7 @@ class WorkerEngine(Objects, Asking):
         count = max(1, num_returns) if isinstance(num_returns, int) else 1
         refs = []
         for number in range(id, id + count):
-            entry = Entry(number)
+            entry = ObjectEntry(number)
             self._own(entry)
             refs.append(self.new_ref(entry))
         return id, refs
@@ -395,8 +397,8 @@ class WorkerEngine(Objects, Asking):
             self.on_complete(entry, lambda _: self.reactor.after.append(callback))
         self.reactor.flush()
 
-    def _watch_item(self, generator: ObjectRef[Any], index: int) -> Entry:
-        entry = Entry(self.next_id())
+    def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
+        entry = ObjectEntry(self.next_id())
         entry.asked = True
         with self.lock:
             self.entries[entry.id] = entry
@@ -405,7 +407,7 @@ class WorkerEngine(Objects, Asking):
             self.send(m.AskHub(entry.id, "stream_wait", args))
         return entry
 
-    def _forget_watch(self, entry: Entry) -> None:
+    def _forget_watch(self, entry: ObjectEntry) -> None:
         self.entries.pop(entry.id, None)
 
     # -- actors --------------------------------------------------------------------------------
@@ -473,7 +475,7 @@ class WorkerEngine(Objects, Asking):
     def context(self) -> Context:
         return self.execution.context()
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """This is a child that user code has forked: the sockets are its parent's."""
         from skate.engine import install_engine
 
@@ -481,10 +483,10 @@ class WorkerEngine(Objects, Asking):
             return  # a child of that child, whose descriptors are its own
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         install_engine(None)
-        self.execution.interrupts.forsake()
-        self.hub.forsake()
-        self.peers.forsake()
-        self.reactor.forsake()
+        self.execution.interrupts.detach_in_child()
+        self.hub.detach_in_child()
+        self.peers.detach_in_child()
+        self.reactor.detach_in_child()
 
     def shutdown(self) -> None:
         raise RuntimeError("shutdown() is for the driver; this is a worker")
@@ -505,7 +507,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
     surroundings.settle_in(settings, fds[1], fds[2])
     engine = WorkerEngine(number, settings, socket.socket(fileno=fds[0]))
     install_engine(engine)
-    os.register_at_fork(after_in_child=engine.forsake)
+    os.register_at_fork(after_in_child=engine.detach_in_child)
     sys.stdout, sys.stderr = engine.printers = (
         Printer(engine, 1, sys.stdout),
         Printer(engine, 2, sys.stderr),

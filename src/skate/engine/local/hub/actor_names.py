@@ -5,35 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skate import exceptions
-from skate.engine.local.hub.actors import Actor
+from skate.engine.local.hub.actors import HubActor
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.base import ActorOptions
-    from skate.engine.local.hub.work import Task
+    from skate.engine.local.hub.work import HubTask
 
 
 class ActorNames:
     """The names that are taken."""
 
-    def __init__(self, own_namespace: str, names: dict[tuple[str, str], Actor]) -> None:
+    def __init__(self, own_namespace: str, names: dict[tuple[str, str], HubActor]) -> None:
         self._own_namespace = own_namespace
         self._names = names
 
     def new_actor(
-        self, creation: Task, options: ActorOptions, class_name: str, meta: Packed
-    ) -> Actor:
+        self, creation: HubTask, options: ActorOptions, class_name: str, meta: Packed
+    ) -> HubActor:
         """Return an actor that is to be created by this task."""
         settings = creation.plan.settings
         assert settings is not None
         concurrent = settings["is_async"] or settings["max_concurrency"] > 1
         concurrent = concurrent or bool(settings["concurrency_groups"])
-        actor = Actor(creation, options, class_name, meta, concurrent)
+        actor = HubActor(creation, options, class_name, meta, concurrent)
         actor.key = self._key(options.name, options.namespace)
         creation.actor = actor
         return actor
 
-    def claim(self, options: ActorOptions) -> Actor | None:
+    def claim(self, options: ActorOptions) -> HubActor | None:
         """Return None if the name is free, or the existing actor if that is wanted.
 
         Raises:
@@ -50,7 +50,7 @@ class ActorNames:
             "get_if_exists=True"
         )
 
-    def find(self, name: str, namespace: str | None) -> Actor:
+    def find(self, name: str, namespace: str | None) -> HubActor:
         """Return an actor by its name. Raises ValueError."""
         actor = self._names.get(self._key(name, namespace))
         if actor is None:

@@ -16,22 +16,22 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from skate.engine.base import ActorOptions
-from skate.engine.local.hub.work import Task
-from skate.engine.local.hub.workers import Worker
+from skate.engine.local.hub.work import HubTask
+from skate.engine.local.hub.workers import WorkerProcess
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.local.objects import Entry
+    from skate.engine.local.objects import ObjectEntry
 
 PENDING, STARTING, ALIVE, RESTARTING, DEAD = "PENDING STARTING ALIVE RESTARTING DEAD".split()
 
 
-class Actor:
+class HubActor:
     """One actor: its state, and its calls that cannot be sent yet."""
 
     def __init__(
         self,
-        creation: Task,
+        creation: HubTask,
         options: ActorOptions,
         class_name: str,
         meta: Packed,
@@ -44,17 +44,17 @@ class Actor:
         self.meta = meta  # packed ActorMeta, for get_actor
         self.concurrent = concurrent  # several calls at a time: no order to keep
         self.key = ("", "")  # namespace and name
-        self.entry: Entry  # the object that stands for the actor; set by the hub
+        self.entry: ObjectEntry  # the object that stands for the actor; set by the hub
         self.state = PENDING
-        self.worker: Worker | None = None
+        self.worker: WorkerProcess | None = None
         self.restarts = 0
         # Calls made and not answered, by the process that made them; None: who cares.
         self.unfinished: dict[int, int] | None = {} if options.max_pending_calls > 0 else None
         self.error: Packed = b""  # why it is dead
         self.stop_reason = ""  # set when it must not be restarted
         self.ended_itself = False  # by exit_actor() or sys.exit(0)
-        self._waiting: deque[Task] = deque()
-        self._lanes: dict[int, deque[Task]] = {}
+        self._waiting: deque[HubTask] = deque()
+        self._lanes: dict[int, deque[HubTask]] = {}
 
     @property
     def name(self) -> str | None:
@@ -62,7 +62,7 @@ class Actor:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def add_call(self, task: Task) -> list[Task]:
+    def add_call(self, task: HubTask) -> list[HubTask]:
         """A new call; those that can be sent now, in order."""
         if self.unfinished is not None:
             self.count(task, 1)
@@ -72,7 +72,7 @@ class Actor:
         self._lanes.setdefault(key, deque()).append(task)
         return self.advance(task)
 
-    def count(self, task: Task, change: int) -> None:
+    def count(self, task: HubTask, change: int) -> None:
         """A call was made, or answered."""
         if self.unfinished is not None:
             caller = _caller(task)
@@ -80,14 +80,14 @@ class Actor:
             if count:
                 self.unfinished[caller] = count
 
-    def _lane_of(self, task: Task) -> int:
+    def _lane_of(self, task: HubTask) -> int:
         return task.id if self.concurrent else _caller(task)
 
-    def advance(self, task: Task) -> list[Task]:
+    def advance(self, task: HubTask) -> list[HubTask]:
         """A call has its last argument, or has failed; those that can be sent now, in order."""
         key = self._lane_of(task)
         lane = self._lanes.get(key)
-        ready: list[Task] = []
+        ready: list[HubTask] = []
         while lane and (lane[0].cancelled or not lane[0].missing):
             task = lane.popleft()
             if not task.cancelled:
@@ -96,7 +96,7 @@ class Actor:
             del self._lanes[key]
         return self._sendable(ready)
 
-    def _sendable(self, tasks: list[Task]) -> list[Task]:
+    def _sendable(self, tasks: list[HubTask]) -> list[HubTask]:
         if self.worker is not None and self.state in (STARTING, ALIVE):
             return tasks
         self._waiting.extend(tasks)
@@ -104,7 +104,7 @@ class Actor:
 
     # -- life ----------------------------------------------------------------------------------
 
-    def placed(self, worker: Worker) -> list[Task]:
+    def placed(self, worker: WorkerProcess) -> list[HubTask]:
         """A process is there and has the constructor; the calls that waited for it."""
         self.worker = worker
         self.state = STARTING
@@ -116,15 +116,15 @@ class Actor:
         limit = self.options.max_restarts
         return not self.stop_reason and (limit < 0 or self.restarts < limit)
 
-    def restarting(self, in_flight: list[Task]) -> list[Task]:
+    def restarting(self, in_flight: list[HubTask]) -> list[HubTask]:
         """The process has died and another is to come; the calls that are lost. While it was
         still being constructed, no call had begun: none is."""
         begun = self.state != STARTING
         self.state = RESTARTING
         self.worker = None
         self.restarts += 1
-        lost: list[Task] = []
-        again: list[Task] = []
+        lost: list[HubTask] = []
+        again: list[HubTask] = []
         for task in in_flight:
             once_more = not task.cancelled and (not begun or task.may_retry())
             (again if once_more else lost).append(task)
@@ -133,7 +133,7 @@ class Actor:
             self._waiting.appendleft(task)
         return lost
 
-    def died(self, error: Packed) -> list[Task]:
+    def died(self, error: Packed) -> list[HubTask]:
         """The end; all calls that were not sent."""
         self.state = DEAD
         self.worker = None
@@ -145,6 +145,6 @@ class Actor:
         return rest
 
 
-def _caller(task: Task) -> int:
+def _caller(task: HubTask) -> int:
     """The number of the process that made the call."""
     return task.owner.number if task.owner else 0

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from skate.engine.local.objects import STORED, Entry
+from skate.engine.local.objects import STORED, ObjectEntry
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
 class Counts:
@@ -22,21 +22,21 @@ class Counts:
 
     def __init__(
         self,
-        entries: dict[int, Entry],
+        entries: dict[int, ObjectEntry],
         free_segment: Callable[[Any], None],
-        ended: Callable[[Entry], None],
-        dropped: Callable[[Entry], None],
+        ended: Callable[[ObjectEntry], None],
+        dropped: Callable[[ObjectEntry], None],
     ) -> None:
         self._entries = entries
         self._free_segment = free_segment
         self._ended = ended
         self._dropped = dropped
 
-    def entry(self, id: int) -> Entry:
+    def entry(self, id: int) -> ObjectEntry:
         """The entry of an id that someone has heard of; a new one is pending."""
         entry = self._entries.get(id)
         if entry is None:
-            entry = self._entries[id] = Entry(id)
+            entry = self._entries[id] = ObjectEntry(id)
         return entry
 
     def add(self, ids: Iterable[int]) -> None:
@@ -49,14 +49,14 @@ class Counts:
             if entry is not None:
                 self.drop_entry(entry)
 
-    def drop_entry(self, entry: Entry) -> None:
+    def drop_entry(self, entry: ObjectEntry) -> None:
         entry.count -= 1
         if entry.count <= 0:
             self._free(entry)
         elif entry.task is not None:
             self._dropped(entry)
 
-    def hold(self, worker: Worker, ids: Iterable[int]) -> None:
+    def hold(self, worker: WorkerProcess, ids: Iterable[int]) -> None:
         """A worker has a reference or a view."""
         # An actor with a handle to itself would never end.
         own = worker.actor.id if worker.actor is not None else None
@@ -65,17 +65,17 @@ class Counts:
                 worker.holds.add(id)
                 self.entry(id).count += 1
 
-    def release(self, worker: Worker, ids: Iterable[int]) -> None:
+    def release(self, worker: WorkerProcess, ids: Iterable[int]) -> None:
         for id in ids:
             if id in worker.holds:
                 worker.holds.discard(id)
                 self.drop((id,))
 
-    def _free(self, entry: Entry) -> None:
+    def _free(self, entry: ObjectEntry) -> None:
         # A loop, not recursion: a chain of objects that contain each other may be long.
-        doomed = [entry]
-        while doomed:
-            entry = doomed.pop()
+        unheld = [entry]
+        while unheld:
+            entry = unheld.pop()
             self._entries.pop(entry.id, None)
             if entry.kind == STORED:
                 self._free_segment(entry)
@@ -84,7 +84,7 @@ class Counts:
                 if inner is not None:
                     inner.count -= 1
                     if inner.count <= 0:
-                        doomed.append(inner)
+                        unheld.append(inner)
                     elif inner.task is not None:
                         self._dropped(inner)
             entry.contained = ()

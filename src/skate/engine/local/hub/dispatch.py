@@ -10,13 +10,13 @@ from skate.engine.local import messages as m
 from skate.engine.local.objects import STORED
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.functions import Functions
     from skate.engine.local.hub.memory_guard import MemoryGuard
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.segments import Segments
-    from skate.engine.local.hub.work import Task
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
 class Dispatch:
@@ -26,7 +26,7 @@ class Dispatch:
         self,
         functions: Functions,
         segments: Segments,
-        outbox: Outbox,
+        outbox: WorkerOutbox,
         guard: MemoryGuard,
         visible_accelerators: Mapping[str, Sequence[int | str] | None],
     ) -> None:
@@ -36,7 +36,7 @@ class Dispatch:
         self._guard = guard
         self._visible_accelerators = visible_accelerators
 
-    def send(self, worker: Worker, task: Task) -> None:
+    def send(self, worker: WorkerProcess, task: HubTask) -> None:
         """Send a task, or the construction of an actor with the calls that waited for it."""
         if self._guard.asleep:
             self._guard.wake()
@@ -61,7 +61,7 @@ class Dispatch:
             worker.actor = task.actor
             self.send_calls(task.actor, task.actor.placed(worker))
 
-    def send_calls(self, actor: Actor, tasks: Sequence[Task]) -> None:
+    def send_calls(self, actor: HubActor, tasks: Sequence[HubTask]) -> None:
         """Send calls to an actor that has a process."""
         if self._guard.asleep:
             self._guard.wake()
@@ -84,7 +84,7 @@ class Dispatch:
             )
             self._outbox.write(worker, message, len(worker.in_flight) == 1)
 
-    def _dependency_values(self, task: Task) -> list[tuple[m.Slot, int, Any, int]]:
+    def _dependency_values(self, task: HubTask) -> list[tuple[m.Slot, int, Any, int]]:
         values = []
         for slot, entry in task.dependencies:
             assert entry.kind is not None
@@ -93,7 +93,7 @@ class Dispatch:
             values.append((slot, entry.kind, entry.data, entry.id))
         return values
 
-    def _settings(self, worker: Worker, task: Task) -> m.WorkSettings | None:
+    def _settings(self, worker: WorkerProcess, task: HubTask) -> m.WorkSettings | None:
         settings = task.plan.settings
         allocation = worker.allocation
         if allocation is not None and allocation.numbered:

@@ -156,10 +156,10 @@ class Environments:
         self._builds.clear()
         self._let_go()
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """In a forked child: the builders are the parent's."""
         for build in self._builds.values():
-            build.forsake()
+            build.detach_in_child()
         self._builds.clear()
         self._let_go()
 
@@ -217,11 +217,11 @@ class _Build:
 
     def end(self) -> None:
         """End the builder, with what it has started."""
-        self.forsake()
+        self.detach_in_child()
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         self._request.close()
         self.answer.close()

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from skate import exceptions
 from skate._core import serialization
 from skate._core.errors import argument_error
-from skate.engine.local.hub.resources import Demand, Pool, from_units
+from skate.engine.local.hub.resources import Demand, ResourcePool, from_units
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.scheduler import Scheduler
-    from skate.engine.local.hub.work import Task
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
 def packed(error: BaseException) -> Packed:
@@ -30,11 +30,11 @@ def hex_id(id: int) -> str:
     return id.to_bytes(16, "big").hex()
 
 
-def cancelled(task: Task) -> exceptions.TaskCancelledError:
+def cancelled(task: HubTask) -> exceptions.TaskCancelledError:
     return exceptions.TaskCancelledError(hex_id(task.id), f"It ran {task.name}.")
 
 
-def argument_failed(task: Task, error: Packed) -> Packed:
+def argument_failed(task: HubTask, error: Packed) -> Packed:
     """Return the error, packed, for a task with an argument that is this packed error."""
     cause = serialization.loads(error)
     if task.actor is not None and not task.method:
@@ -42,16 +42,16 @@ def argument_failed(task: Task, error: Packed) -> Packed:
     return packed(argument_error(cause, task.name))
 
 
-def crashed(worker: Worker, task: Task) -> exceptions.SkateError:
-    if worker.stillborn:
-        return not_started(task, worker.stillborn)
+def crashed(worker: WorkerProcess, task: HubTask) -> exceptions.SkateError:
+    if worker.never_started:
+        return not_started(task, worker.never_started)
     tries = f" It was tried {task.attempt + 1} times." if task.attempt else ""
     what = f"The worker died unexpectedly while it ran {task.name}"
     text = f"{what}: {how_it_ended(worker)}.{tries}"
     return exceptions.WorkerCrashedError(text, pid=worker.pid, exitcode=exitcode(worker))
 
 
-def not_started(task: Task, reason: str) -> exceptions.SkateError:
+def not_started(task: HubTask, reason: str) -> exceptions.SkateError:
     if task.actor is not None:
         return actor_died(task.actor, reason)
     return exceptions.WorkerCrashedError(f"{task.name} could not be run: {reason}")
@@ -74,10 +74,10 @@ def system_said(error: OSError) -> str:
     return said
 
 
-def how_it_ended(worker: Worker) -> str:
+def how_it_ended(worker: WorkerProcess) -> str:
     """A sentence without its full stop."""
-    if worker.stillborn or worker.last_words:
-        return worker.stillborn or worker.last_words
+    if worker.never_started or worker.last_words:
+        return worker.never_started or worker.last_words
     if worker.evicted is not None:
         return str(worker.evicted.error)
     code = exitcode(worker)
@@ -89,7 +89,7 @@ def how_it_ended(worker: Worker) -> str:
     return f"{who} exited with code {code}"
 
 
-def exitcode(worker: Worker) -> int | None:
+def exitcode(worker: WorkerProcess) -> int | None:
     return None if worker.status is None else os.waitstatus_to_exitcode(worker.status)
 
 
@@ -115,7 +115,7 @@ def _spoken(reason: Any) -> str:
     return str(reason).replace("`skate.", f"`{exceptions.library_name()}.")
 
 
-def actor_died(actor: Actor, reason: Any) -> exceptions.ActorDiedError:
+def actor_died(actor: HubActor, reason: Any) -> exceptions.ActorDiedError:
     intended = "INTENDED_USER_EXIT" if actor.ended_itself else _EXIT_TYPES.get(reason)
     return exceptions.ActorDiedError(
         f"The actor is dead because {_spoken(reason)} "
@@ -125,20 +125,20 @@ def actor_died(actor: Actor, reason: Any) -> exceptions.ActorDiedError:
     )
 
 
-def actor_unavailable(actor: Actor, reason: Any) -> exceptions.ActorUnavailableError:
+def actor_unavailable(actor: HubActor, reason: Any) -> exceptions.ActorUnavailableError:
     return exceptions.ActorUnavailableError(
         f"{actor.class_name} is being restarted, because {reason}", hex_id(actor.id)
     )
 
 
-def group_removed(task: Task) -> exceptions.SkateError:
+def group_removed(task: HubTask) -> exceptions.SkateError:
     text = f"the placement group of {task.name} was removed"
     if task.actor is not None:
         return exceptions.ActorPlacementGroupRemoved(text)
     return exceptions.TaskPlacementGroupRemoved(text)
 
 
-def ended_with_group(task: Task) -> exceptions.SkateError:
+def ended_with_group(task: HubTask) -> exceptions.SkateError:
     """Of a task that ran: it is not run again, or would be, where there is no place for it."""
     if task.actor is None and task.plan.retries == 0:
         return exceptions.WorkerCrashedError(
@@ -147,7 +147,7 @@ def ended_with_group(task: Task) -> exceptions.SkateError:
     return group_removed(task)
 
 
-def _how_to_declare(demand: Demand, machine: Pool) -> str:
+def _how_to_declare(demand: Demand, machine: ResourcePool) -> str:
     """Arguments of init() that would make the demand possible."""
     lacking = {
         name: amount
@@ -165,7 +165,7 @@ def _how_to_declare(demand: Demand, machine: Pool) -> str:
     return ", ".join(known or ["labels={...}"])
 
 
-def unschedulable(task: Task, scheduler: Scheduler) -> exceptions.SkateError:
+def unschedulable(task: HubTask, scheduler: Scheduler) -> exceptions.SkateError:
     shape = task.plan.shape
     assert shape is not None
     if shape.group is not None:

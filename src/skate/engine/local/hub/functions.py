@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local import messages as m
-from skate.engine.local.hub.work import Function
+from skate.engine.local.hub.work import ExportedFunction
 from skate.engine.local.objects import STORED
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.segments import Segments
     from skate.engine.local.hub.state import State
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 _MOST_BYTES_SEARCHED = 65536  # of a pickle, for the names of modules
 
@@ -24,7 +24,9 @@ _MOST_BYTES_SEARCHED = 65536  # of a pickle, for the names of modules
 class Functions:
     """Keeps what exported functions need, and knows which worker has been sent which."""
 
-    def __init__(self, state: State, counts: Counts, segments: Segments, outbox: Outbox) -> None:
+    def __init__(
+        self, state: State, counts: Counts, segments: Segments, outbox: WorkerOutbox
+    ) -> None:
         self._state = state
         self._counts = counts
         self._segments = segments
@@ -34,7 +36,7 @@ class Functions:
         # By key: references in their closures, and the segments that they are stored in.
         self._kept: dict[int, tuple[Sequence[int], str]] = {}
 
-    def keep(self, function: Function, nested: Sequence[int]) -> None:
+    def keep(self, function: ExportedFunction, nested: Sequence[int]) -> None:
         """Keep what a function needs for as long as there are tasks of it, or someone who could
         send one."""
         self._counts.add(nested)
@@ -59,7 +61,7 @@ class Functions:
         """Return the names of the segments that functions are stored in."""
         return {segment for _, segment in self._kept.values()}
 
-    def ensure(self, worker: Worker, function: Function) -> None:
+    def ensure(self, worker: WorkerProcess, function: ExportedFunction) -> None:
         """Send a function to a worker that does not have it."""
         if function.key not in worker.functions:
             worker.functions.add(function.key)
@@ -69,21 +71,27 @@ class Functions:
     # -- messages ------------------------------------------------------------------------------
 
     def on_export(
-        self, worker: Worker, key: int, kind: int, data: Any, name: str, nested: Sequence[int]
+        self,
+        worker: WorkerProcess,
+        key: int,
+        kind: int,
+        data: Any,
+        name: str,
+        nested: Sequence[int],
     ) -> None:
         """The worker will submit tasks of a function."""
         uses = data[:_MOST_BYTES_SEARCHED] if isinstance(data, bytes) else b""
-        function = Function(key, kind, data, name, uses)
+        function = ExportedFunction(key, kind, data, name, uses)
         self.keep(function, nested)
         self._state.functions[key] = function
         worker.exported.add(key)
 
-    def on_unexport(self, worker: Worker, key: int) -> None:
+    def on_unexport(self, worker: WorkerProcess, key: int) -> None:
         """The worker cannot any more. Tasks that are under way have the function themselves."""
         worker.exported.discard(key)
         self._state.functions.pop(key, None)
 
-    def drop_exports(self, worker: Worker) -> None:
+    def drop_exports(self, worker: WorkerProcess) -> None:
         """Forget the functions of a worker that is gone; tasks that are under way have theirs."""
         for key in worker.exported:
             del self._state.functions[key]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from skate.engine.local.hub.resources import Allocation, Demand, Pool, to_units
+from skate.engine.local.hub.resources import Allocation, Demand, ResourcePool, to_units
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
-class Group:
+class HubGroup:
     """A placement group. Each bundle, once reserved, is a pool of its own."""
 
     def __init__(
@@ -20,7 +20,7 @@ class Group:
         bundles: Sequence[Mapping[str, float]],
         strategy: str,
         name: str,
-        maker: Worker | None = None,
+        maker: WorkerProcess | None = None,
     ) -> None:
         self.id = id
         self.maker = maker  # the process of the actor with which it ends, if that is killed
@@ -29,7 +29,7 @@ class Group:
         self.strategy = strategy
         self.name = name
         self.state = "PENDING"
-        self.pools: list[Pool] = []
+        self.pools: list[ResourcePool] = []
         self._allocations: list[Allocation] = []
 
     def whole_demand(self) -> dict[str, int]:
@@ -39,7 +39,7 @@ class Group:
                 total[name] = total.get(name, 0) + amount
         return total
 
-    def why_impossible(self, machine: Pool) -> str | None:
+    def why_impossible(self, machine: ResourcePool) -> str | None:
         """Why this machine can never hold the group, or None."""
         if machine.growing:
             return None
@@ -52,7 +52,7 @@ class Group:
             return f"the bundles {self.bundles} are more than this machine has"
         return None
 
-    def reserve(self, machine: Pool) -> bool:
+    def reserve(self, machine: ResourcePool) -> bool:
         """Take all bundles, or none."""
         taken: list[Allocation] = []
         for demand in self.demands:
@@ -63,11 +63,11 @@ class Group:
                 return False
             taken.append(allocation)
         self._allocations = taken
-        self.pools = [Pool(a.demand, a.numbered) for a in taken]
+        self.pools = [ResourcePool(a.demand, a.numbered) for a in taken]
         self.state = "CREATED"
         return True
 
-    def give_back(self, machine: Pool) -> None:
+    def give_back(self, machine: ResourcePool) -> None:
         for allocation in self._allocations:
             machine.give_back(allocation)
         self._allocations = []

@@ -25,53 +25,53 @@ from skate.engine.local.hub.idle import IdleWorkers
 from skate.engine.local.hub.lifecycle import ActorLifecycle
 from skate.engine.local.hub.losses import WorkerLosses
 from skate.engine.local.hub.memory_guard import MemoryGuard
-from skate.engine.local.hub.outbox import Outbox
+from skate.engine.local.hub.outbox import WorkerOutbox
 from skate.engine.local.hub.peering import Peering
 from skate.engine.local.hub.placement import PlacementGroups
 from skate.engine.local.hub.plans import Planner
 from skate.engine.local.hub.processes import Processes
 from skate.engine.local.hub.requests import Requests
-from skate.engine.local.hub.resources import CPU, UNIT, Pool
+from skate.engine.local.hub.resources import CPU, UNIT, ResourcePool
 from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.segments import Segments
 from skate.engine.local.hub.state import SessionInfo, State
 from skate.engine.local.hub.streaming import Streaming
 from skate.engine.local.hub.submissions import Submissions
-from skate.engine.local.hub.tasks import Tasks
+from skate.engine.local.hub.tasks import TaskLifecycle
 from skate.engine.local.hub.values import Values
 from skate.engine.local.hub.waits import WorkerWaits
 from skate.engine.local.hub.worker_requests import WorkerRequests
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.local.hub.actors import Actor
-    from skate.engine.local.hub.groups import Group
+    from skate.engine.local.hub.actors import HubActor
+    from skate.engine.local.hub.groups import HubGroup
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.servers import Servers
-    from skate.engine.local.hub.work import Task
-    from skate.engine.local.hub.workers import Environment, Worker
-    from skate.engine.local.objects import Entry
+    from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.hub.workers import Environment, WorkerProcess
+    from skate.engine.local.objects import ObjectEntry
     from skate.engine.local.wire import Message
 
 
 class _SchedulerEffects(NamedTuple):
     """What the scheduler asks for, and who does it; as `scheduler.Effects` says."""
 
-    start: Callable[[Environment, Task], Worker]
-    send: Callable[[Worker, Task], None]
-    steal: Callable[[Worker], None]
-    retire: Callable[[Worker], None]
-    group_ready: Callable[[Group], None]
+    start: Callable[[Environment, HubTask], WorkerProcess]
+    send: Callable[[WorkerProcess, HubTask], None]
+    steal: Callable[[WorkerProcess], None]
+    retire: Callable[[WorkerProcess], None]
+    group_ready: Callable[[HubGroup], None]
     rested: Callable[[], None]
-    not_started: Callable[[Task, OSError], None]
+    not_started: Callable[[HubTask, OSError], None]
 
 
 class _TaskEvents(NamedTuple):
     """The same of `tasks.TaskEvents`."""
 
-    construction_failed: Callable[[Actor, Packed], None]
-    actor_dead: Callable[[Actor, Packed], None]
-    kill: Callable[[Worker], None]
+    construction_failed: Callable[[HubActor, Packed], None]
+    actor_dead: Callable[[HubActor, Packed], None]
+    kill: Callable[[WorkerProcess], None]
 
 
 class Hub:
@@ -84,8 +84,8 @@ class Hub:
         self,
         ports: Ports,
         info: SessionInfo,
-        entries: dict[int, Entry],
-        machine: Pool,
+        entries: dict[int, ObjectEntry],
+        machine: ResourcePool,
         servers: Servers,
         worker_settings: Mapping[str, Any],
         outputs: list[int],
@@ -93,7 +93,7 @@ class Hub:
     ) -> None:
         self._ports = ports
         self.state = state = State(entries)
-        self.outbox = outbox = Outbox(ports.reactor)
+        self.outbox = outbox = WorkerOutbox(ports.reactor)
         self.processes = processes = Processes(
             ports, state.workers, outbox, servers, worker_settings, outputs,
             self.received, self._lose,
@@ -116,7 +116,7 @@ class Hub:
         cpus = machine.total.get(CPU, 0) // UNIT
         self.scheduler = scheduler = Scheduler(machine, max(1, cpus), effects, state.groups)
         events = _TaskEvents(self._construction_failed, self._actor_dead, processes.kill)
-        self.tasks = tasks = Tasks(
+        self.tasks = tasks = TaskLifecycle(
             ports, state, values, streaming, counts, scheduler, dispatch, outbox, events
         )
         self.lifecycle = lifecycle = ActorLifecycle(
@@ -181,7 +181,7 @@ class Hub:
             }
         )
 
-    def received(self, worker: Worker, incoming: Sequence[Message]) -> None:
+    def received(self, worker: WorkerProcess, incoming: Sequence[Message]) -> None:
         """Handle messages of a worker, in order."""
         for message in incoming:
             try:
@@ -196,7 +196,7 @@ class Hub:
             except Exception:
                 sys.excepthook(*sys.exc_info())
 
-    def _on_print(self, worker: Worker, stream: int, label: str, text: str) -> None:
+    def _on_print(self, worker: WorkerProcess, stream: int, label: str, text: str) -> None:
         # Now, so that it is out before the result that follows. Not under the engine's lock: the
         # stream may have one of its own, held by somebody who waits for the engine's.
         self._ports.lock.release()
@@ -213,39 +213,39 @@ class Hub:
 
     # -- from what was made first to what was made later ---------------------------------------
 
-    def _lose(self, worker: Worker) -> None:
+    def _lose(self, worker: WorkerProcess) -> None:
         self._losses.lose(worker)
 
-    def _unwanted(self, entry: Entry) -> None:
+    def _unwanted(self, entry: ObjectEntry) -> None:
         """Nobody can ask for the entry any more: what stands behind it ends."""
         if entry.stream is not None:
             self.streaming.abandon(entry)
         self.lifecycle.unwanted(entry)
 
-    def _less_wanted(self, entry: Entry) -> None:
+    def _less_wanted(self, entry: ObjectEntry) -> None:
         self.lifecycle.less_wanted(entry)
 
-    def _give_up(self, task: Task) -> None:
+    def _give_up(self, task: HubTask) -> None:
         self.tasks.give_up(task)
 
-    def _dismiss(self, worker: Worker) -> None:
+    def _dismiss(self, worker: WorkerProcess) -> None:
         self.scheduler.dismiss(worker)
 
-    def _group_ready(self, group: Group) -> None:
+    def _group_ready(self, group: HubGroup) -> None:
         self.values.complete_with_none(group.id)
 
     def _rested(self) -> None:
         self._idle.look_later()
 
-    def _not_started(self, task: Task, error: OSError) -> None:
+    def _not_started(self, task: HubTask, error: OSError) -> None:
         self.tasks.not_started(task, error)
 
-    def _construction_failed(self, actor: Actor, error: Packed) -> None:
+    def _construction_failed(self, actor: HubActor, error: Packed) -> None:
         self.lifecycle.construction_failed(actor, error)
 
-    def _actor_dead(self, actor: Actor, error: Packed) -> None:
+    def _actor_dead(self, actor: HubActor, error: Packed) -> None:
         self.lifecycle.declare_dead(actor, error)
 
 
-def _ignore(worker: Worker, *fields: Any) -> None:
+def _ignore(worker: WorkerProcess, *fields: Any) -> None:
     pass

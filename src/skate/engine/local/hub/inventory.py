@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from skate._core import serialization
 from skate.engine.local.hub import actors
 from skate.engine.local.hub.resources import from_units
-from skate.engine.local.hub.work import Run
-from skate.engine.local.objects import FAILED, STORED, Entry
+from skate.engine.local.hub.work import TaskRun
+from skate.engine.local.objects import FAILED, STORED, ObjectEntry
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.state import SessionInfo, State
-    from skate.engine.local.hub.work import Task
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.hub.workers import WorkerProcess
 
 Row = dict[str, Any]
 
@@ -42,7 +42,7 @@ def _actors(info: SessionInfo, state: State) -> list[Row]:
     return [*ended, *(actor_row(info, actor) for actor in state.actors.values())]
 
 
-def actor_row(info: SessionInfo, actor: Actor) -> Row:
+def actor_row(info: SessionInfo, actor: HubActor) -> Row:
     worker = actor.worker
     state = _ACTOR_STATES.get(actor.state, actor.state)
     return {
@@ -73,10 +73,10 @@ def _tasks(info: SessionInfo, state: State) -> list[Row]:
     another are known to these alone.)"""
     found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
     going_on = [_task_row(info, task) for task in dict.fromkeys(found) if task is not None]
-    return going_on + [_ended_row(info, Run._make(run)) for run in reversed(state.runs)]
+    return going_on + [_ended_row(info, TaskRun._make(run)) for run in reversed(state.runs)]
 
 
-def _ended_row(info: SessionInfo, run: Run) -> Row:
+def _ended_row(info: SessionInfo, run: TaskRun) -> Row:
     created, ran = run.actor == run.id, run.worker != 0
     kind = "ACTOR_CREATION_TASK" if created else "NORMAL_TASK"
     name = _called(run.name, run.method, run.actor != 0) or run.method
@@ -100,7 +100,7 @@ def _ended_row(info: SessionInfo, run: Run) -> Row:
     }
 
 
-def _task_row(info: SessionInfo, task: Task) -> Row:
+def _task_row(info: SessionInfo, task: HubTask) -> Row:
     worker = task.worker
     body = task.actor.class_name if task.actor is not None else ""
     body = task.function.name if task.function is not None else body
@@ -131,13 +131,13 @@ def _called(name: str, method: str, of_actor: bool) -> str:
     return f"{name}.{method or '__init__'}" if of_actor else name
 
 
-def _task_type(task: Task) -> str:
+def _task_type(task: HubTask) -> str:
     if task.method:
         return "ACTOR_TASK"
     return "ACTOR_CREATION_TASK" if task.actor is not None else "NORMAL_TASK"
 
 
-def _task_state(task: Task) -> str:
+def _task_state(task: HubTask) -> str:
     if task.missing:
         return "PENDING_ARGS_AVAIL"
     if task.worker is None:
@@ -147,7 +147,7 @@ def _task_state(task: Task) -> str:
     return "RUNNING" if concurrent or first == task.id else "SUBMITTED_TO_WORKER"
 
 
-def _demand(task: Task) -> dict[str, float]:
+def _demand(task: HubTask) -> dict[str, float]:
     return from_units(task.plan.shape.demand) if task.plan.shape is not None else {}
 
 
@@ -158,7 +158,7 @@ def _objects(info: SessionInfo, state: State) -> list[Row]:
     return [_object_row(entry) for entry in [*state.entries.values()]]
 
 
-def _object_row(entry: Entry) -> Row:
+def _object_row(entry: ObjectEntry) -> Row:
     status = "FINISHED" if entry.kind != FAILED else "FAILED"
     if entry.kind is None:
         status = _task_state(entry.task) if entry.task is not None else "NIL"
@@ -171,7 +171,7 @@ def _object_row(entry: Entry) -> Row:
     }
 
 
-def _size(entry: Entry) -> int:
+def _size(entry: ObjectEntry) -> int:
     if entry.kind == STORED:
         return int(entry.data[1])
     return len(entry.data) if isinstance(entry.data, (bytes, bytearray, memoryview)) else 0
@@ -181,7 +181,7 @@ def _workers(info: SessionInfo, state: State) -> list[Row]:
     return [_worker_row(info, worker) for worker in state.workers.values()]
 
 
-def _worker_row(info: SessionInfo, worker: Worker) -> Row:
+def _worker_row(info: SessionInfo, worker: WorkerProcess) -> Row:
     return {
         "worker_id": _worker_id(worker.number),
         "is_alive": True,

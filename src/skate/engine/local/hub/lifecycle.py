@@ -10,28 +10,28 @@ from skate._core import serialization
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.inventory import actor_row
 from skate.engine.local.hub.reachability import unreachable_actors
-from skate.engine.local.objects import FAILED, Entry
+from skate.engine.local.objects import FAILED, ObjectEntry
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.counts import Counts
     from skate.engine.local.hub.dispatch import Dispatch
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.processes import Processes
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.state import SessionInfo, State
-    from skate.engine.local.hub.tasks import Tasks
+    from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.hub.values import Values
-    from skate.engine.local.hub.work import Task
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.hub.workers import WorkerProcess
 
 _SEARCH_SECONDS = 0.5  # after an actor has lost a hold, until unreachable ones are looked for
 _SEARCH_SHARE = 0.02  # of the time may go into looking for them
 
 
 class ActorLifecycle:
-    """What happens to actors; `actors.Actor` keeps the state of each."""
+    """What happens to actors; `actors.HubActor` keeps the state of each."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ActorLifecycle:
         counts: Counts,
         scheduler: Scheduler,
         dispatch: Dispatch,
-        tasks: Tasks,
+        tasks: TaskLifecycle,
         processes: Processes,
     ) -> None:
         self._ports = ports
@@ -57,7 +57,7 @@ class ActorLifecycle:
         self._will_search = False
         self._search_pause = _SEARCH_SECONDS
 
-    def create(self, actor: Actor) -> None:
+    def create(self, actor: HubActor) -> None:
         """Start an actor whose name is free."""
         self._state.actors[actor.id] = actor
         actor.entry = self._counts.entry(actor.id)
@@ -79,7 +79,7 @@ class ActorLifecycle:
                 f"max_pending_calls={limit}"
             )
 
-    def call(self, actor_id: int, task: Task) -> None:
+    def call(self, actor_id: int, task: HubTask) -> None:
         """Call a method of an actor, which may be dead by now."""
         actor = self._state.actors.get(actor_id)
         if actor is None:
@@ -96,13 +96,13 @@ class ActorLifecycle:
 
     # -- ends ----------------------------------------------------------------------------------
 
-    def construction_failed(self, actor: Actor, error: Packed) -> None:
+    def construction_failed(self, actor: HubActor, error: Packed) -> None:
         """End an actor whose constructor has raised."""
         actor.stop_reason = "its constructor failed"
         died = exceptions.ActorDiedError(serialization.loads(error))
         self._end(actor, errors.packed(died))
 
-    def _end(self, actor: Actor, error: Packed) -> bool:
+    def _end(self, actor: HubActor, error: Packed) -> bool:
         """Declare an actor dead, and retire its process; False if it has none."""
         worker = actor.worker
         self.declare_dead(actor, error)
@@ -110,7 +110,7 @@ class ActorLifecycle:
             self._processes.retire(worker)
         return worker is not None
 
-    def _terminate(self, actor: Actor) -> None:
+    def _terminate(self, actor: HubActor) -> None:
         """End an actor whose last handle is gone, with nothing under way."""
         if actor.state != actors.DEAD:
             actor.stop_reason = errors.UNREACHABLE
@@ -118,7 +118,7 @@ class ActorLifecycle:
             if not self._end(actor, error):
                 self._scheduler.withdraw(actor.creation)
 
-    def kill(self, actor: Actor, no_restart: bool) -> None:
+    def kill(self, actor: HubActor, no_restart: bool) -> None:
         """End the process of an actor, and the actor itself if it is not to be restarted."""
         if actor.state == actors.DEAD:
             return
@@ -133,14 +133,14 @@ class ActorLifecycle:
             error = errors.packed(errors.actor_died(actor, actor.stop_reason))
             self.declare_dead(actor, error)
 
-    def on_exiting(self, worker: Worker, wanted: bool, why: str) -> None:
+    def on_exiting(self, worker: WorkerProcess, wanted: bool, why: str) -> None:
         """The actor of a worker ends itself: as it wants to, by exit_actor(), or by a crash."""
         worker.last_words = why
         if wanted and worker.actor is not None:
             worker.actor.stop_reason = why
             worker.actor.ended_itself = True
 
-    def lose(self, actor: Actor, worker: Worker, reason: str) -> None:
+    def lose(self, actor: HubActor, worker: WorkerProcess, reason: str) -> None:
         """Restart an actor whose process is gone, or declare it dead."""
         calls = [task for task in worker.in_flight.values() if task.method]
         worker.in_flight.clear()
@@ -158,7 +158,7 @@ class ActorLifecycle:
             self._tasks.fail(task, lost)
         self.declare_dead(actor, error)
 
-    def declare_dead(self, actor: Actor, error: Packed) -> None:
+    def declare_dead(self, actor: HubActor, error: Packed) -> None:
         """Fail all calls of an actor, and forget it."""
         if actor.state == actors.DEAD:
             return
@@ -183,14 +183,14 @@ class ActorLifecycle:
 
     # -- who is needed -------------------------------------------------------------------------
 
-    def unwanted(self, entry: Entry) -> None:
+    def unwanted(self, entry: ObjectEntry) -> None:
         """End the actor behind an object that nobody can ask for any more, if there is one."""
         task = entry.task
         if task is not None and task.actor is not None and not task.method:
             self._terminate(task.actor)
             self._state.deaths.pop(entry.id, None)
 
-    def less_wanted(self, entry: Entry) -> None:
+    def less_wanted(self, entry: ObjectEntry) -> None:
         """Look for actors that only each other keep, soon, and once for many."""
         if not self._will_search and not entry.held and entry.id in self._state.actors:
             self._will_search = True

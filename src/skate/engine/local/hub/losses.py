@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.counts import Counts
     from skate.engine.local.hub.functions import Functions
     from skate.engine.local.hub.lifecycle import ActorLifecycle
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.placement import PlacementGroups
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.segments import Segments
-    from skate.engine.local.hub.tasks import Tasks
+    from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.hub.values import Values
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
 class WorkerLosses:
@@ -32,8 +32,8 @@ class WorkerLosses:
         segments: Segments,
         functions: Functions,
         scheduler: Scheduler,
-        outbox: Outbox,
-        tasks: Tasks,
+        outbox: WorkerOutbox,
+        tasks: TaskLifecycle,
         lifecycle: ActorLifecycle,
         placement: PlacementGroups,
     ) -> None:
@@ -47,7 +47,7 @@ class WorkerLosses:
         self._lifecycle = lifecycle
         self._placement = placement
 
-    def lose(self, worker: Worker) -> None:
+    def lose(self, worker: WorkerProcess) -> None:
         """Clear up after a process that is gone, when all that it had sent has been handled."""
         reason = errors.how_it_ended(worker)
         actor = worker.actor

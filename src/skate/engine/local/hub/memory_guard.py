@@ -22,7 +22,7 @@ from skate.exceptions import OutOfMemoryError
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.ports import Ports
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 _SLOWER = 4.0  # times the refresh time between two looks, far from all limits,
 _FASTER = 0.2  # and close to one
@@ -80,9 +80,9 @@ class MemoryGuard:
     def __init__(
         self,
         ports: Ports,
-        workers: dict[int, Worker],
-        kill: Callable[[Worker], None],
-        dismiss: Callable[[Worker], None],
+        workers: dict[int, WorkerProcess],
+        kill: Callable[[WorkerProcess], None],
+        dismiss: Callable[[WorkerProcess], None],
         threshold: float,
         refresh_seconds: float,
     ) -> None:
@@ -116,12 +116,12 @@ class MemoryGuard:
 
     # -- what work has asked for ---------------------------------------------------------------
 
-    def _look_at_limits(self, workers: Sequence[Worker]) -> float:
+    def _look_at_limits(self, workers: Sequence[WorkerProcess]) -> float:
         """End those beyond their own limit; the least room that another one has left."""
         room = float("inf")
         for worker in workers:
             limit = _own_limit(worker)
-            if limit is None or worker.doomed or worker.pid <= 0:
+            if limit is None or worker.ending or worker.pid <= 0:
                 continue
             use = process_memory(worker.pid)
             if use is None:
@@ -134,7 +134,7 @@ class MemoryGuard:
 
     # -- the machine ---------------------------------------------------------------------------
 
-    def _look_at_machine(self, workers: Sequence[Worker]) -> float:
+    def _look_at_machine(self, workers: Sequence[WorkerProcess]) -> float:
         """Make room if there is little; how much there is."""
         use = self._gauge.read()
         if use is None:
@@ -145,8 +145,8 @@ class MemoryGuard:
             self._make_room(workers, use)
         return max(0.0, room)
 
-    def _make_room(self, workers: Sequence[Worker], use: MemoryUse) -> None:
-        alive = [worker for worker in workers if worker.pid > 0 and not worker.doomed]
+    def _make_room(self, workers: Sequence[WorkerProcess], use: MemoryUse) -> None:
+        alive = [worker for worker in workers if worker.pid > 0 and not worker.ending]
         idle = [w for w in alive if w.shape is None and w.actor is None and not w.in_flight]
         large = [worker for worker in idle if _own_use(worker) > _LARGE_IDLE_BYTES]
         for worker in large:
@@ -163,7 +163,7 @@ class MemoryGuard:
             self._end(worker, Eviction(error, verdict.repeat))
 
     def _machine_full(
-        self, worker: Worker, process: ProcessMemory, use: MemoryUse
+        self, worker: WorkerProcess, process: ProcessMemory, use: MemoryUse
     ) -> OutOfMemoryError:
         return OutOfMemoryError(
             f"{_name(worker)} (pid={worker.pid}) was ended, because memory ran out: "
@@ -173,12 +173,12 @@ class MemoryGuard:
             "moves the threshold, SKATE_MEMORY_MONITOR_REFRESH_MS=0 lets the system decide"
         )
 
-    def _end(self, worker: Worker, eviction: Eviction) -> None:
+    def _end(self, worker: WorkerProcess, eviction: Eviction) -> None:
         worker.evicted = eviction
         self._kill(worker)
 
 
-def _candidate(worker: Worker) -> Candidate:
+def _candidate(worker: WorkerProcess) -> Candidate:
     actor = worker.actor
     if actor is not None:
         task, repeatable = actor.creation, actor.may_restart()
@@ -189,26 +189,26 @@ def _candidate(worker: Worker) -> Candidate:
     return Candidate(worker.number, worker.order, repeatable, owner)
 
 
-def _own_limit(worker: Worker) -> int | None:
+def _own_limit(worker: WorkerProcess) -> int | None:
     """Bytes that its work has asked for with `memory=`."""
     allocation = worker.allocation
     asked = allocation.demand.get("memory") if allocation is not None else None
     return None if asked is None else max(asked // UNIT, _LEAST_LIMIT_BYTES)
 
 
-def _own_use(worker: Worker) -> int:
+def _own_use(worker: WorkerProcess) -> int:
     use = process_memory(worker.pid)
     return 0 if use is None else use.private - _inherited(worker)
 
 
-def _inherited(worker: Worker) -> int:
+def _inherited(worker: WorkerProcess) -> int:
     """Bytes that a worker shares with the fork server that it came from, at the most."""
     server = None if worker.server is None else process_memory(worker.server.pid)
     return 0 if server is None else server.private
 
 
 def _beyond_limit(
-    worker: Worker, used: int, process: ProcessMemory, limit: int
+    worker: WorkerProcess, used: int, process: ProcessMemory, limit: int
 ) -> OutOfMemoryError:
     return OutOfMemoryError(
         f"{_name(worker)} (pid={worker.pid}) was ended: it asked for memory={limit:,} "
@@ -217,7 +217,7 @@ def _beyond_limit(
     )
 
 
-def _name(worker: Worker) -> str:
+def _name(worker: WorkerProcess) -> str:
     actor = worker.actor
     if actor is not None:
         return str(actor.class_name)

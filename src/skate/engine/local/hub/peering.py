@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 from skate.engine.local import messages as m
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.state import State
     from skate.engine.local.hub.values import Values
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
 class Peering:
     """Tells workers where actors listen, and keeps what is too large for a direct answer."""
 
-    def __init__(self, state: State, values: Values, outbox: Outbox) -> None:
+    def __init__(self, state: State, values: Values, outbox: WorkerOutbox) -> None:
         self._state = state
         self._values = values
         self._outbox = outbox
 
-    def on_connect(self, worker: Worker, actor_id: int) -> None:
+    def on_connect(self, worker: WorkerProcess, actor_id: int) -> None:
         """The worker wants to talk to an actor directly."""
         actor = self._state.actors.get(actor_id)
         target = actor.worker if actor is not None else None
@@ -35,14 +35,14 @@ class Peering:
                 self._outbox.send(target, m.ListenToPeers())
             target.wants_peer.append(worker)
 
-    def on_listening(self, worker: Worker, path: str) -> None:
+    def on_listening(self, worker: WorkerProcess, path: str) -> None:
         """An actor has made its socket, or could not."""
         worker.listening = path
         for asking in worker.wants_peer:
             self._tell_address(asking, worker)
         worker.wants_peer.clear()
 
-    def _tell_address(self, asking: Worker, target: Worker) -> None:
+    def _tell_address(self, asking: WorkerProcess, target: WorkerProcess) -> None:
         actor = target.actor
         assert actor is not None
         address = m.PeerAddress(actor.id, target.listening, actor.concurrent, target.number)
@@ -50,7 +50,7 @@ class Peering:
 
     def on_put_for(
         self,
-        worker: Worker,
+        worker: WorkerProcess,
         owner: int,
         id: int,
         kind: int,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
 from skate.engine.local.hub import errors
-from skate.engine.local.hub.groups import Group
+from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.resources import from_units
 from skate.engine.local.objects import FAILED
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.processes import Processes
     from skate.engine.local.hub.scheduler import Scheduler, Shape
     from skate.engine.local.hub.state import State
-    from skate.engine.local.hub.tasks import Tasks
+    from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.hub.values import Values
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
 class PlacementGroups:
-    """The groups of a session; `groups.Group` keeps the state of each."""
+    """The groups of a session; `groups.HubGroup` keeps the state of each."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class PlacementGroups:
         values: Values,
         counts: Counts,
         scheduler: Scheduler,
-        tasks: Tasks,
+        tasks: TaskLifecycle,
         processes: Processes,
     ) -> None:
         self._node_id = node_id
@@ -50,14 +50,14 @@ class PlacementGroups:
         name: str,
         detached: bool,
         *,
-        creator: Worker | None = None,
+        creator: WorkerProcess | None = None,
     ) -> None:
         """Make a group. It lives until it is removed, or the actor that made it is killed."""
         groups, machine = self._state.groups, self._scheduler.machine
         if name and any(group.name == name for group in groups.values()):
             raise ValueError(f"a placement group named {name!r} exists already")
         actor = creator is not None and creator.actor is not None
-        group = Group(id, bundles, strategy, name, creator if actor and not detached else None)
+        group = HubGroup(id, bundles, strategy, name, creator if actor and not detached else None)
         problem = group.why_impossible(machine)
         if problem is not None:
             label = name or group.describe(self._node_id)["placement_group_id"]
@@ -95,7 +95,7 @@ class PlacementGroups:
             self._counts.drop((id,))
             self._scheduler.dispatch_all()
 
-    def lose_maker(self, worker: Worker) -> None:
+    def lose_maker(self, worker: WorkerProcess) -> None:
         """Remove the groups of an actor that was killed: what it began anew would wait for them.
         One that ended as it should may have made them for others."""
         for group in list(self._state.groups.values()):
@@ -104,7 +104,7 @@ class PlacementGroups:
                 if worker.status != 0:
                     self.remove(group.id)
 
-    def _empty(self, group: Group) -> None:
+    def _empty(self, group: HubGroup) -> None:
         def inside(shape: Shape | None) -> bool:
             return shape is not None and shape.group is group
 
@@ -119,7 +119,7 @@ class PlacementGroups:
         error = errors.packed(ValueError("the group was removed"))
         self._values.complete(group.id, FAILED, error)
 
-    def _end_inside(self, worker: Worker) -> None:
+    def _end_inside(self, worker: WorkerProcess) -> None:
         for task in list(worker.in_flight.values()):
             if not task.method:
                 worker.in_flight.pop(task.id)

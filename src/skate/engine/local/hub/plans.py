@@ -20,9 +20,9 @@ from skate._core.requirements import (
 )
 from skate.engine.affinity import elsewhere
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
-from skate.engine.local.hub.groups import Group
+from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.resources import to_units
-from skate.engine.local.hub.work import Plan
+from skate.engine.local.hub.work import WorkPlan
 from skate.engine.local.hub.workers import Environment
 from skate.engine.local.messages import WorkSettings
 from skate.exceptions import RuntimeEnvSetupError
@@ -31,7 +31,7 @@ from skate.runtime_env import check_possible_here, merge_runtime_envs
 if TYPE_CHECKING:
     import threading
 
-    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.environments import WantedEnvironment, WhenDone
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.state import SessionInfo
@@ -48,7 +48,7 @@ class Planner:
         self,
         lock: threading.RLock,
         info: SessionInfo,
-        actors: dict[int, Actor],
+        actors: dict[int, HubActor],
         scheduler: Scheduler,
         find_environment: Callable[[WantedEnvironment, WhenDone], None],
     ) -> None:
@@ -58,7 +58,7 @@ class Planner:
         self._scheduler = scheduler
         self._find_environment = find_environment
         # The options are kept with their plan, so that their id cannot be given to others.
-        self._plans: dict[Any, tuple[Any, Plan]] = {}
+        self._plans: dict[Any, tuple[Any, WorkPlan]] = {}
         self._wanted: dict[Any, WantedEnvironment | None] = {}  # by what was asked for
 
     def prepare_environment(self) -> None:
@@ -69,14 +69,14 @@ class Planner:
             with self._lock:
                 self._find_environment(wanted, lambda outcome: None)
 
-    def task_plan(self, options: TaskOptions) -> Plan:
+    def task_plan(self, options: TaskOptions) -> WorkPlan:
         known = self._plans.get(id(options))
         if known is not None:
             return known[1]
         with self._lock:
             return self._remember(id(options), options, self._make_task_plan(options))
 
-    def call_plan(self, actor: int, options: CallOptions) -> Plan:
+    def call_plan(self, actor: int, options: CallOptions) -> WorkPlan:
         key = (actor, id(options))
         known = self._plans.get(key)
         if known is not None:
@@ -84,7 +84,7 @@ class Planner:
         with self._lock:
             return self._remember(key, options, self._make_call_plan(actor, options))
 
-    def _remember(self, key: Any, options: Any, plan: Plan) -> Plan:
+    def _remember(self, key: Any, options: Any, plan: WorkPlan) -> WorkPlan:
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
         self._plans[key] = (options, plan)
@@ -92,7 +92,7 @@ class Planner:
 
     # -- tasks ---------------------------------------------------------------------------------
 
-    def _make_task_plan(self, options: TaskOptions) -> Plan:
+    def _make_task_plan(self, options: TaskOptions) -> WorkPlan:
         demand = self._demand(options, default_cpus=1.0)
         streaming, count = returns(options.num_returns)
         settings = self._settings(options, demand)
@@ -113,7 +113,7 @@ class Planner:
         max_calls = options.max_calls
         if max_calls is None and options.num_gpus:
             max_calls = 1  # so that the GPU's memory is free for the next
-        return Plan(shape, count, options.max_retries, settings or None, max_calls, streaming)
+        return WorkPlan(shape, count, options.max_retries, settings or None, max_calls, streaming)
 
     def _settings(
         self, options: TaskOptions | ActorOptions, demand: dict[str, float]
@@ -134,7 +134,7 @@ class Planner:
 
     # -- actors --------------------------------------------------------------------------------
 
-    def actor_plan(self, options: ActorOptions, meta: ActorMeta) -> Plan:
+    def actor_plan(self, options: ActorOptions, meta: ActorMeta) -> WorkPlan:
         demand = self._demand(options, default_cpus=0.0)
         settings = self._settings(options, demand)
         settings["resources"] = demand
@@ -153,9 +153,9 @@ class Planner:
             options.bundle_index,
             dedicated=True,
         )
-        return Plan(shape, 1, 0, settings)
+        return WorkPlan(shape, 1, 0, settings)
 
-    def _make_call_plan(self, actor_id: int, options: CallOptions) -> Plan:
+    def _make_call_plan(self, actor_id: int, options: CallOptions) -> WorkPlan:
         streaming, count = returns(options.num_returns)
         retries = options.max_task_retries
         if retries is None:
@@ -174,7 +174,7 @@ class Planner:
             settings["concurrency_group"] = plain_text(options.concurrency_group)
         if options.retry_exceptions is not False:
             settings["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
-        return Plan(None, count, retries, settings or None, None, streaming)
+        return WorkPlan(None, count, retries, settings or None, None, streaming)
 
     def _demand(
         self, options: TaskOptions | ActorOptions, default_cpus: float
@@ -191,7 +191,7 @@ class Planner:
 
     def _group(
         self, options: TaskOptions | ActorOptions, demand: Mapping[str, float]
-    ) -> Group | None:
+    ) -> HubGroup | None:
         """The placement group that is asked for. Raises ValueError if it cannot serve."""
         if not options.placement_group:
             return None

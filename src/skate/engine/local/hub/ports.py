@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import threading
 
     from skate.engine.local.hub.spilling import Spilling
-    from skate.engine.local.objects import Entry
+    from skate.engine.local.objects import ObjectEntry
     from skate.engine.local.reactor import Reactor
     from skate.engine.local.store import Store
 
@@ -27,8 +27,8 @@ class Ports:
         reactor: Reactor,
         store: Store,
         spilling: Spilling,
-        complete: Callable[[Entry, int, Any], None],
-        on_complete: Callable[[Entry, Callable[[Entry], None]], None],
+        complete: Callable[[ObjectEntry, int, Any], None],
+        on_complete: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None],
         new_id: Callable[[], int],
         print_text: Callable[[int, int, str, str], None],
     ) -> None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from skate._core.optional_imports import ray_is_skate
 from skate.engine.local import forkserver, open_files
 from skate.engine.local import messages as m
-from skate.engine.local.hub.births import Births
-from skate.engine.local.hub.servers import WARM_UP_AFTER, ForkServer, Servers
-from skate.engine.local.hub.work import Task
-from skate.engine.local.hub.workers import Birth, Environment, Worker
+from skate.engine.local.hub.launches import WorkerLaunches
+from skate.engine.local.hub.servers import WARM_UP_SECONDS, ForkServer, Servers
+from skate.engine.local.hub.work import HubTask
+from skate.engine.local.hub.workers import Environment, Launch, WorkerProcess
 from skate.engine.local.objects import new_process_number
 from skate.engine.local.wire import Connection, Message
 from skate.exceptions import RuntimeEnvSetupError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         WantedEnvironment,
         WhenDone,
     )
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
 
 _GRACE_SECONDS = 5.0  # for a worker that was asked to exit
@@ -43,13 +43,13 @@ class Processes:
     def __init__(
         self,
         ports: Ports,
-        workers: dict[int, Worker],
-        outbox: Outbox,
+        workers: dict[int, WorkerProcess],
+        outbox: WorkerOutbox,
         servers: Servers,
         settings: Mapping[str, Any],
         outputs: list[int],
-        on_messages: Callable[[Worker, list[Message]], None],
-        on_lost: Callable[[Worker], None],
+        on_messages: Callable[[WorkerProcess, list[Message]], None],
+        on_lost: Callable[[WorkerProcess], None],
     ) -> None:
         self._ports = ports
         self._reactor = ports.reactor
@@ -62,23 +62,23 @@ class Processes:
         self._outputs = outputs  # where workers' own stdout and stderr go
         self._on_messages = on_messages
         self._on_lost = on_lost  # called when all that the worker had sent has been handled
-        self._births = Births(servers, ports.call_later, self._gone)
+        self._launches = WorkerLaunches(servers, ports.call_later, self._gone)
         self._environments: Environments | None = None  # once someone asks for another one
         servers.watch(self._watch_server)
         self._warming = False
         # What takes seconds to import begins while the program prepares its first work.
-        self._reactor.call_later(WARM_UP_AFTER, self._warm_up_if_slow)
+        self._reactor.call_later(WARM_UP_SECONDS, self._warm_up_if_slow)
 
     # -- starting ------------------------------------------------------------------------------
 
-    def start(self, environment: Environment, task: Task) -> Worker:
+    def start(self, environment: Environment, task: HubTask) -> WorkerProcess:
         """A new worker. It can be sent messages at once; they wait until it is up. Raises
         OSError if this process cannot have another one."""
         if not self._warming:
             self._warming = True
-            self._reactor.call_later(WARM_UP_AFTER, self._warm_up)
+            self._reactor.call_later(WARM_UP_SECONDS, self._warm_up)
         ours, theirs = socket.socketpair()
-        worker = Worker(new_process_number(), environment, Connection(ours))
+        worker = WorkerProcess(new_process_number(), environment, Connection(ours))
         settings = {
             **self._settings,
             **dict(environment),
@@ -87,12 +87,12 @@ class Processes:
             "titles": "ray" if ray_is_skate() else "skate",
             "sys_path": [os.fspath(path) for path in sys.path],
         }
-        worker.birth = Birth(settings, theirs, self._outputs, task.uses_any)
+        worker.launch = Launch(settings, theirs, self._outputs, task.uses_any)
         self._workers[worker.number] = worker
         self._reactor.add(ours.fileno(), lambda: self._readable(worker))
         wanted = settings.pop("wants", None)
         if wanted is None:
-            self._births.begin(worker)
+            self._launches.begin(worker)
         else:
             self.find_environment(wanted, lambda outcome: self._begin_there(worker, outcome))
         return worker
@@ -105,19 +105,19 @@ class Processes:
             self._environments = Environments(self._reactor, self._ports.call_later)
         self._environments.find(wanted, when_done)
 
-    def _begin_there(self, worker: Worker, outcome: Outcome) -> None:
+    def _begin_there(self, worker: WorkerProcess, outcome: Outcome) -> None:
         """Start the worker on the interpreter that was found for it, unless there is none."""
-        birth = worker.birth
-        if birth is None:  # it was given up meanwhile
+        launch = worker.launch
+        if launch is None:  # it was given up meanwhile
             return
         if isinstance(outcome, RuntimeEnvSetupError):
             worker.failure = outcome
             self._ports.call_later(0, lambda: self._gone(worker))
             return
-        birth.interpreter = outcome
-        birth.settings["prefix"] = outcome.prefix
-        birth.settings["path_around"] = forkserver.path_around()
-        self._births.begin(worker)
+        launch.interpreter = outcome
+        launch.settings["prefix"] = outcome.prefix
+        launch.settings["path_around"] = forkserver.path_around()
+        self._launches.begin(worker)
 
     def _warm_up_if_slow(self) -> None:
         if self._servers.slow_in_use():
@@ -129,10 +129,10 @@ class Processes:
 
     # -- talking -------------------------------------------------------------------------------
 
-    def steal(self, worker: Worker) -> None:
+    def steal(self, worker: WorkerProcess) -> None:
         self._outbox.send(worker, m.StealWork())
 
-    def _readable(self, worker: Worker) -> None:
+    def _readable(self, worker: WorkerProcess) -> None:
         with self._ports.lock:
             if worker.number not in self._workers:
                 return
@@ -142,7 +142,7 @@ class Processes:
             else:
                 self._on_messages(worker, received)
 
-    def _receive(self, worker: Worker) -> list[Message] | None:
+    def _receive(self, worker: WorkerProcess) -> list[Message] | None:
         try:
             return worker.connection.receive()
         except _GARBLED:
@@ -151,29 +151,29 @@ class Processes:
 
     # -- ending --------------------------------------------------------------------------------
 
-    def kill(self, worker: Worker) -> None:
+    def kill(self, worker: WorkerProcess) -> None:
         """End it now, with what it has started."""
-        worker.doomed = worker.doomed or "killed"
+        worker.ending = worker.ending or "killed"
         if worker.pid > 0:
             try:
                 os.killpg(worker.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
-        elif not self._births.withdraw(worker):
+        elif not self._launches.withdraw(worker):
             assert worker.server is not None
             worker.server.kill(worker)
 
-    def retire(self, worker: Worker) -> None:
+    def retire(self, worker: WorkerProcess) -> None:
         """Ask it to exit; insist after a while."""
-        worker.doomed = worker.doomed or "not needed any more"
+        worker.ending = worker.ending or "not needed any more"
         self._outbox.send(worker, m.ExitWorker())
         self._ports.call_later(_GRACE_SECONDS, lambda: self._insist(worker))
 
-    def _insist(self, worker: Worker) -> None:
+    def _insist(self, worker: WorkerProcess) -> None:
         if worker.number in self._workers:
             self.kill(worker)
 
-    def _hung_up(self, worker: Worker) -> None:
+    def _hung_up(self, worker: WorkerProcess) -> None:
         """Its socket is closed. The server will say how it ended, unless it is gone too."""
         self._reactor.remove(worker.connection.fileno())
         if worker.status is not None or worker.server is None or worker.server.dead:
@@ -181,7 +181,7 @@ class Processes:
         else:
             self._look_for_its_end(worker, looks=_LOOKS)
 
-    def _look_for_its_end(self, worker: Worker, looks: int) -> None:
+    def _look_for_its_end(self, worker: WorkerProcess, looks: int) -> None:
         """A server that is in the middle of an import tells nothing for seconds."""
         worker.status = _status_of_zombie(worker.pid)
         if worker.status is not None or not looks:
@@ -190,14 +190,14 @@ class Processes:
         else:
             self._ports.call_later(_LOOK_SECONDS, lambda: self._look_again(worker, looks - 1))
 
-    def _look_again(self, worker: Worker, looks: int) -> None:
+    def _look_again(self, worker: WorkerProcess, looks: int) -> None:
         if worker.number in self._workers:
             self._look_for_its_end(worker, looks)
 
-    def _gone(self, worker: Worker) -> None:
+    def _gone(self, worker: WorkerProcess) -> None:
         if self._workers.pop(worker.number, None) is None:
             return
-        worker.forget_birth()
+        worker.end_launch()
         if worker.server is not None:
             worker.server.workers.pop(worker.number, None)
         self._reactor.remove(worker.connection.fileno())
@@ -218,12 +218,12 @@ class Processes:
             for operation, *rest in received:
                 if operation == forkserver.READY:
                     server.busy -= 1
-                    self._births.send(server)
+                    self._launches.send(server)
                 elif operation == forkserver.BUSY:
                     server.busy += 1
                 elif operation == forkserver.FORKED:
                     number, pid = rest
-                    self._births.forked(server, self._workers.get(number), pid)
+                    self._launches.forked(server, self._workers.get(number), pid)
                 elif operation == forkserver.EXITED:
                     self._exited(*rest)
 
@@ -231,8 +231,8 @@ class Processes:
         worker = self._workers.get(number)
         if worker is None:
             return
-        if worker.birth is not None:
-            self._births.died(worker)
+        if worker.launch is not None:
+            self._launches.died(worker)
             return
         worker.status = status
         # Read what it had still written. Not until end of file: a child of its own may have
@@ -249,25 +249,25 @@ class Processes:
         self._reactor.remove(server.control.fileno())
         server.end_at_once()
         self._servers.forget(server)
-        self._births.server_lost(server)
+        self._launches.server_lost(server)
 
     # -- the end -------------------------------------------------------------------------------
 
-    def forsake(self) -> None:
+    def detach_in_child(self) -> None:
         """In a forked child: workers and servers are the parent's."""
         for worker in self._workers.values():
-            worker.connection.forsake()
-            worker.forget_birth()
+            worker.connection.detach_in_child()
+            worker.end_launch()
         for server in self._servers.all():
             server.close()
         if self._environments is not None:
-            self._environments.forsake()
+            self._environments.detach_in_child()
 
     def shutdown(self) -> None:
         for worker in self._workers.values():
             self.kill(worker)
             worker.connection.close()
-            worker.forget_birth()
+            worker.end_launch()
         self._workers.clear()
         for server in self._servers.all():
             server.stop()

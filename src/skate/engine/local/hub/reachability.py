@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from skate.engine.local.hub.actors import ALIVE, Actor
-from skate.engine.local.objects import Entry
+from skate.engine.local.hub.actors import ALIVE, HubActor
+from skate.engine.local.objects import ObjectEntry
 
 
-def unreachable_actors(actors: Iterable[Actor], entries: Mapping[int, Entry]) -> list[Actor]:
+def unreachable_actors(
+    actors: Iterable[HubActor], entries: Mapping[int, ObjectEntry]
+) -> list[HubActor]:
     """Return the idle actors that no driver, task, detached or busy actor can reach.
 
     Args:
@@ -40,7 +42,7 @@ def unreachable_actors(actors: Iterable[Actor], entries: Mapping[int, Entry]) ->
     return [actor for id, actor in idle.items() if id not in reached]
 
 
-def _is_idle(actor: Actor) -> bool:
+def _is_idle(actor: HubActor) -> bool:
     return (
         actor.state == ALIVE
         and not actor.options.detached
@@ -49,7 +51,9 @@ def _is_idle(actor: Actor) -> bool:
     )
 
 
-def _holds_from_outside(idle: Mapping[int, Actor], entries: Mapping[int, Entry]) -> dict[int, int]:
+def _holds_from_outside(
+    idle: Mapping[int, HubActor], entries: Mapping[int, ObjectEntry]
+) -> dict[int, int]:
     """Counts of what idle actors hold, without their holds."""
     left: dict[int, int] = {}
     ahead = [id for actor in idle.values() for id in _held_by(actor)]
@@ -64,7 +68,7 @@ def _holds_from_outside(idle: Mapping[int, Actor], entries: Mapping[int, Entry])
     return left
 
 
-def _held_by(actor: Actor) -> Iterator[int]:
+def _held_by(actor: HubActor) -> Iterator[int]:
     assert actor.worker is not None
     yield from actor.worker.holds
     yield from actor.worker.loans

@@ -12,7 +12,7 @@ from skate import exceptions
 from skate.engine.local.hub import inventory
 from skate.engine.local.hub.actors import DEAD
 from skate.engine.local.hub.resources import from_units, to_units
-from skate.engine.local.hub.work import Run
+from skate.engine.local.hub.work import TaskRun
 from skate.engine.local.objects import STORED
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.state import SessionInfo, State
-    from skate.engine.local.hub.tasks import Tasks
+    from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.store import Location
 
 
@@ -36,7 +36,7 @@ class Requests:
         info: SessionInfo,
         state: State,
         scheduler: Scheduler,
-        tasks: Tasks,
+        tasks: TaskLifecycle,
         lifecycle: ActorLifecycle,
         names: ActorNames,
         placement: PlacementGroups,
@@ -132,7 +132,7 @@ class Requests:
                 "ts": run.end * 1e6 - run.micros,
                 "dur": run.micros,
             }
-            for run in map(Run._make, self._state.runs)
+            for run in map(TaskRun._make, self._state.runs)
             if run.micros
         ]
 

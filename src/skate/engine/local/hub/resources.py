@@ -35,7 +35,7 @@ class Allocation:
 
     __slots__ = ("demand", "lent_cpu", "numbered", "pool")
 
-    def __init__(self, pool: Pool, demand: Demand, numbered: Numbered) -> None:
+    def __init__(self, pool: ResourcePool, demand: Demand, numbered: Numbered) -> None:
         self.pool = pool
         self.demand = demand
         self.numbered = numbered
@@ -50,7 +50,7 @@ class Allocation:
         return self.numbers(GPU)
 
 
-class Pool:
+class ResourcePool:
     """Amounts that can be taken and given back."""
 
     def __init__(

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from skate.engine.local.hub.groups import Group
-from skate.engine.local.hub.resources import CPU, UNIT, Allocation, Demand, Pool
-from skate.engine.local.hub.work import Task
-from skate.engine.local.hub.workers import Environment, Worker
+from skate.engine.local.hub.groups import HubGroup
+from skate.engine.local.hub.resources import CPU, UNIT, Allocation, Demand, ResourcePool
+from skate.engine.local.hub.work import HubTask
+from skate.engine.local.hub.workers import Environment, WorkerProcess
 
 _FREE_WORKERS = 64  # at most so many at once for tasks that ask for no CPU
 _BLOCKED_WORKERS = 8  # beyond the number of CPUs, before what they wait for comes first
@@ -28,13 +28,13 @@ _BLOCKED_WORKERS = 8  # beyond the number of CPUs, before what they wait for com
 class Effects(Protocol):
     """What the scheduler asks the hub to do."""
 
-    def start(self, environment: Environment, task: Task) -> Worker: ...
-    def send(self, worker: Worker, task: Task) -> None: ...
-    def steal(self, worker: Worker) -> None: ...
-    def retire(self, worker: Worker) -> None: ...
-    def group_ready(self, group: Group) -> None: ...
+    def start(self, environment: Environment, task: HubTask) -> WorkerProcess: ...
+    def send(self, worker: WorkerProcess, task: HubTask) -> None: ...
+    def steal(self, worker: WorkerProcess) -> None: ...
+    def retire(self, worker: WorkerProcess) -> None: ...
+    def group_ready(self, group: HubGroup) -> None: ...
     def rested(self) -> None: ...
-    def not_started(self, task: Task, error: OSError) -> None: ...
+    def not_started(self, task: HubTask, error: OSError) -> None: ...
 
 
 class Shape:
@@ -49,7 +49,7 @@ class Shape:
         self,
         demand: Demand,
         environment: Environment,
-        group: Group | None,
+        group: HubGroup | None,
         bundle: int,
         dedicated: bool,
     ) -> None:
@@ -59,8 +59,8 @@ class Shape:
         self.bundle = bundle
         self.dedicated = dedicated  # for actors: each gets a new worker for itself
         self.problem: str | None = None  # why none of its tasks can ever run here
-        self.queue: deque[Task] = deque()
-        self.leases: list[Worker] = []
+        self.queue: deque[HubTask] = deque()
+        self.leases: list[WorkerProcess] = []
 
 
 class Scheduler:
@@ -68,10 +68,10 @@ class Scheduler:
 
     def __init__(
         self,
-        machine: Pool,
+        machine: ResourcePool,
         keep_idle: int,
         effects: Effects,
-        groups: dict[int, Group] | None = None,
+        groups: dict[int, HubGroup] | None = None,
     ) -> None:
         self.machine = machine
         self.groups = {} if groups is None else groups
@@ -79,7 +79,7 @@ class Scheduler:
         self._effects = effects
         self._shapes: WeakValueDictionary[tuple[Any, ...], Shape] = WeakValueDictionary()
         self._waiting: dict[Shape, None] = {}  # those with tasks in their queue, in turn
-        self._idle: dict[Environment, list[Worker]] = {}
+        self._idle: dict[Environment, list[WorkerProcess]] = {}
         self._assigned = 0  # tasks so far
 
     # -- shapes --------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class Scheduler:
         self,
         demand: Demand,
         environment: Environment,
-        group: Group | None = None,
+        group: HubGroup | None = None,
         bundle: int = -1,
         dedicated: bool = False,
     ) -> Shape:
@@ -112,7 +112,7 @@ class Scheduler:
 
     # -- tasks ---------------------------------------------------------------------------------
 
-    def enqueue(self, task: Task) -> None:
+    def enqueue(self, task: HubTask) -> None:
         shape = task.plan.shape
         assert shape is not None
         if task.parent and self._piles_up(shape):
@@ -128,7 +128,7 @@ class Scheduler:
         leases = shape.leases
         return len(leases) > limit and sum(worker.blocked > 0 for worker in leases) > limit
 
-    def requeue(self, task: Task) -> None:
+    def requeue(self, task: HubTask) -> None:
         """Again, before the others."""
         shape = task.plan.shape
         assert shape is not None
@@ -136,7 +136,7 @@ class Scheduler:
         shape.queue.appendleft(task)
         self._waiting[shape] = None
 
-    def withdraw(self, task: Task) -> bool:
+    def withdraw(self, task: HubTask) -> bool:
         """Take back a task that no worker has; False if one has it."""
         shape = task.plan.shape
         try:
@@ -185,7 +185,7 @@ class Scheduler:
                 del self._waiting[shape]
                 self._waiting[shape] = None  # to the end: the next time others come first
 
-    def _worker_for(self, shape: Shape, task: Task) -> Worker | None:
+    def _worker_for(self, shape: Shape, task: HubTask) -> WorkerProcess | None:
         allocation = self._take(shape)
         if allocation is not None:
             return self._lease(shape, allocation, task)
@@ -205,7 +205,7 @@ class Scheduler:
             return shape.group.take(shape.demand, shape.bundle)
         return self.machine.take(shape.demand)
 
-    def _lease(self, shape: Shape, allocation: Allocation, task: Task) -> Worker:
+    def _lease(self, shape: Shape, allocation: Allocation, task: HubTask) -> WorkerProcess:
         idle = None if shape.dedicated else self._idle.get(shape.environment)
         try:
             worker = idle.pop() if idle else self._effects.start(shape.environment, task)
@@ -219,14 +219,14 @@ class Scheduler:
         shape.leases.append(worker)
         return worker
 
-    def _window(self, task: Task) -> int:
+    def _window(self, task: HubTask) -> int:
         """How many tasks may be with a worker at once, if this one is to join them."""
         if _goes_alone(task):
             return 1
         assert task.function is not None
         return task.function.window
 
-    def _assign(self, worker: Worker, task: Task) -> None:
+    def _assign(self, worker: WorkerProcess, task: HubTask) -> None:
         task.worker = worker
         worker.in_flight[task.id] = task
         self._assigned += 1
@@ -236,7 +236,7 @@ class Scheduler:
 
     # -- workers -------------------------------------------------------------------------------
 
-    def refill(self, worker: Worker) -> None:
+    def refill(self, worker: WorkerProcess) -> None:
         """A worker has answered: give it more, or end its lease."""
         shape = worker.shape
         if shape is None or shape.dedicated:
@@ -255,7 +255,7 @@ class Scheduler:
         if not in_flight:
             self.end_lease(worker)
 
-    def _others_wait(self, worker: Worker) -> bool:
+    def _others_wait(self, worker: WorkerProcess) -> bool:
         """Whether tasks of another shape could go if the worker's lease ended."""
         shape, allocation = worker.shape, worker.allocation
         assert shape is not None
@@ -266,7 +266,7 @@ class Scheduler:
                 return True
         return False
 
-    def end_lease(self, worker: Worker) -> None:
+    def end_lease(self, worker: WorkerProcess) -> None:
         shape = worker.shape
         self._free(worker)
         if _used_up(worker):
@@ -277,7 +277,7 @@ class Scheduler:
         if shape is not None and worker.shape is None:
             self._help_out(shape)
 
-    def _free(self, worker: Worker) -> None:
+    def _free(self, worker: WorkerProcess) -> None:
         shape, allocation = worker.shape, worker.allocation
         worker.shape = worker.allocation = None
         if shape is not None:
@@ -285,7 +285,7 @@ class Scheduler:
         if allocation is not None:
             allocation.pool.give_back(allocation)
 
-    def _rest(self, worker: Worker) -> None:
+    def _rest(self, worker: WorkerProcess) -> None:
         worker.idle_since = time.monotonic()
         idle = self._idle.setdefault(worker.environment, [])
         idle.append(worker)
@@ -299,7 +299,7 @@ class Scheduler:
             loaded.stealing = True
             self._effects.steal(loaded)
 
-    def gave_back(self, worker: Worker, task_ids: list[int]) -> None:
+    def gave_back(self, worker: WorkerProcess, task_ids: list[int]) -> None:
         """The worker has not started these and will not."""
         worker.stealing = False
         shape = worker.shape
@@ -311,19 +311,19 @@ class Scheduler:
             self.dispatch(shape)
             self.refill(worker)
 
-    def block(self, worker: Worker) -> None:
+    def block(self, worker: WorkerProcess) -> None:
         """A thread of the worker waits for others; its CPUs are free meanwhile."""
         worker.blocked += 1
         if worker.blocked == 1 and worker.allocation is not None:
             worker.allocation.pool.lend_cpu(worker.allocation)
             self.dispatch_all()
 
-    def unblock(self, worker: Worker) -> None:
+    def unblock(self, worker: WorkerProcess) -> None:
         worker.blocked -= 1
         if worker.blocked == 0 and worker.allocation is not None:
             worker.allocation.pool.reclaim_cpu(worker.allocation)
 
-    def remove(self, worker: Worker) -> list[Task]:
+    def remove(self, worker: WorkerProcess) -> list[HubTask]:
         """The worker is gone: free what it had; the tasks that were with it."""
         idle = self._idle.get(worker.environment)
         if idle and worker in idle:
@@ -333,9 +333,9 @@ class Scheduler:
         worker.in_flight.clear()
         return tasks
 
-    def surplus(self, older_than: float) -> list[Worker]:
+    def surplus(self, older_than: float) -> list[WorkerProcess]:
         """Idle workers beyond those worth keeping, and all idle ones of special environments."""
-        surplus: list[Worker] = []
+        surplus: list[WorkerProcess] = []
         for environment, idle in self._idle.items():
             keep = self._keep_idle if environment == () else 0
             old = [worker for worker in idle if worker.idle_since <= older_than]
@@ -344,7 +344,7 @@ class Scheduler:
                 surplus.append(worker)
         return surplus
 
-    def dismiss(self, worker: Worker) -> None:
+    def dismiss(self, worker: WorkerProcess) -> None:
         """An idle worker is being ended: it gets no more work."""
         self._idle[worker.environment].remove(worker)
 
@@ -354,9 +354,9 @@ class Scheduler:
             for environment, idle in self._idle.items()
         )
 
-    def drop_shapes(self, matches: Callable[[Shape], bool]) -> list[Task]:
+    def drop_shapes(self, matches: Callable[[Shape], bool]) -> list[HubTask]:
         """Close the shapes (of a removed group) for good; the tasks that waited there."""
-        tasks: list[Task] = []
+        tasks: list[HubTask] = []
         for shape in [shape for shape in self._shapes.values() if matches(shape)]:
             shape.problem = "its placement group was removed"
             tasks += shape.queue
@@ -365,16 +365,16 @@ class Scheduler:
         return tasks
 
 
-def _goes_alone(task: Task) -> bool:
+def _goes_alone(task: HubTask) -> bool:
     """Whether nothing may be with a worker beside it: a death must not concern two of them."""
     plan = task.plan
     return bool(task.solo or plan.retries == 0 or plan.max_calls or plan.streaming)
 
 
-def _load(worker: Worker) -> int:
+def _load(worker: WorkerProcess) -> int:
     return len(worker.in_flight)
 
 
-def _used_up(worker: Worker) -> bool:
+def _used_up(worker: WorkerProcess) -> bool:
     """Whether max_calls says that the process must be replaced."""
-    return worker.doomed is not None
+    return worker.ending is not None

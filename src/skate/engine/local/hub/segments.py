@@ -5,36 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skate.engine.local import messages as m
-from skate.engine.local.objects import DRIVER, Entry
+from skate.engine.local.objects import DRIVER, ObjectEntry
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
     from skate.engine.local.store import Location
 
 
 class Segments:
     """Which segments there are, and whose they are once nobody needs them."""
 
-    def __init__(self, ports: Ports, workers: dict[int, Worker], outbox: Outbox) -> None:
+    def __init__(
+        self, ports: Ports, workers: dict[int, WorkerProcess], outbox: WorkerOutbox
+    ) -> None:
         self._spilling = ports.spilling
         self._store = ports.store
         self._after_turn = ports.reactor.after
         self._workers = workers
         self._outbox = outbox
 
-    def stored(self, entry: Entry, location: Location) -> None:
+    def stored(self, entry: ObjectEntry, location: Location) -> None:
         """Note that a worker has stored a value."""
         self._spilling.added(entry, location)
         if self._spilling.excess > 0:  # spilled when the lock is free, before more is read
             self._after_turn.append(self._spilling.settle)
 
-    def read(self, entry: Entry) -> None:
+    def read(self, entry: ObjectEntry) -> None:
         """Note that a stored value is needed: the coldest are spilled first."""
         self._spilling.used(entry)
 
-    def free_entry(self, entry: Entry) -> None:
+    def free_entry(self, entry: ObjectEntry) -> None:
         """Free the segment of an object that is gone."""
         self._spilling.removed(entry)
         self.free(entry.data)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from skate.engine.local import forkserver
-from skate.engine.local.hub.workers import Worker
+from skate.engine.local.hub.workers import WorkerProcess
 
 # Modules worth having in the warm server, and safe to fork after. TensorFlow is: its runtime
 # starts with the first operation, not with the import. JAX is not here: it starts threads that a
@@ -54,9 +54,9 @@ _IMPORTED_WHEN_IDLE = {
     "skate.serve._controller": _SERVING,
 }
 _SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it
-_PATIENCE = 1.0  # seconds for a server that is to end
-_UNDER_WAY = 32  # requests that a server has and has not answered; many more would not fit
-WARM_UP_AFTER = 0.3  # seconds after the first worker; shorter programs need no warm server
+_END_SECONDS = 1.0  # for a server that is to end
+_MOST_UNDER_WAY = 32  # requests that a server has and has not answered; many more would not fit
+WARM_UP_SECONDS = 0.3  # after the first worker; shorter programs need no warm server
 
 
 class Interpreter(NamedTuple):
@@ -72,13 +72,13 @@ class ForkRequests:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._waiting: deque[Worker] = deque()
+        self._waiting: deque[WorkerProcess] = deque()
         self._under_way = 0
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: WorkerProcess) -> None:
         self._waiting.append(worker)
 
-    def withdraw(self, worker: Worker) -> bool:
+    def withdraw(self, worker: WorkerProcess) -> bool:
         """Take back a request; False if it was sent."""
         try:
             self._waiting.remove(worker)
@@ -89,9 +89,9 @@ class ForkRequests:
     def answered(self) -> None:
         self._under_way -= 1
 
-    def send(self) -> tuple[Worker, OSError] | None:
+    def send(self) -> tuple[WorkerProcess, OSError] | None:
         """Send what can go now. Returns what cannot go and has nothing to wait for."""
-        while self._waiting and self._under_way < _UNDER_WAY:
+        while self._waiting and self._under_way < _MOST_UNDER_WAY:
             try:
                 _send_request(self._control, self._waiting[0])
             except OSError as error:
@@ -103,14 +103,14 @@ class ForkRequests:
         return None
 
 
-def _send_request(control: socket.socket, worker: Worker) -> None:
-    birth = worker.birth
-    assert birth is not None
+def _send_request(control: socket.socket, worker: WorkerProcess) -> None:
+    launch = worker.launch
+    assert launch is not None
     packet = marshal.dumps((forkserver.FORK, worker.number))
     details = os.memfd_create("skate-settings")  # an environment may exceed a packet
     try:
-        os.write(details, marshal.dumps(birth.settings))
-        socket.send_fds(control, [packet], [details, birth.socket.fileno(), *birth.outputs])
+        os.write(details, marshal.dumps(launch.settings))
+        socket.send_fds(control, [packet], [details, launch.socket.fileno(), *launch.outputs])
     finally:
         os.close(details)
 
@@ -130,7 +130,7 @@ class ForkServer:
         self.busy = 1  # imports under way, the first ones included
         self.dead = False
         self._collected = False  # its exit status: its pid may be another's from then on
-        self.workers: dict[int, Worker] = {}
+        self.workers: dict[int, WorkerProcess] = {}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setblocking(False)
         self.requests = ForkRequests(self.control)
@@ -171,7 +171,7 @@ class ForkServer:
             except OSError:  # it is gone, as the hub will notice
                 pass
 
-    def kill(self, worker: Worker) -> None:
+    def kill(self, worker: WorkerProcess) -> None:
         """End a worker whose pid is not known here yet."""
         try:
             self.control.send(marshal.dumps((forkserver.KILL, worker.number)))
@@ -222,7 +222,7 @@ class ForkServer:
         as a zombie; one that still imports, which may take seconds, may have none yet."""
         self.close()
         has_forked = any(worker.pid > 0 for worker in self.workers.values())
-        if not (self.ready or has_forked) or not self._exits_within(_PATIENCE):
+        if not (self.ready or has_forked) or not self._exits_within(_END_SECONDS):
             self.end_at_once()
 
     def _exits_within(self, seconds: float) -> bool:

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from skate import exceptions
-from skate.engine.local.objects import Entry
+from skate.engine.local.objects import ObjectEntry
 from skate.engine.local.store import Location, SegmentMovedError, Store
 
-_AFTER_FULL_DISK = 5.0  # seconds
+_FULL_DISK_SECONDS = 5.0  # without spilling, after a full disk
 
 
 class Spilling:
@@ -32,8 +32,8 @@ class Spilling:
         self._store = store
         self._forget = forget  # tell the process that wrote a segment that it is gone
         self._lock = lock
-        self._in_memory: dict[int, Entry] = {}
-        self._leaving: dict[int, Entry] = {}  # being copied
+        self._in_memory: dict[int, ObjectEntry] = {}
+        self._leaving: dict[int, ObjectEntry] = {}  # being copied
         self._not_before = 0.0  # the disk was full: spilling is pointless for a while
 
     @property
@@ -41,14 +41,14 @@ class Spilling:
         """By how much the store is above its capacity."""
         return self.bytes_in_memory - self._store.capacity
 
-    def added(self, entry: Entry, location: Location) -> None:
+    def added(self, entry: ObjectEntry, location: Location) -> None:
         """A value was stored (before its entry is completed)."""
         name, size = location
         if name[0] == "s":
             self._in_memory[entry.id] = entry
             self.bytes_in_memory += size
 
-    def removed(self, entry: Entry) -> None:
+    def removed(self, entry: ObjectEntry) -> None:
         if self._in_memory.pop(entry.id, None) or self._leaving.pop(entry.id, None):
             self.bytes_in_memory -= entry.data[1]
 
@@ -56,7 +56,7 @@ class Spilling:
         entries = (*self._in_memory.values(), *self._leaving.values())
         return {entry.data[0] for entry in entries}
 
-    def used(self, entry: Entry) -> None:
+    def used(self, entry: ObjectEntry) -> None:
         if entry.id in self._in_memory:
             self._in_memory[entry.id] = self._in_memory.pop(entry.id)
 
@@ -85,7 +85,7 @@ class Spilling:
             done += self._copy(entry)
         return done
 
-    def _take_coldest(self, spare_newest: bool) -> Entry | None:
+    def _take_coldest(self, spare_newest: bool) -> ObjectEntry | None:
         """What to spill next. What is mapped here comes last: that frees no memory."""
         if len(self._in_memory) <= spare_newest:
             return None
@@ -98,7 +98,7 @@ class Spilling:
         self._leaving[entry.id] = entry
         return entry
 
-    def _copy(self, entry: Entry) -> int:
+    def _copy(self, entry: ObjectEntry) -> int:
         """How many bytes are free now."""
         location: Any = entry.data
         moved = None
@@ -108,13 +108,15 @@ class Spilling:
         except SegmentMovedError:  # deleted from outside: reading it will tell
             lost = True
         except (exceptions.OutOfDiskError, OSError):
-            self._not_before = time.monotonic() + _AFTER_FULL_DISK
+            self._not_before = time.monotonic() + _FULL_DISK_SECONDS
         finally:
             with self._lock:
                 freed = self._exchange(entry, location, moved, lost)
         return freed
 
-    def _exchange(self, entry: Entry, old: Location, moved: Location | None, lost: bool) -> int:
+    def _exchange(
+        self, entry: ObjectEntry, old: Location, moved: Location | None, lost: bool
+    ) -> int:
         if lost or entry.id not in self._leaving:  # freed while it was copied
             self.removed(entry)
             if moved is not None:

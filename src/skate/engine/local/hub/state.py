@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.local.hub.actors import Actor
-    from skate.engine.local.hub.groups import Group
+    from skate.engine.local.hub.actors import HubActor
+    from skate.engine.local.hub.groups import HubGroup
     from skate.engine.local.hub.inventory import Row
-    from skate.engine.local.hub.work import Function
-    from skate.engine.local.hub.workers import Worker
-    from skate.engine.local.objects import Entry
+    from skate.engine.local.hub.work import ExportedFunction
+    from skate.engine.local.hub.workers import WorkerProcess
+    from skate.engine.local.objects import ObjectEntry
 
 _MOST_RUNS = 10_000  # remembered
 _MOST_ENDED_ACTORS = 1_000
@@ -37,16 +37,16 @@ class SessionInfo(NamedTuple):
 class State:
     """Objects, workers, functions, actors and groups, and what is remembered of those gone."""
 
-    def __init__(self, entries: dict[int, Entry]) -> None:
+    def __init__(self, entries: dict[int, ObjectEntry]) -> None:
         self.entries = entries  # all objects
-        self.workers: dict[int, Worker] = {}  # that are or will be, by process number
-        self.functions: dict[int, Function] = {}  # that workers may submit tasks of
+        self.workers: dict[int, WorkerProcess] = {}  # that are or will be, by process number
+        self.functions: dict[int, ExportedFunction] = {}  # that workers may submit tasks of
         self.children: dict[int, set[int]] = {}  # tasks by the task that submitted them
-        self.actors: dict[int, Actor] = {}  # that are not dead
-        self.names: dict[tuple[str, str], Actor] = {}  # by namespace and name
+        self.actors: dict[int, HubActor] = {}  # that are not dead
+        self.names: dict[tuple[str, str], HubActor] = {}  # by namespace and name
         self.deaths: dict[int, Packed] = {}  # why actors are dead, for as long as handles ask
         self.ended_actors: deque[tuple[Row, Packed]] = deque(maxlen=_MOST_ENDED_ACTORS)
-        self.groups: dict[int, Group] = {}
-        self.removed_groups: deque[Group] = deque(maxlen=_MOST_REMOVED_GROUPS)
+        self.groups: dict[int, HubGroup] = {}
+        self.removed_groups: deque[HubGroup] = deque(maxlen=_MOST_REMOVED_GROUPS)
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_MOST_RUNS)  # as of `run_of`
-        self.answered: list[Worker] = []  # who may have room for more work
+        self.answered: list[WorkerProcess] = []  # who may have room for more work

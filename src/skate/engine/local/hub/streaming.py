@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local import messages as m
-from skate.engine.local.objects import FAILED, Entry
+from skate.engine.local.objects import FAILED, ObjectEntry
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.outbox import Outbox
-    from skate.engine.local.hub.streams import Stream
+    from skate.engine.local.hub.outbox import WorkerOutbox
+    from skate.engine.local.hub.streams import ItemStream
     from skate.engine.local.hub.values import Values
-    from skate.engine.local.hub.work import Task
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
 class Streaming:
@@ -23,12 +23,12 @@ class Streaming:
 
     def __init__(
         self,
-        entries: dict[int, Entry],
+        entries: dict[int, ObjectEntry],
         values: Values,
         counts: Counts,
-        outbox: Outbox,
+        outbox: WorkerOutbox,
         new_id: Callable[[], int],
-        give_up: Callable[[Task], None],
+        give_up: Callable[[HubTask], None],
     ) -> None:
         self._entries = entries
         self._values = values
@@ -39,7 +39,7 @@ class Streaming:
 
     def on_item(
         self,
-        worker: Worker,
+        worker: WorkerProcess,
         task_id: int,
         position: int,
         id: int,
@@ -63,14 +63,14 @@ class Streaming:
         self._values.complete(id, kind, data, contained)
         stream.add(position, id)
 
-    def finish(self, entry: Entry) -> None:
+    def finish(self, entry: ObjectEntry) -> None:
         """End the stream of a task that is over."""
         assert entry.stream is not None
         if entry.kind == FAILED:
             self.add_error(entry.stream, entry.data)
         entry.stream.finish()
 
-    def add_error(self, stream: Stream, error: Packed) -> None:
+    def add_error(self, stream: ItemStream, error: Packed) -> None:
         """Add an error as the last item."""
         if not stream.abandoned and not stream.finished:
             id = self._new_id()
@@ -78,7 +78,7 @@ class Streaming:
             self._values.complete(id, FAILED, error)
             stream.add(stream.produced, id)
 
-    def take(self, entry: Entry, index: int) -> int | None:
+    def take(self, entry: ObjectEntry, index: int) -> int | None:
         """Return the id of an item that is there, now the caller's to hold; None at the end."""
         stream = entry.stream
         assert stream is not None
@@ -93,12 +93,12 @@ class Streaming:
                 self._outbox.send(task.worker, m.GrantCredit(task.id, index + 1))
         return id
 
-    def close(self, entry: Entry) -> None:
+    def close(self, entry: ObjectEntry) -> None:
         """Abandon a stream whose consumer wants no more, unless that is done already."""
         if entry.stream is not None and not entry.stream.abandoned:
             self.abandon(entry)
 
-    def abandon(self, entry: Entry) -> None:
+    def abandon(self, entry: ObjectEntry) -> None:
         """Drop the items that nobody will take, and stop the producer."""
         stream = entry.stream
         assert stream is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Stream:
+class ItemStream:
     """Items by index until they are taken. `finished` once the task has ended, `abandoned` if its
     consumer wants no more."""
 

@@ -10,7 +10,7 @@ from skate.engine.local import messages as m
 from skate.engine.local.hub import errors
 from skate.engine.local.hub.plans import returns
 from skate.engine.local.hub.values import NONE
-from skate.engine.local.hub.work import Dependency, Plan, Task
+from skate.engine.local.hub.work import Dependency, HubTask, WorkPlan
 from skate.engine.local.objects import INLINE
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.lifecycle import ActorLifecycle
     from skate.engine.local.hub.plans import Planner
     from skate.engine.local.hub.state import State
-    from skate.engine.local.hub.tasks import Tasks
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.tasks import TaskLifecycle
+    from skate.engine.local.hub.workers import WorkerProcess
 
 
 class Submissions:
@@ -33,7 +33,7 @@ class Submissions:
         state: State,
         counts: Counts,
         planner: Planner,
-        tasks: Tasks,
+        tasks: TaskLifecycle,
         lifecycle: ActorLifecycle,
         names: ActorNames,
     ) -> None:
@@ -44,7 +44,7 @@ class Submissions:
         self._lifecycle = lifecycle
         self._names = names
 
-    def on_options(self, worker: Worker, key: int, packed: Packed | None) -> None:
+    def on_options(self, worker: WorkerProcess, key: int, packed: Packed | None) -> None:
         """The worker will submit work with these options."""
         if packed is None:  # the worker starts counting anew
             worker.options.clear()
@@ -53,7 +53,7 @@ class Submissions:
 
     def on_task(
         self,
-        worker: Worker,
+        worker: WorkerProcess,
         id: int,
         key: int,
         kind: int,
@@ -72,11 +72,11 @@ class Submissions:
             return
         function = self._state.functions[key]
         arguments = self._entries(dependencies)
-        task = Task(id, function, (kind, data), arguments, nested, plan, worker, parent)
+        task = HubTask(id, function, (kind, data), arguments, nested, plan, worker, parent)
         self._tasks.announce(task)
         self._tasks.submit(task)
 
-    def on_actor(self, worker: Worker, *fields: Any) -> None:
+    def on_actor(self, worker: WorkerProcess, *fields: Any) -> None:
         """The worker creates an actor, without a name or with one that is free."""
         made = m.SubmitActor(*fields)
         options = worker.options[made.options_key]
@@ -88,16 +88,16 @@ class Submissions:
             return
         arguments = self._entries(made.dependencies)
         value = (made.kind, made.data)
-        task = Task(made.id, function, value, arguments, made.nested, plan, worker)
+        task = HubTask(made.id, function, value, arguments, made.nested, plan, worker)
         self._tasks.announce(task)
         self._lifecycle.create(self._names.new_actor(task, options, function.name, made.meta))
 
-    def on_call(self, worker: Worker, *fields: Any) -> None:
+    def on_call(self, worker: WorkerProcess, *fields: Any) -> None:
         """The worker calls a method of an actor."""
         call = m.SubmitCall(*fields)
         self._call(worker, call, worker.options[call.options_key])
 
-    def _call(self, worker: Worker, call: m.SubmitCall, options: CallOptions) -> None:
+    def _call(self, worker: WorkerProcess, call: m.SubmitCall, options: CallOptions) -> None:
         try:
             self._lifecycle.check_pending_calls(call.actor_id, worker.number)
             plan = self._planner.call_plan(call.actor_id, options)
@@ -106,12 +106,12 @@ class Submissions:
             return
         arguments = self._entries(call.dependencies)
         value = (call.kind, call.data)
-        task = Task(call.id, None, value, arguments, call.nested, plan, worker, call.parent)
+        task = HubTask(call.id, None, value, arguments, call.nested, plan, worker, call.parent)
         task.method = call.method
         self._tasks.announce(task)
         self._lifecycle.call(call.actor_id, task)
 
-    def on_lost_call(self, worker: Worker, target: int, call: tuple[Any, ...]) -> None:
+    def on_lost_call(self, worker: WorkerProcess, target: int, call: tuple[Any, ...]) -> None:
         """A call that the worker had sent directly to an actor whose process is gone."""
         workers = self._state.workers
         callee = workers.get(target)
@@ -132,7 +132,7 @@ class Submissions:
         else:  # the hub has not noticed yet, and may still hear of the values
             callee.when_lost.append(lose)
 
-    def _lose(self, worker: Worker, call: m.SubmitCall, options: CallOptions) -> None:
+    def _lose(self, worker: WorkerProcess, call: m.SubmitCall, options: CallOptions) -> None:
         if self._planner.call_plan(call.actor_id, options).retries:
             self._call(worker, call, options)
         else:
@@ -142,13 +142,15 @@ class Submissions:
     def _entries(self, dependencies: Sequence[tuple[m.Slot, int]]) -> list[Dependency]:
         return [(slot, self._counts.entry(id)) for slot, id in dependencies]
 
-    def _refuse(self, worker: Worker, id: int, num_returns: int | str, error: Exception) -> None:
+    def _refuse(
+        self, worker: WorkerProcess, id: int, num_returns: int | str, error: Exception
+    ) -> None:
         self._fail(worker, id, num_returns, errors.packed(error))
 
-    def _fail(self, worker: Worker, id: int, num_returns: int | str, error: Packed) -> None:
+    def _fail(self, worker: WorkerProcess, id: int, num_returns: int | str, error: Packed) -> None:
         """Make the error all values of what the worker has asked for."""
         streaming, count = returns(num_returns)
-        plan = Plan(None, count, 0, streaming=streaming)
-        task = Task(id, None, (INLINE, NONE), (), (), plan, worker)
+        plan = WorkPlan(None, count, 0, streaming=streaming)
+        task = HubTask(id, None, (INLINE, NONE), (), (), plan, worker)
         self._tasks.announce(task)
         self._tasks.fail(task, error)

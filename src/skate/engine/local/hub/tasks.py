@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skate.engine.local import messages as m
 from skate.engine.local.hub import actors, errors
-from skate.engine.local.hub.streams import Stream
+from skate.engine.local.hub.streams import ItemStream
 from skate.engine.local.hub.values import NONE
-from skate.engine.local.hub.work import Task, run_of
-from skate.engine.local.objects import FAILED, INLINE, Entry
+from skate.engine.local.hub.work import HubTask, run_of
+from skate.engine.local.objects import FAILED, INLINE, ObjectEntry
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.counts import Counts
     from skate.engine.local.hub.dispatch import Dispatch
     from skate.engine.local.hub.memory_guard import Eviction
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.state import State
     from skate.engine.local.hub.streaming import Streaming
     from skate.engine.local.hub.values import Values
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 _EVICTED_SECONDS = 1.0  # before a task is tried again that was ended for lack of memory
 
@@ -32,12 +32,12 @@ _EVICTED_SECONDS = 1.0  # before a task is tried again that was ended for lack o
 class TaskEvents(Protocol):
     """What tasks ask of the rest of the hub."""
 
-    def construction_failed(self, actor: Actor, error: Packed) -> None: ...
-    def actor_dead(self, actor: Actor, error: Packed) -> None: ...
-    def kill(self, worker: Worker) -> None: ...
+    def construction_failed(self, actor: HubActor, error: Packed) -> None: ...
+    def actor_dead(self, actor: HubActor, error: Packed) -> None: ...
+    def kill(self, worker: WorkerProcess) -> None: ...
 
 
-class Tasks:
+class TaskLifecycle:
     """The way of a task from its submission to its answer."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Tasks:
         counts: Counts,
         scheduler: Scheduler,
         dispatch: Dispatch,
-        outbox: Outbox,
+        outbox: WorkerOutbox,
         events: TaskEvents,
     ) -> None:
         self._ports = ports
@@ -65,18 +65,18 @@ class Tasks:
 
     # -- submitting ----------------------------------------------------------------------------
 
-    def announce(self, task: Task) -> None:
+    def announce(self, task: HubTask) -> None:
         """Make the entries of what a worker's task will return; the worker holds them."""
         assert task.owner is not None
         self._counts.hold(task.owner, task.return_ids)
         for id in task.return_ids:
             self._counts.entry(id).task = task
         if task.plan.streaming:
-            self._counts.entry(task.id).stream = Stream()
+            self._counts.entry(task.id).stream = ItemStream()
         if task.parent:
             self._state.children.setdefault(task.parent, set()).add(task.id)
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: HubTask) -> None:
         """Run a task when its arguments and resources are there."""
         assert task.plan.shape is not None
         if task.plan.shape.problem is not None:
@@ -84,7 +84,7 @@ class Tasks:
         elif not (task.dependencies or task.nested) or self.keep_arguments(task):
             self._scheduler.enqueue(task)
 
-    def keep_arguments(self, task: Task) -> bool:
+    def keep_arguments(self, task: HubTask) -> bool:
         """Keep the arguments alive; False if the task must wait for one, or has failed."""
         if task.nested:
             self._counts.add(task.nested)
@@ -101,7 +101,7 @@ class Tasks:
             return False
         return not task.missing
 
-    def _argument_came(self, task: Task, entry: Entry) -> None:
+    def _argument_came(self, task: HubTask, entry: ObjectEntry) -> None:
         task.missing -= 1
         if task.cancelled:
             return
@@ -116,7 +116,13 @@ class Tasks:
     # -- answers -------------------------------------------------------------------------------
 
     def on_result(
-        self, worker: Worker, id: int, kind: int, data: Any, contained: Sequence[int], micros: int
+        self,
+        worker: WorkerProcess,
+        id: int,
+        kind: int,
+        data: Any,
+        contained: Sequence[int],
+        micros: int,
     ) -> None:
         """The worker has the one value of a task."""
         task = worker.in_flight.pop(id, None)
@@ -129,7 +135,7 @@ class Tasks:
             self._values.complete(id, kind, data, contained)
         self._finished(worker, task, micros, kind == FAILED)
 
-    def _failed(self, task: Task, id: int, error: Packed) -> None:
+    def _failed(self, task: HubTask, id: int, error: Packed) -> None:
         entry = self._entries.get(id)
         if task.actor is not None and not task.method:
             self._events.construction_failed(task.actor, error)
@@ -140,7 +146,7 @@ class Tasks:
             self._values.complete(id, FAILED, error)
 
     def on_results(
-        self, worker: Worker, id: int, values: Sequence[m.WorkerValue], micros: int
+        self, worker: WorkerProcess, id: int, values: Sequence[m.WorkerValue], micros: int
     ) -> None:
         """The worker has the values of a task that returns several."""
         task = worker.in_flight.pop(id, None)
@@ -153,7 +159,9 @@ class Tasks:
         if task is not None:
             self._finished(worker, task, micros, kind == FAILED)
 
-    def on_retry(self, worker: Worker, id: int, kind: int, data: Packed, micros: int) -> None:
+    def on_retry(
+        self, worker: WorkerProcess, id: int, kind: int, data: Packed, micros: int
+    ) -> None:
         """User code raised an exception that its options allow to be retried."""
         task = worker.in_flight.get(id)
         if task is None or task.cancelled or not task.may_retry():
@@ -168,7 +176,7 @@ class Tasks:
             self._state.answered.append(worker)
             self._scheduler.requeue(task)
 
-    def _finished(self, worker: Worker, task: Task, micros: int, failed: bool) -> None:
+    def _finished(self, worker: WorkerProcess, task: HubTask, micros: int, failed: bool) -> None:
         function = task.function
         self._state.runs.append(run_of(task, worker, micros, failed))
         if function is None:  # an actor call
@@ -180,11 +188,11 @@ class Tasks:
         if not task.cancelled:  # its time says nothing about others
             function.ran(micros)
         if task.plan.max_calls and worker.count_call(function.key) >= task.plan.max_calls:
-            worker.doomed = "max_calls"
+            worker.ending = "max_calls"
         self._close(task)
         self._state.answered.append(worker)
 
-    def _constructed(self, actor: Actor) -> None:
+    def _constructed(self, actor: HubActor) -> None:
         if actor.state == actors.STARTING:
             actor.state = actors.ALIVE
         if not actor.may_restart():  # nobody needs its arguments again
@@ -193,7 +201,7 @@ class Tasks:
 
     # -- the end of a task ---------------------------------------------------------------------
 
-    def _close(self, task: Task) -> None:
+    def _close(self, task: HubTask) -> None:
         """Let go of what a task kept that will not run again."""
         if task.parent:
             self._forget_child(task)
@@ -210,14 +218,14 @@ class Tasks:
                 task.actor.count(task, -1)
             self._counts.drop_entry(task.actor.entry)
 
-    def _forget_child(self, task: Task) -> None:
+    def _forget_child(self, task: HubTask) -> None:
         siblings = self._state.children.get(task.parent)
         if siblings is not None:
             siblings.discard(task.id)
             if not siblings:
                 del self._state.children[task.parent]
 
-    def _close_returns(self, task: Task) -> None:
+    def _close_returns(self, task: HubTask) -> None:
         for id in task.return_ids:
             entry = self._entries.get(id)
             if entry is not None:
@@ -225,7 +233,7 @@ class Tasks:
                 if entry.stream is not None:
                     self._streaming.finish(entry)
 
-    def let_go_of_arguments(self, task: Task) -> None:
+    def let_go_of_arguments(self, task: HubTask) -> None:
         """Release what `keep_arguments` has kept."""
         for _, entry in task.dependencies:
             self._counts.drop_entry(entry)
@@ -234,12 +242,12 @@ class Tasks:
             self._counts.drop(task.nested)
             task.nested = ()
 
-    def refuse(self, task: Task, error: Packed) -> None:
+    def refuse(self, task: HubTask, error: Packed) -> None:
         """Fail a task whose arguments are not kept yet, hence not to be let go of."""
         task.dependencies, task.nested = (), ()
         self.fail(task, error)
 
-    def fail(self, task: Task, error: Packed) -> None:
+    def fail(self, task: HubTask, error: Packed) -> None:
         """Make the error every value of the task."""
         task.cancelled = True  # so that queues skip it
         self._state.runs.append(run_of(task, task.worker, 0, True))
@@ -252,21 +260,21 @@ class Tasks:
             if task.method and task.actor is not None:  # it holds up nobody any more
                 self._dispatch.send_calls(task.actor, task.actor.advance(task))
 
-    def not_started(self, task: Task, error: OSError) -> None:
+    def not_started(self, task: HubTask, error: OSError) -> None:
         """Fail a task for which the scheduler could have no worker."""
         reason = errors.no_process(errors.system_said(error))
         self.fail(task, errors.packed(errors.not_started(task, reason)))
 
     # -- losses --------------------------------------------------------------------------------
 
-    def lose_all(self, worker: Worker) -> None:
+    def lose_all(self, worker: WorkerProcess) -> None:
         """Retry or fail what was with a worker that is gone."""
         tasks = self._scheduler.remove(worker)
         alone = len(tasks) == 1
         for task in reversed(tasks):
             self._lose(worker, task, alone)
 
-    def _lose(self, worker: Worker, task: Task, alone: bool) -> None:
+    def _lose(self, worker: WorkerProcess, task: HubTask, alone: bool) -> None:
         if task.cancelled:
             self.fail(task, errors.packed(errors.cancelled(task)))
         elif worker.failure is not None:
@@ -283,7 +291,7 @@ class Tasks:
         else:
             self.fail(task, errors.packed(errors.crashed(worker, task)))
 
-    def _evicted(self, eviction: Eviction, task: Task) -> None:
+    def _evicted(self, eviction: Eviction, task: HubTask) -> None:
         """Its worker was ended for lack of memory: again, when there may be more, or never."""
         if not eviction.repeat:
             self.fail(task, errors.packed(eviction.error))
@@ -291,13 +299,13 @@ class Tasks:
         task.worker = None
         self._ports.call_later(_EVICTED_SECONDS, lambda: self._enqueue_again(task))
 
-    def _enqueue_again(self, task: Task) -> None:
+    def _enqueue_again(self, task: HubTask) -> None:
         if not task.cancelled:
             self._scheduler.enqueue(task)
 
     # -- cancellation --------------------------------------------------------------------------
 
-    def on_gave_back(self, worker: Worker, ids: list[int]) -> None:
+    def on_gave_back(self, worker: WorkerProcess, ids: list[int]) -> None:
         """The worker has not started these; those cancelled meanwhile nobody will start."""
         for id in ids:
             task = worker.in_flight.get(id)
@@ -306,11 +314,11 @@ class Tasks:
                 self.give_up(task)
         self._scheduler.gave_back(worker, ids)
 
-    def give_up(self, task: Task) -> None:
+    def give_up(self, task: HubTask) -> None:
         """Fail a task that nobody will start, as cancelled."""
         self.fail(task, errors.packed(errors.cancelled(task)))
 
-    def cancel(self, entry: Entry, force: bool, recursive: bool) -> None:
+    def cancel(self, entry: ObjectEntry, force: bool, recursive: bool) -> None:
         """Cancel what will produce an object, and what that has submitted if `recursive`."""
         task = entry.task
         if task is None or entry.kind is not None:

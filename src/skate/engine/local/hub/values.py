@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core import serialization
 from skate.engine.local import messages as m
-from skate.engine.local.objects import INLINE, STORED, Entry
+from skate.engine.local.objects import INLINE, STORED, ObjectEntry
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.segments import Segments
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 NONE = serialization.dumps(None).packed()
 
@@ -25,10 +25,10 @@ class Values:
     def __init__(
         self,
         ports: Ports,
-        entries: dict[int, Entry],
+        entries: dict[int, ObjectEntry],
         counts: Counts,
         segments: Segments,
-        outbox: Outbox,
+        outbox: WorkerOutbox,
     ) -> None:
         self._complete_entry = ports.complete
         self._on_complete = ports.on_complete
@@ -61,27 +61,27 @@ class Values:
 
     # -- messages ------------------------------------------------------------------------------
 
-    def on_subscribe(self, worker: Worker, ids: Sequence[int]) -> None:
+    def on_subscribe(self, worker: WorkerProcess, ids: Sequence[int]) -> None:
         """The worker wants the values, each as soon as it is there."""
         for id in ids:
             entry = self._counts.entry(id)
             self._on_complete(entry, lambda entry: self._tell(worker, entry))
 
-    def _tell(self, worker: Worker, entry: Entry) -> None:
+    def _tell(self, worker: WorkerProcess, entry: ObjectEntry) -> None:
         assert entry.kind is not None
         if entry.kind == STORED:
             self._segments.read(entry)
         self._outbox.send(worker, m.TellValue(entry.id, entry.kind, entry.data))
 
     def on_put(
-        self, worker: Worker, id: int, kind: int, data: Any, contained: Sequence[int]
+        self, worker: WorkerProcess, id: int, kind: int, data: Any, contained: Sequence[int]
     ) -> None:
         """The worker has made a value, and holds it."""
         worker.promised.discard(id)
         self._counts.hold(worker, (id,))
         self.complete(id, kind, data, contained)
 
-    def on_promise(self, worker: Worker, ids: Sequence[int]) -> None:
+    def on_promise(self, worker: WorkerProcess, ids: Sequence[int]) -> None:
         """Only the worker can complete these."""
         worker.promised.update(ids)
         self._counts.hold(worker, ids)

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.scheduler import Shape
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
     from skate.engine.local.messages import WorkSettings
-    from skate.engine.local.objects import Entry
+    from skate.engine.local.objects import ObjectEntry
 
-_TARGET = 2_000  # µs of known short work that may wait inside a worker
-_MOST = 64
+_TARGET_MICROS = 2_000  # of known short work that may wait inside a worker
+_MOST_IN_FLIGHT = 64
 
 
-class Function:
+class ExportedFunction:
     """An exported function or class, and what is known of its running time."""
 
     __slots__ = ("__weakref__", "average", "data", "key", "kind", "name", "uses", "window")
@@ -37,10 +37,10 @@ class Function:
             self.average = float(micros)
         else:
             self.average += (micros - self.average) * 0.125
-        self.window = max(1, min(_MOST, int(_TARGET / (self.average + 1.0))))
+        self.window = max(1, min(_MOST_IN_FLIGHT, int(_TARGET_MICROS / (self.average + 1.0))))
 
 
-class Plan:
+class WorkPlan:
     """Options of a task or actor call, worked out once and shared by all calls that have them."""
 
     __slots__ = (
@@ -65,10 +65,10 @@ class Plan:
         self.simple = num_returns == 1 and not streaming  # one value: the usual case
 
 
-Dependency = tuple[int | str, "Entry"]  # argument position or keyword, and the object
+Dependency = tuple[int | str, "ObjectEntry"]  # argument position or keyword, and the object
 
 
-class Task:
+class HubTask:
     """One run of a function, one actor construction, or one actor call."""
 
     __slots__ = (
@@ -79,12 +79,12 @@ class Task:
     def __init__(
         self,
         id: int,
-        function: Function | None,
+        function: ExportedFunction | None,
         args: tuple[int, Any],
         dependencies: Sequence[Dependency],
         nested: Sequence[int],
-        plan: Plan,
-        owner: Worker | None,
+        plan: WorkPlan,
+        owner: WorkerProcess | None,
         parent: int = 0,
     ) -> None:
         self.id = id
@@ -98,8 +98,8 @@ class Task:
         self.missing = 0  # dependencies that are not there yet
         self.attempt = 0
         self.solo = False  # was in flight with others when a worker died: goes alone now
-        self.worker: Worker | None = None
-        self.actor: Actor | None = None  # that it constructs, or calls
+        self.worker: WorkerProcess | None = None
+        self.actor: HubActor | None = None  # that it constructs, or calls
         self.method = ""
         self.cancelled = False
 
@@ -125,7 +125,7 @@ class Task:
         return range(self.id, self.id + max(1, self.plan.num_returns))
 
 
-class Run(NamedTuple):
+class TaskRun(NamedTuple):
     """What is remembered of a task that has ended."""
 
     id: int
@@ -142,8 +142,10 @@ class Run(NamedTuple):
     failed: bool
 
 
-def run_of(task: Task, worker: Worker | None, micros: int, failed: bool) -> tuple[Any, ...]:
-    """A `Run`, as the plain tuple that takes a tenth of the time to make."""
+def run_of(
+    task: HubTask, worker: WorkerProcess | None, micros: int, failed: bool
+) -> tuple[Any, ...]:
+    """A `TaskRun`, as the plain tuple that takes a tenth of the time to make."""
     function, actor, settings = task.function, task.actor, task.plan.settings
     return (
         task.id,

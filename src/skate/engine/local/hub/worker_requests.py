@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.hub.actor_names import ActorNames
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.outbox import Outbox
+    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.placement import PlacementGroups
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.requests import Requests
     from skate.engine.local.hub.streaming import Streaming
-    from skate.engine.local.hub.streams import Stream
+    from skate.engine.local.hub.streams import ItemStream
     from skate.engine.local.hub.submissions import Submissions
-    from skate.engine.local.hub.workers import Worker
+    from skate.engine.local.hub.workers import WorkerProcess
 
 Lent = TypeVar("Lent")
 
@@ -37,7 +37,7 @@ class WorkerRequests:
         self,
         ports: Ports,
         counts: Counts,
-        outbox: Outbox,
+        outbox: WorkerOutbox,
         streaming: Streaming,
         submissions: Submissions,
         names: ActorNames,
@@ -67,7 +67,9 @@ class WorkerRequests:
             "sync": self._sync,
         }
 
-    def on_request(self, worker: Worker, answer: int, method: str, arguments: Packed) -> None:
+    def on_request(
+        self, worker: WorkerProcess, answer: int, method: str, arguments: Packed
+    ) -> None:
         """A worker asks something, and waits for the answer."""
         args = serialization.loads(arguments)
         try:
@@ -81,19 +83,19 @@ class WorkerRequests:
         if value is not _LATER:
             self._answer(worker, answer, INLINE, serialization.dumps(value).packed())
 
-    def _answer(self, worker: Worker, answer: int, kind: int, data: Packed) -> None:
+    def _answer(self, worker: WorkerProcess, answer: int, kind: int, data: Packed) -> None:
         worker.answered = answer
         self._outbox.send(worker, m.TellValue(answer, kind, data))
 
     # -- objects -------------------------------------------------------------------------------
 
-    def _sync(self, worker: Worker, answer: int) -> None:
+    def _sync(self, worker: WorkerProcess, answer: int) -> None:
         """All that was subscribed to and is ready has been sent before this answer."""
 
-    def _pin(self, worker: Worker, answer: int, id: int) -> None:
+    def _pin(self, worker: WorkerProcess, answer: int, id: int) -> None:
         self._counts.add((id,))
 
-    def _make_room(self, worker: Worker, answer: int, size: int) -> object:
+    def _make_room(self, worker: WorkerProcess, answer: int, size: int) -> object:
         def spill() -> None:
             freed = self._ports.spilling.free_memory(size)
             with self._ports.lock:
@@ -102,12 +104,12 @@ class WorkerRequests:
         self._ports.reactor.after.append(spill)  # without the lock
         return _LATER
 
-    def on_return(self, worker: Worker, id: int) -> None:
+    def on_return(self, worker: WorkerProcess, id: int) -> None:
         """The worker holds what it was lent."""
         worker.loans.remove(id)
         self._counts.drop((id,))
 
-    def _lend(self, worker: Worker, id: int, value: Lent) -> tuple[int, Lent]:
+    def _lend(self, worker: WorkerProcess, id: int, value: Lent) -> tuple[int, Lent]:
         """Return an id that is kept for the worker until it says that it holds it."""
         worker.loans.append(id)
         self._counts.add((id,))
@@ -116,7 +118,7 @@ class WorkerRequests:
     # -- actors and groups ---------------------------------------------------------------------
 
     def _create_named_actor(
-        self, worker: Worker, answer: int, *fields: Any
+        self, worker: WorkerProcess, answer: int, *fields: Any
     ) -> tuple[int, Packed] | None:
         options = worker.options[m.SubmitActor(*fields).options_key]
         actor = self._names.claim(options)
@@ -126,29 +128,29 @@ class WorkerRequests:
         return None
 
     def _get_actor(
-        self, worker: Worker, answer: int, name: str, namespace: str | None
+        self, worker: WorkerProcess, answer: int, name: str, namespace: str | None
     ) -> tuple[int, Packed]:
         actor = self._names.find(name, namespace)
         return self._lend(worker, actor.id, actor.meta)
 
-    def _create_group(self, worker: Worker, answer: int, id: int, *rest: Any) -> None:
+    def _create_group(self, worker: WorkerProcess, answer: int, id: int, *rest: Any) -> None:
         self._counts.hold(worker, (id,))
         self._placement.create(id, *rest, creator=worker)
 
     def _find_group(
-        self, worker: Worker, answer: int, name: str
+        self, worker: WorkerProcess, answer: int, name: str
     ) -> tuple[int, list[dict[str, float]]]:
         return self._lend(worker, *self._placement.find(name))
 
     # -- streams -------------------------------------------------------------------------------
 
-    def _stream(self, id: int) -> Stream:
+    def _stream(self, id: int) -> ItemStream:
         stream = self._counts.entry(id).stream
         assert stream is not None
         return stream
 
     def _stream_next(
-        self, worker: Worker, answer: int, id: int, index: int, timeout: float | None
+        self, worker: WorkerProcess, answer: int, id: int, index: int, timeout: float | None
     ) -> object:
         entry, stream = self._counts.entry(id), self._stream(id)
         done = False
@@ -175,15 +177,15 @@ class WorkerRequests:
             self._ports.call_later(timeout, late)
         return _LATER
 
-    def _stream_wait(self, worker: Worker, answer: int, id: int, index: int) -> object:
+    def _stream_wait(self, worker: WorkerProcess, answer: int, id: int, index: int) -> object:
         self._stream(id).when_ready(index, lambda: self._answer(worker, answer, INLINE, NONE))
         return _LATER
 
-    def _stream_ready(self, worker: Worker, answer: int, id: int, index: int) -> bool:
+    def _stream_ready(self, worker: WorkerProcess, answer: int, id: int, index: int) -> bool:
         return self._stream(id).ready(index)
 
-    def _stream_finished(self, worker: Worker, answer: int, id: int, index: int) -> bool:
+    def _stream_finished(self, worker: WorkerProcess, answer: int, id: int, index: int) -> bool:
         return self._stream(id).ended(index)
 
-    def _stream_close(self, worker: Worker, answer: int, id: int) -> None:
+    def _stream_close(self, worker: WorkerProcess, answer: int, id: int) -> None:
         self._streaming.close(self._counts.entry(id))

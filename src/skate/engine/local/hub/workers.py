@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import socket
 
-    from skate.engine.local.hub.actors import Actor
+    from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.memory_guard import Eviction
     from skate.engine.local.hub.resources import Allocation
     from skate.engine.local.hub.scheduler import Shape
     from skate.engine.local.hub.servers import ForkServer, Interpreter
-    from skate.engine.local.hub.work import Task
+    from skate.engine.local.hub.work import HubTask
     from skate.engine.local.wire import Connection
     from skate.exceptions import SkateError
 
 Environment = tuple[Any, ...]  # what a process must be started with; hashable
 
 
-class Birth:
+class Launch:
     """What a fork server needs to start a worker."""
 
     __slots__ = ("interpreter", "outputs", "settings", "socket", "tries", "wants")
@@ -40,35 +40,35 @@ class Birth:
         self.tries = 0
 
 
-class Worker:
+class WorkerProcess:
     """The process, what it runs, and what it holds."""
 
     __slots__ = (
-        "actor", "allocation", "answered", "birth", "blocked", "calls", "connection", "doomed",
+        "actor", "allocation", "answered", "blocked", "calls", "connection", "ending",
         "environment", "evicted", "exclusive", "exported", "failure", "functions", "holds",
-        "idle_since", "in_flight", "last_words", "listening", "loans", "number", "options",
-        "order", "pid", "promised", "server", "shape", "status", "stealing", "stillborn", "waits",
-        "wants_peer", "when_lost",
+        "idle_since", "in_flight", "last_words", "launch", "listening", "loans", "never_started",
+        "number", "options", "order", "pid", "promised", "server", "shape", "status", "stealing",
+        "waits", "wants_peer", "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
         self.number = number
         self.environment = environment
         self.connection = connection
-        self.birth: Birth | None = None  # until a process has been started
+        self.launch: Launch | None = None  # until a process has been started
         self.pid = 0  # until the fork server has told
         self.server: ForkServer | None = None
         self.status: int | None = None  # as from waitpid, when it has ended
-        self.stillborn = ""  # why there never was a process
+        self.never_started = ""  # why there never was a process
         self.last_words = ""  # why it ends, as it has said itself
         self.failure: SkateError | None = None  # the error of its work, which nothing would mend
-        self.doomed: str | None = None  # why it is being ended
+        self.ending: str | None = None  # why it is being ended
         self.evicted: Eviction | None = None  # it used, or others lacked, memory
         self.order = 0  # of the last work that it was given, among all that was given out
-        self.in_flight: dict[int, Task] = {}  # sent and not answered, in order
+        self.in_flight: dict[int, HubTask] = {}  # sent and not answered, in order
         self.shape: Shape | None = None  # what it is leased for
         self.allocation: Allocation | None = None
-        self.actor: Actor | None = None
+        self.actor: HubActor | None = None
         self.blocked = 0  # threads of it that wait for others
         self.waits: set[int] = set()  # the numbers of those waits
         self.answered = 0  # the request that was answered last
@@ -83,16 +83,16 @@ class Worker:
         self.loans: list[int] = []  # objects kept for it until it says that it holds them
         self.promised: set[int] = set()  # objects that only it can complete
         self.listening = ""
-        self.wants_peer: list[Worker] = []
+        self.wants_peer: list[WorkerProcess] = []
         self.when_lost: list[
             Callable[[], None]
         ] = []  # to be called when all that follows its end is done
 
-    def forget_birth(self) -> None:
+    def end_launch(self) -> None:
         """Close the worker's end of the socket here: it has it, or will never be."""
-        if self.birth is not None:
-            self.birth.socket.close()
-            self.birth = None
+        if self.launch is not None:
+            self.launch.socket.close()
+            self.launch = None
 
     def count_call(self, function: int) -> int:
         """Calls of a function so far, this one included."""
@@ -100,4 +100,4 @@ class Worker:
         return self.calls[function]
 
     def __repr__(self) -> str:
-        return f"Worker({self.number}, pid={self.pid})"
+        return f"WorkerProcess({self.number}, pid={self.pid})"

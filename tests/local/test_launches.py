@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from skate.engine.local import forkserver
-from skate.engine.local.hub import births as births_module
-from skate.engine.local.hub.births import Births
-from skate.engine.local.hub.servers import _UNDER_WAY, ForkRequests, ForkServer
-from skate.engine.local.hub.workers import Birth, Worker
+from skate.engine.local.hub import launches as launches_module
+from skate.engine.local.hub.launches import WorkerLaunches
+from skate.engine.local.hub.servers import _MOST_UNDER_WAY, ForkRequests, ForkServer
+from skate.engine.local.hub.workers import Launch, WorkerProcess
 from tests.local.fakes import new_worker
 
 
@@ -26,7 +26,7 @@ class Server:
     pid = 17
 
     def __init__(self) -> None:
-        self.workers: dict[int, Worker] = {}
+        self.workers: dict[int, WorkerProcess] = {}
         self.control, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (self.control, self.far):
             end.setblocking(False)
@@ -59,9 +59,11 @@ class Bench:
         self.wanted: list[bool] = []  # whether the server was to have the module, per choice
         self.cannot_choose: OSError | None = None
         self.timers: list[tuple[float, Callable[[], None]]] = []
-        self.lost: list[Worker] = []
+        self.lost: list[WorkerProcess] = []
         chooser: Any = self
-        self.births = Births(chooser, lambda *timer: self.timers.append(timer), self._gone)
+        self.launches = WorkerLaunches(
+            chooser, lambda *timer: self.timers.append(timer), self._gone
+        )
         self._ends: list[socket.socket] = []
 
     def choose(self, wants: Callable[[list[str]], bool], interpreter: object) -> Any:
@@ -70,26 +72,26 @@ class Bench:
         self.wanted.append(wants(["module"]))
         return self.servers[-1]
 
-    def _gone(self, worker: Worker) -> None:
+    def _gone(self, worker: WorkerProcess) -> None:
         self.lost.append(worker)
-        worker.forget_birth()
+        worker.end_launch()
 
-    def begin(self, count: int = 1) -> list[Worker]:
+    def begin(self, count: int = 1) -> list[WorkerProcess]:
         workers = [new_worker() for _ in range(count)]
         for worker in workers:
             ours, theirs = socket.socketpair()
             self._ends.append(ours)
-            worker.birth = Birth({"a": 1}, theirs, [1, 2], lambda modules: "module" in modules)
-            self.births.begin(worker)
+            worker.launch = Launch({"a": 1}, theirs, [1, 2], lambda modules: "module" in modules)
+            self.launches.begin(worker)
         return workers
 
     def kill_server(self) -> None:
         dead = self.servers[-1]
         self.servers.append(Server())
-        self.births.server_lost(dead)  # type: ignore[arg-type]
+        self.launches.server_lost(dead)  # type: ignore[arg-type]
 
-    def answer(self, worker: Worker, pid: int) -> None:
-        self.births.forked(self.servers[-1], worker, pid)  # type: ignore[arg-type]
+    def answer(self, worker: WorkerProcess, pid: int) -> None:
+        self.launches.forked(self.servers[-1], worker, pid)  # type: ignore[arg-type]
 
     def pass_time(self) -> list[float]:
         """Let the timers run; for how long they waited."""
@@ -101,7 +103,7 @@ class Bench:
     def close(self) -> None:
         for server in self.servers:
             for worker in server.workers.values():
-                worker.forget_birth()
+                worker.end_launch()
             server.close()
         for end in self._ends:
             end.close()
@@ -114,7 +116,7 @@ def bench() -> Iterator[Bench]:
     made.close()
 
 
-def numbers(workers: list[Worker]) -> list[int]:
+def numbers(workers: list[WorkerProcess]) -> list[int]:
     return [worker.number for worker in workers]
 
 
@@ -124,12 +126,12 @@ def test_a_worker_is_there_when_its_server_says_so(bench: Bench) -> None:
     assert worker.pid == 0
     bench.answer(worker, 100)
     assert worker.pid == 100
-    assert worker.birth is None
+    assert worker.launch is None
     assert bench.pass_time() == []
 
 
 def test_what_a_dead_server_did_not_start_is_started_by_the_next(bench: Bench) -> None:
-    born, *unborn = bench.begin(_UNDER_WAY + 5)
+    born, *unborn = bench.begin(_MOST_UNDER_WAY + 5)
     bench.answer(born, 100)
     bench.kill_server()
     assert set(bench.pass_time()) == {0}
@@ -149,7 +151,7 @@ def test_the_last_try_needs_no_imports(bench: Bench) -> None:
     bench.kill_server()
     bench.pass_time()
     assert bench.lost == [worker]
-    assert "fork server 17 died" in worker.stillborn
+    assert "fork server 17 died" in worker.never_started
 
 
 def test_a_fork_that_fails_is_tried_again_later(bench: Bench) -> None:
@@ -166,16 +168,16 @@ def test_a_fork_that_fails_is_tried_again_later(bench: Bench) -> None:
 
 def test_a_fork_that_fails_again_and_again_says_why(bench: Bench) -> None:
     (worker,) = bench.begin()
-    for _ in range(births_module._TRIES):
+    for _ in range(launches_module._MOST_TRIES):
         bench.answer(worker, -errno.ENOMEM)
         bench.pass_time()
     assert bench.lost == [worker]
-    assert os.strerror(errno.ENOMEM) in worker.stillborn
+    assert os.strerror(errno.ENOMEM) in worker.never_started
 
 
 def test_a_process_that_ends_before_it_begins_is_replaced(bench: Bench) -> None:
     (worker,) = bench.begin()
-    bench.births.died(worker)
+    bench.launches.died(worker)
     bench.pass_time()
     assert bench.servers[0].asked_for() == [worker.number] * 2
     bench.answer(worker, 100)
@@ -185,19 +187,19 @@ def test_a_process_that_ends_before_it_begins_is_replaced(bench: Bench) -> None:
 def test_a_server_that_cannot_be_started_says_why(bench: Bench) -> None:
     bench.cannot_choose = OSError(errno.EAGAIN, "")
     (worker,) = bench.begin()
-    for _ in range(births_module._TRIES):
+    for _ in range(launches_module._MOST_TRIES):
         bench.pass_time()
     assert bench.lost == [worker]
-    assert "ulimit -u" in worker.stillborn
+    assert "ulimit -u" in worker.never_started
 
 
 def test_a_busy_server_is_sent_a_few_requests_and_the_rest_when_it_answers(bench: Bench) -> None:
-    workers = bench.begin(2 * _UNDER_WAY)
+    workers = bench.begin(2 * _MOST_UNDER_WAY)
     server = bench.servers[0]
-    assert server.asked_for() == numbers(workers[:_UNDER_WAY])
+    assert server.asked_for() == numbers(workers[:_MOST_UNDER_WAY])
     for pid, worker in enumerate(workers[:10], 100):
         bench.answer(worker, pid)
-    assert server.asked_for() == numbers(workers[_UNDER_WAY : _UNDER_WAY + 10])
+    assert server.asked_for() == numbers(workers[_MOST_UNDER_WAY : _MOST_UNDER_WAY + 10])
 
 
 def no_descriptors(name: str) -> int:
@@ -222,17 +224,17 @@ def test_too_few_descriptors_are_an_error_that_names_the_limit(
 ) -> None:
     monkeypatch.setattr(os, "memfd_create", no_descriptors)
     (worker,) = bench.begin()
-    for _ in range(births_module._TRIES):
+    for _ in range(launches_module._MOST_TRIES):
         bench.pass_time()
     assert bench.lost == [worker]
-    assert "ulimit -n" in worker.stillborn
+    assert "ulimit -n" in worker.never_started
     assert bench.servers[0].workers == {}
 
 
 def test_a_request_can_be_withdrawn_until_it_is_sent(bench: Bench) -> None:
-    *sent, waiting = bench.begin(_UNDER_WAY + 1)
-    assert not bench.births.withdraw(sent[-1])
-    assert bench.births.withdraw(waiting)
+    *sent, waiting = bench.begin(_MOST_UNDER_WAY + 1)
+    assert not bench.launches.withdraw(sent[-1])
+    assert bench.launches.withdraw(waiting)
     bench.pass_time()
     assert bench.lost == [waiting]
     assert waiting.status == signal.SIGKILL
@@ -252,7 +254,7 @@ def test_what_a_dead_server_told_is_heard_although_it_left_requests_unread(bench
 
 def test_what_nobody_wants_any_more_is_not_tried_again(bench: Bench) -> None:
     (worker,) = bench.begin()
-    worker.doomed = "killed"
+    worker.ending = "killed"
     bench.kill_server()
     bench.pass_time()
     bench.pass_time()

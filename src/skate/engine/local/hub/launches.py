@@ -16,40 +16,40 @@ from collections.abc import Callable
 
 from skate.engine.local.hub.errors import no_process, system_said
 from skate.engine.local.hub.servers import ForkServer, Servers
-from skate.engine.local.hub.workers import Worker
+from skate.engine.local.hub.workers import WorkerProcess
 
-_TRIES = 3
-_PAUSE = 0.1  # seconds, times the number of tries: what is short may be there by then
+_MOST_TRIES = 3
+_PAUSE_SECONDS = 0.1  # times the number of tries: what is short may be there by then
 
 
-class Births:
+class WorkerLaunches:
     """The workers of a session that have no process yet."""
 
     def __init__(
         self,
         servers: Servers,
         later: Callable[[float, Callable[[], None]], None],
-        lost: Callable[[Worker], None],
+        lost: Callable[[WorkerProcess], None],
     ) -> None:
         self._servers = servers
         self._later = later
         self._lost = lost  # the worker will never be: called by itself, never within a call
 
-    def begin(self, worker: Worker) -> None:
+    def begin(self, worker: WorkerProcess) -> None:
         """Ask for the worker's process, unless nobody wants it any more."""
-        birth = worker.birth
-        if birth is None:  # it was given up meanwhile
+        launch = worker.launch
+        if launch is None:  # it was given up meanwhile
             return
-        if worker.doomed:
+        if worker.ending:
             self.withdraw(worker)
             return
-        birth.tries += 1
+        launch.tries += 1
         # The last try does without what is imported beforehand: that may be what ends servers.
-        wants = birth.wants if birth.tries < _TRIES else _nothing
+        wants = launch.wants if launch.tries < _MOST_TRIES else _nothing
         try:
-            server = self._servers.choose(wants, birth.interpreter)
+            server = self._servers.choose(wants, launch.interpreter)
         except OSError as error:  # a new one was needed
-            self._try_again(worker, system_said(error), _PAUSE)
+            self._try_again(worker, system_said(error), _PAUSE_SECONDS)
             return
         worker.server = server
         server.workers[worker.number] = worker
@@ -60,20 +60,20 @@ class Births:
         """The server may have room for more requests."""
         failed = server.requests.send()
         if failed is not None:
-            self._try_again(failed[0], system_said(failed[1]), _PAUSE)
+            self._try_again(failed[0], system_said(failed[1]), _PAUSE_SECONDS)
 
-    def forked(self, server: ForkServer, worker: Worker | None, pid: int) -> None:
+    def forked(self, server: ForkServer, worker: WorkerProcess | None, pid: int) -> None:
         """The server has answered; `pid` is a negative error number if it could not fork."""
         server.requests.answered()
-        if worker is not None and worker.birth is not None:
+        if worker is not None and worker.launch is not None:
             if pid < 0:
-                self._try_again(worker, system_said(OSError(-pid, "")), _PAUSE)
+                self._try_again(worker, system_said(OSError(-pid, "")), _PAUSE_SECONDS)
             else:
                 worker.pid = pid
-                worker.forget_birth()
+                worker.end_launch()
         self.send(server)
 
-    def died(self, worker: Worker) -> None:
+    def died(self, worker: WorkerProcess) -> None:
         """Its process was there, and ended before it could tell so."""
         assert worker.server is not None
         worker.server.requests.answered()
@@ -82,10 +82,10 @@ class Births:
     def server_lost(self, server: ForkServer) -> None:
         """Others start what it has not; those that it has started live on."""
         for worker in list(server.workers.values()):
-            if worker.birth is not None:
+            if worker.launch is not None:
                 self._try_again(worker, f"fork server {server.pid} died", 0)
 
-    def withdraw(self, worker: Worker) -> bool:
+    def withdraw(self, worker: WorkerProcess) -> bool:
         """Take back the request for a worker; False if a server has it already."""
         server = worker.server
         if server is not None and not server.requests.withdraw(worker):
@@ -94,17 +94,17 @@ class Births:
         self._later(0, lambda: self._lost(worker))
         return True
 
-    def _try_again(self, worker: Worker, reason: str, pause: float) -> None:
-        birth = worker.birth
-        assert birth is not None
+    def _try_again(self, worker: WorkerProcess, reason: str, pause: float) -> None:
+        launch = worker.launch
+        assert launch is not None
         if worker.server is not None:
             worker.server.workers.pop(worker.number, None)
             worker.server = None
-        if birth.tries >= _TRIES:
-            worker.stillborn = no_process(reason)
+        if launch.tries >= _MOST_TRIES:
+            worker.never_started = no_process(reason)
             self._later(0, lambda: self._lost(worker))
         else:
-            self._later(pause * birth.tries, lambda: self.begin(worker))
+            self._later(pause * launch.tries, lambda: self.begin(worker))
 
 
 def _nothing(modules: list[str]) -> bool:

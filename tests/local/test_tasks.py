@@ -1,0 +1,154 @@
+"""Tasks from their submission to their answer, without processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skate import exceptions
+from skate._core import serialization
+from skate.engine.local import messages as m
+from skate.engine.local.hub.values import NONE
+from skate.engine.local.objects import FAILED, INLINE, STORED
+from tests.local.fakes import worker_of
+from tests.local.hub_bench import HubBench
+
+ERROR = serialization.dumps(KeyError("x")).packed()
+
+
+def test_a_task_is_sent_and_its_answer_completes_it(hub_bench: HubBench) -> None:
+    task = hub_bench.submit()
+    (work,) = hub_bench.sent(worker_of(task))
+    assert (work.operation, work.id, work.target) == (m.TASK, task.id, hub_bench.function.key)
+    hub_bench.finish(task)
+    assert hub_bench.entries[task.id].kind == INLINE
+    assert hub_bench.entries[task.id].task is None
+    assert [run[0] for run in hub_bench.hub.state.runs] == [task.id]
+
+
+def test_a_task_waits_for_its_arguments(hub_bench: HubBench) -> None:
+    there, missing = hub_bench.put(), hub_bench.put(None)
+    task = hub_bench.submit(there, missing)
+    assert task.worker is None
+    hub_bench.hub.values.complete(missing.id, INLINE, NONE)
+    (work,) = hub_bench.sent(worker_of(task))
+    assert [id for _, _, _, id in work.dependencies] == [there.id, missing.id]
+    assert there.count == 2
+    hub_bench.finish(task)
+    assert there.count == 1
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_argument_that_is_an_error_is_the_error_of_the_task(
+    hub_bench: HubBench, late: bool
+) -> None:
+    argument = hub_bench.put(None if late else FAILED, ERROR)
+    task = hub_bench.submit(argument)
+    if late:
+        hub_bench.hub.values.complete(argument.id, FAILED, ERROR)
+    assert isinstance(hub_bench.error_of(task.id), exceptions.TaskError)
+    assert argument.count == 1
+    assert hub_bench.workers == []
+
+
+def test_what_can_never_run_says_so(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(hub_bench.put(), num_cpus=64)
+    assert isinstance(hub_bench.error_of(task.id), exceptions.TaskUnschedulableError)
+
+
+def test_several_values(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(num_returns=2)
+    values = [(INLINE, NONE, ()), (FAILED, ERROR, ())]
+    hub_bench.receive(worker_of(task), m.WorkResults(task.id, values, 5))
+    assert [hub_bench.entries[id].kind for id in task.return_ids] == [INLINE, FAILED]
+    hub_bench.receive(hub_bench.workers[0], m.WorkResults(task.id, [(STORED, ("s0-9", 1), ())], 5))
+    assert hub_bench.store.recycled == ["s0-9"]  # nobody waits for it
+
+
+def test_an_exception_is_retried_as_often_as_allowed(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(max_retries=1, retry_exceptions=True)
+    for _ in range(2):
+        hub_bench.receive(worker_of(task), m.RetryWork(task.id, FAILED, ERROR, 5))
+    assert isinstance(hub_bench.error_of(task.id), KeyError)
+    assert task.attempt == 1
+
+
+def test_a_worker_that_dies_alone_with_a_task_costs_a_try(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(max_retries=1)
+    hub_bench.lose(worker_of(task))
+    assert task.attempt == 1
+    hub_bench.lose(worker_of(task), status=9)
+    error = hub_bench.error_of(task.id)
+    assert isinstance(error, exceptions.WorkerCrashedError)
+    assert "SIGKILL" in str(error)
+
+
+def test_several_with_a_dead_worker_go_alone_and_free_of_charge(one_cpu_bench: HubBench) -> None:
+    bench = one_cpu_bench
+    bench.function.window = 8
+    tasks = [bench.submit() for _ in range(3)]
+    worker = worker_of(tasks[0])
+    assert len(worker.in_flight) == 3
+    bench.lose(worker)
+    assert [(task.solo, task.attempt) for task in tasks] == [(True, 0)] * 3
+    assert [task.worker is not None for task in tasks] == [True, False, False]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_running_task_is_cancelled(hub_bench: HubBench, force: bool) -> None:
+    task = hub_bench.submit()
+    worker = worker_of(task)
+    hub_bench.sent(worker)
+    hub_bench.ask("cancel", task.id, force, True)
+    if force:
+        assert worker.ending == "killed"
+    else:
+        assert hub_bench.sent(worker) == [m.CancelWork(task.id)]
+    hub_bench.lose(worker)
+    assert isinstance(hub_bench.error_of(task.id), exceptions.TaskCancelledError)
+
+
+def test_cancelling_goes_down_to_what_a_task_has_submitted(hub_bench: HubBench) -> None:
+    parent = hub_bench.submit()
+    child = hub_bench.submit(num_cpus=2)
+    child.parent = parent.id
+    hub_bench.hub.state.children[parent.id] = {child.id}
+    hub_bench.ask("cancel", parent.id, False, True)
+    assert isinstance(hub_bench.error_of(child.id), exceptions.TaskCancelledError)
+    assert hub_bench.hub.state.children == {}
+    hub_bench.ask("cancel", 12345, False, True)  # unknown: nothing to do
+
+
+def test_what_a_worker_gives_back_is_for_others_unless_it_was_cancelled(
+    one_cpu_bench: HubBench,
+) -> None:
+    bench = one_cpu_bench
+    bench.function.window = 8
+    first, second, third = (bench.submit() for _ in range(3))
+    worker = worker_of(first)
+    bench.ask("cancel", second.id, False, False)
+    bench.receive(worker, m.GaveBack([second.id, third.id]))
+    assert isinstance(bench.error_of(second.id), exceptions.TaskCancelledError)
+    assert not bench.is_done(third.id)
+    bench.finish(first)
+    bench.finish(third)
+
+
+def test_a_process_that_has_run_often_enough_is_replaced(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(max_calls=1)
+    worker = worker_of(task)
+    hub_bench.finish(task)
+    assert worker.ending == "max_calls"
+    assert m.ExitWorker() in hub_bench.sent(worker)
+    assert worker_of(hub_bench.submit(max_calls=1)) is not worker
+
+
+def test_no_worker_can_be_had(hub_bench: HubBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_sockets(*args: Any) -> None:
+        raise OSError(24, "")
+
+    monkeypatch.setattr("socket.socketpair", no_sockets)
+    error = hub_bench.error_of(hub_bench.submit().id)
+    assert isinstance(error, exceptions.WorkerCrashedError)
+    assert "ulimit -n" in str(error)
