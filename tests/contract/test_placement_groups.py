@@ -267,6 +267,20 @@ def test_children_are_captured_on_request(group):
     assert skate.get(parent.options(scheduling_strategy=captured).remote()) == made.id.hex()
 
 
+@parallel
+def test_children_of_a_call_in_a_concurrency_group_are_captured(group):
+    @skate.remote(num_cpus=0, concurrency_groups={"io": 2})
+    class Parent:
+        @skate.method(concurrency_group="io")
+        def ask(self):
+            return skate.get(current.options(num_cpus=0).remote())
+
+    made = group([{"CPU": 1}])
+    captured = inside(made, placement_group_capture_child_tasks=True)
+    parent = Parent.options(scheduling_strategy=captured).remote()
+    assert skate.get(parent.ask.remote(), timeout=60) == made.id.hex()
+
+
 def test_a_captured_child_can_ask_for_no_group(group):
     @skate.remote
     def parent():

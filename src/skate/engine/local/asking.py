@@ -1,6 +1,6 @@
 """What both local engines ask of the hub in the same words.
 
-The driver asks `hub.requests` directly, a worker in a REQUEST message; the answers are the same.
+The driver asks `hub.requests` directly, a worker in an `AskHub` message; the answers are the same.
 """
 
 from __future__ import annotations

@@ -235,12 +235,13 @@ class LocalEngine(ObjectTable, Asking):
         exported = function.exported
         if exported is None or exported[0] is not self:
             exported = self._export(function, function.function, function.name)
-        plan = self.hub.planner.task_plan(options)
+        hub = self.hub
+        plan = hub.planner.task_plan(options)
         packed = pack(args, kwargs, self._put)
         task = self._task(exported[1], packed, plan)
         returned = self._returned(task)
         with self.lock:
-            self.hub.tasks.submit(task)
+            hub.tasks.submit(task)
         self._write()
         return returned
 
@@ -413,14 +414,15 @@ class LocalEngine(ObjectTable, Asking):
         options: CallOptions,
     ) -> Any:
         self.interrupts.look_briefly()
-        plan = self.hub.planner.call_plan(self.entry_of(actor).id, options)
+        hub = self.hub
+        plan = hub.planner.call_plan(self.entry_of(actor).id, options)
         packed = pack(args, kwargs, self._put)  # its references live until the hub holds them
         task = self._task(None, packed, plan)
         task.method = method
         with self.lock:
-            self.hub.lifecycle.check_pending_calls(actor._id)
+            hub.lifecycle.check_pending_calls(actor._id)
             returned = self._returned(task)
-            self.hub.lifecycle.call(actor._id, task)
+            hub.lifecycle.call(actor._id, task)
         self._write()
         return returned
 

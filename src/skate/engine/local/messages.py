@@ -374,6 +374,11 @@ def by_number(handlers: Mapping[Any, Callable[..., None]]) -> dict[int, Callable
     return {_NUMBERS[kind]: handler for kind, handler in handlers.items()}
 
 
+def plain_text(text: str | None) -> str | None:
+    """Return a text without a subclass (such as StrEnum), which messages could not carry."""
+    return None if text is None else str.__str__(text)
+
+
 # What every task and call needs, without the named tuple, which takes five times as long to make
 # as all the rest of its way to the outbox.
 

@@ -1,7 +1,7 @@
 """Calls from a worker to an actor, without the driver in between.
 
-    caller ── CALL ──► actor          a Unix socket in the session's directory, made on demand
-           ◄── RESULT ──
+    caller ── Work ──► actor          a Unix socket in the session's directory, made on demand
+           ◄── WorkResult ──
 
 Only calls whose arguments contain no references go this way, and only results that are small and
 contain none come back: then nobody but the two has to know of the object, and it lives in the
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skate.engine.local.arguments import PackedArguments
     from skate.engine.local.worker import WorkerEngine
 
-_AT_HUB = -1  # kind in a direct RESULT: the value has been given to the hub
+_AT_HUB = -1  # kind in a direct `WorkResult`: the value has been given to the hub
 _MOST_TOGETHER = 32
 
 
@@ -408,7 +408,7 @@ class Peers:
 def _settings(options: CallOptions) -> m.WorkSettings | None:
     settings: m.WorkSettings = {}
     if options.concurrency_group:
-        settings["concurrency_group"] = options.concurrency_group
+        settings["concurrency_group"] = m.plain_text(options.concurrency_group)
     if options.name:
-        settings["name"] = options.name
+        settings["name"] = m.plain_text(options.name)
     return settings or None

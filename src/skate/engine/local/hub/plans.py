@@ -24,7 +24,7 @@ from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.work import WorkPlan
 from skate.engine.local.hub.workers import Environment
-from skate.engine.local.messages import WorkSettings
+from skate.engine.local.messages import WorkSettings, plain_text
 from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env import check_possible_here, merge_runtime_envs
 
@@ -279,11 +279,6 @@ def find_wanted(
             f"runtime_env[{asked.tool!r}] names what cannot be read: {error}"
         ) from error
     return WantedEnvironment(name, asked, variables, directory, timeout)
-
-
-def plain_text(text: str | None) -> str | None:
-    """Without a subclass (such as StrEnum), which messages could not carry."""
-    return None if text is None else str.__str__(text)
 
 
 def concurrency(options: ActorOptions, is_async: bool) -> int:
