@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -27,6 +27,7 @@ from skate.engine.base import (
 from skate.engine.local import machine
 from skate.engine.local.arguments import PackedArguments, dump_function, modules_used, pack
 from skate.engine.local.asking import Asking
+from skate.engine.local.driver_streams import DriverStreams
 from skate.engine.local.hub.actors import HubActor
 from skate.engine.local.hub.hub import Hub
 from skate.engine.local.hub.ports import Ports
@@ -44,7 +45,6 @@ from skate.engine.local.objects import (
     INLINE_LIMIT_BYTES,
     STORED,
     ObjectEntry,
-    ObjectTable,
 )
 from skate.engine.local.output import Output
 from skate.engine.local.reactor import Reactor, Waiter
@@ -54,7 +54,7 @@ from skate.engine.local.store import Store
 _MOST_TOGETHER = 32  # messages that may be collected before they are written
 
 
-class LocalEngine(ObjectTable, Asking):
+class LocalEngine(DriverStreams, Asking):
     """Processes and shared memory on this machine; the scheduler lives in this process."""
 
     name = "local"
@@ -313,67 +313,6 @@ class LocalEngine(ObjectTable, Asking):
 
     def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
         self.ask("cancel", self.entry_of(ref).id, force, recursive)
-
-    # -- streams -------------------------------------------------------------------------------
-
-    def stream_next(
-        self, generator: ObjectRef[Any], index: int, timeout: float | None
-    ) -> ObjectRef[Any] | None:
-        entry, stream = self.entry_of(generator), self._stream_of(generator)
-        waiter = Waiter()
-        with self.lock:
-            stream.when_ready(index, waiter.finish)
-        try:
-            if not waiter.done and not self._run_until(waiter, timeout):
-                raise exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
-        finally:
-            if not waiter.done:
-                with self.lock:
-                    stream.forget(waiter.finish)
-        with self.lock:
-            id = self.hub.streaming.take(entry, index)
-            if id is None:
-                return None
-            ref = self.adopt(id)
-            self.hub.counts.drop((id,))  # the stream's own hold
-        self._write()
-        return ref
-
-    def _stream_of(self, generator: ObjectRef[Any]) -> ItemStream:
-        stream = self.entry_of(generator).stream
-        assert stream is not None
-        return stream
-
-    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
-        self.reactor.help()
-        return self._stream_of(generator).ready(index)
-
-    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
-        self.reactor.help()
-        return self._stream_of(generator).ended(index)
-
-    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
-        with self.lock:
-            self.hub.streaming.close(self.entry_of(generator))
-        self._tell_all()
-
-    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
-        """Nothing to do: the generator's reference goes with it, and the stream with that."""
-
-    def add_stream_callback(
-        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
-    ) -> None:
-        stream = self._stream_of(generator)
-        with self.lock:
-            stream.when_ready(index, lambda: self.reactor.after.append(callback))
-        self.reactor.interrupt()
-
-    def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
-        entry = ObjectEntry(self.next_id())
-        with self.lock:
-            stream = self._stream_of(generator)
-            stream.when_ready(index, lambda: self.complete(entry, INLINE, None))
-        return entry
 
     # -- actors --------------------------------------------------------------------------------
 

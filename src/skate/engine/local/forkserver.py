@@ -65,7 +65,7 @@ def main(
     control = socket.socket(fileno=fd)
     control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import skate.engine.local.worker  # noqa: F401  # so that workers have it without importing
+    import skate.engine.local.worker_main  # noqa: F401  # so that workers have it without importing
 
     surroundings.own_path = own_path
     load_setproctitle()
@@ -198,7 +198,7 @@ class _Server:
             with suppress(OSError):  # the driver is gone, as the worker will see
                 self._control.send(marshal.dumps((FORKED, number, os.getpid())))
             self._control.close()
-            from skate.engine.local.worker import run_worker
+            from skate.engine.local.worker_main import run_worker
 
             code = run_worker(number, settings, fds)
         except BaseException:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
-import os
 import socket
 import sys
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,11 +39,11 @@ from skate.engine.local.objects import (
 from skate.engine.local.peers import Peers
 from skate.engine.local.printing import Printer
 from skate.engine.local.reactor import Reactor
+from skate.engine.local.recent_mapping import RecentMapping
 from skate.engine.local.store import Store
 from skate.engine.local.wire import Connection
 
 _SOON_SECONDS = 0.002
-_KEPT_SECONDS = 0.05
 _MOST_OPTIONS = 1000
 
 
@@ -82,9 +79,7 @@ class WorkerEngine(ObjectTable, Asking):
         self._options_sent: dict[int, tuple[Any, int]] = {}
         self._unexported: deque[int] = deque()  # keys of functions that are gone
         self._waits = itertools.count(1)
-        self._kept_mapping: Any = None
-        self._kept_until = 0.0
-        self._will_drop_mapping = False
+        self._recent_mapping = RecentMapping(self.reactor.call_later)
         self._handlers: dict[int, Callable[..., None]] = {
             **m.by_number(
                 {
@@ -218,28 +213,8 @@ class WorkerEngine(ObjectTable, Asking):
                 self.complete(entry, kind, data)
         borrowed.append(entry)
         value = self.load(entry, borrow=True)
-        self._keep_mapping_briefly(entry.mapping())
+        self._recent_mapping.keep(entry.mapping())
         return value
-
-    def _keep_mapping_briefly(self, mapping: Any) -> None:
-        """Keep the last mapping for a moment: the next call often has the same argument.
-
-        One only, and not for long, so that its memory can be used for the next value.
-        """
-        self._kept_mapping = mapping
-        self._kept_until = time.monotonic() + _KEPT_SECONDS
-        if not self._will_drop_mapping:
-            self._will_drop_mapping = True
-            self.reactor.call_later(_KEPT_SECONDS, self._drop_mapping)
-
-    def _drop_mapping(self) -> None:
-        self._will_drop_mapping = False
-        left = self._kept_until - time.monotonic()
-        if left > 0:
-            self._will_drop_mapping = True
-            self.reactor.call_later(left, self._drop_mapping)
-        else:
-            self._kept_mapping = None
 
     def _refetch(self, entry: ObjectEntry) -> None:
         entry.data = self.request("locate", entry.id)
@@ -498,39 +473,3 @@ def _returned(num_returns: int | str, refs: list[ObjectRef[Any]]) -> Any:
     if num_returns in (1, "dynamic"):
         return refs[0]
     return refs if num_returns else None
-
-
-def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> int:
-    """The life of a worker process; its exit code."""
-    from skate.engine import install_engine
-
-    surroundings.settle_in(settings, fds[1], fds[2])
-    engine = WorkerEngine(number, settings, socket.socket(fileno=fds[0]))
-    install_engine(engine)
-    os.register_at_fork(after_in_child=engine.detach_in_child)
-    sys.stdout, sys.stderr = engine.printers = (
-        Printer(engine, 1, sys.stdout),
-        Printer(engine, 2, sys.stderr),
-    )
-    engine.execution.interrupts.look()
-    if "setup_hook" in settings:
-        engine.execution.set_up(settings["setup_hook"])
-    try:
-        return engine.execution.run()
-    except SystemExit as exit:
-        return _exit_code(exit)
-    finally:
-        engine.reactor.flush()
-        engine.execution.actor.end()
-        atexit._run_exitfuncs()
-        for writer in list(engine.unfinished_lines):
-            engine.finish_lines(writer)
-        engine.reactor.flush()
-        os.set_blocking(fds[0], True)
-        engine.hub.flush()
-
-
-def _exit_code(exit: SystemExit) -> int:
-    if exit.code is None:
-        return 0
-    return exit.code if isinstance(exit.code, int) else 1

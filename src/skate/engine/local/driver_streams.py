@@ -1,0 +1,93 @@
+"""Streaming generators as the driver iterates over them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate import exceptions
+from skate._core.refs import ObjectRef
+from skate.engine.local.objects import INLINE, ObjectEntry, ObjectTable
+from skate.engine.local.reactor import Waiter
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.hub import Hub
+    from skate.engine.local.hub.streams import ItemStream
+
+
+class DriverStreams(ObjectTable):
+    """The part of the driver's engine that is about streams, which the hub has at hand."""
+
+    hub: Hub
+
+    @abstractmethod
+    def _run_until(self, waiter: Waiter, timeout: float | None) -> bool:
+        """Wait; False on time-out."""
+
+    @abstractmethod
+    def _write(self) -> None:
+        """Write what a call has collected."""
+
+    @abstractmethod
+    def _tell_all(self) -> None:
+        """Wake whoever waits for objects that this thread has completed."""
+
+    def stream_next(
+        self, generator: ObjectRef[Any], index: int, timeout: float | None
+    ) -> ObjectRef[Any] | None:
+        entry, stream = self.entry_of(generator), self._stream_of(generator)
+        waiter = Waiter()
+        with self.lock:
+            stream.when_ready(index, waiter.finish)
+        try:
+            if not waiter.done and not self._run_until(waiter, timeout):
+                raise exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
+        finally:
+            if not waiter.done:
+                with self.lock:
+                    stream.forget(waiter.finish)
+        with self.lock:
+            id = self.hub.streaming.take(entry, index)
+            if id is None:
+                return None
+            ref = self.adopt(id)
+            self.hub.counts.drop((id,))  # the stream's own hold
+        self._write()
+        return ref
+
+    def _stream_of(self, generator: ObjectRef[Any]) -> ItemStream:
+        stream = self.entry_of(generator).stream
+        assert stream is not None
+        return stream
+
+    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+        self.reactor.help()
+        return self._stream_of(generator).ready(index)
+
+    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+        self.reactor.help()
+        return self._stream_of(generator).ended(index)
+
+    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+        with self.lock:
+            self.hub.streaming.close(self.entry_of(generator))
+        self._tell_all()
+
+    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+        """Nothing to do: the generator's reference goes with it, and the stream with that."""
+
+    def add_stream_callback(
+        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+    ) -> None:
+        stream = self._stream_of(generator)
+        with self.lock:
+            stream.when_ready(index, lambda: self.reactor.after.append(callback))
+        self.reactor.interrupt()
+
+    def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
+        entry = ObjectEntry(self.next_id())
+        with self.lock:
+            stream = self._stream_of(generator)
+            stream.when_ready(index, lambda: self.complete(entry, INLINE, None))
+        return entry
