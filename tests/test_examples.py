@@ -1,4 +1,4 @@
-"""Every example runs as a program and says what it should; so does the README."""
+"""Every example runs as a program and prints what its page of the documentation shows."""
 
 from __future__ import annotations
 
@@ -9,55 +9,37 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import ROOT, blocks, broken_promise
 from tests.support import run_program
 
-ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
-
-SAYS = {
-    "fashion_mnist.py": "for a picture of 'Ankle boot'",
-    "actor_pool.py": "one-seven-two-nine",
-    "monte_carlo_pi.py": "pi is about 3.1",
-    "parameter_server.py": "fitted [ 2.  -3.   0.5]",
-    "parameter_server_tensorflow.py": "synchronously: learned\ntrain_asynchronously: learned",
-    "serving.py": "0.50  so great",
-    "streaming_pipeline.py": "the    100",
-    "tensorflow_gradients.py": "iteration 200: w = 0.1000, b = 0.3000",
-    "tour.py": "2,262 primes below 20,000, counted by 8 tasks",
-    "weight_averaging_tensorflow.py": "averaging helps",
-    "weight_averaging_torch.py": "averaging helps",
-}
-
 ARGUMENTS = {"fashion_mnist.py": ("--quick",)}
 
 
-def test_every_example_is_listed() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} - {"fashion_images.py"} == SAYS.keys()
+def shown() -> dict[str, str]:
+    """Return what docs/examples.md says that each example prints."""
+    found, name = {}, ""
+    for block in blocks(ROOT / "docs" / "examples.md"):
+        if included := re.search(r'--8<-- "examples/(.*)"', block.text):
+            name = included[1]
+        elif 'title="Output"' in block.words:
+            found[name] = block.text.rstrip("\n")
+    return found
 
 
-def run(program: Path, folder: Path) -> str:
-    """What a program prints; it must end well and without complaints."""
+def test_every_example_has_its_place_in_the_documentation() -> None:
+    modules = {"fashion_images.py"}  # of another example
+    assert {path.name for path in EXAMPLES.glob("*.py")} - modules == shown().keys()
+
+
+@pytest.mark.parametrize("name", sorted(shown()))
+def test_example(name: str, tmp_path: Path) -> None:
     done = run_program(
-        [sys.executable, program, *ARGUMENTS.get(program.name, ())],
-        cwd=folder,
+        [sys.executable, EXAMPLES / name, *ARGUMENTS.get(name, ())],
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    return done.stdout
-
-
-@pytest.mark.parametrize("name", sorted(SAYS))
-def test_example(name: str, tmp_path: Path) -> None:
-    assert SAYS[name] in run(EXAMPLES / name, tmp_path)
-
-
-def test_the_readme(tmp_path: Path) -> None:
-    """Its blocks of Python, one after the other, are one program."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    program = tmp_path / "readme.py"
-    program.write_text("\n".join(blocks))
-    printed = run(program, tmp_path)
-    assert printed.startswith("[0, 1, 4, 9]\n0\n1\n2\n3\n4\n")
-    assert "unsupported operand" in printed
+    assert broken_promise(done.stdout, [shown()[name]]) is None, done.stdout

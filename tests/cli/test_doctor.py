@@ -103,7 +103,8 @@ def test_a_home_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_temporary_folder_with_a_long_name(tmp_path: Path) -> None:
-    finding = one(_doctor.check_temporary_folder, Place(temporary=f"/tmp/{'x' * 100}"))
+    folder = os.path.join("/", "tmp", "x" * 100)
+    finding = one(_doctor.check_temporary_folder, Place(temporary=folder))
     assert "105 characters" in finding.fault
 
 
