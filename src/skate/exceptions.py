@@ -152,9 +152,9 @@ class TaskError(UserCodeException):
         self.function_name = function_name
         self.traceback_str = traceback_str
         self.cause = cause
-        self.proctitle = proctitle or _title(function_name)
-        self.pid = pid or os.getpid()
-        self.ip = ip or "127.0.0.1"
+        self.proctitle: str = proctitle or _title(function_name)
+        self.pid: int = pid or os.getpid()
+        self.ip: str = ip or "127.0.0.1"
         self.actor_repr = actor_repr
         self._actor_id = actor_id
 
@@ -222,7 +222,7 @@ class ActorError(SkateError):
         preempted: bool = False,
     ) -> None:
         self.actor_id = actor_id
-        self.error_msg = error_msg or self.BASE_ERROR_MSG
+        self.error_msg: str = error_msg or self.BASE_ERROR_MSG
         self._actor_init_failed = actor_init_failed
         self._preempted = preempted
         super().__init__(self.error_msg)
@@ -298,7 +298,7 @@ class WorkerCrashedError(SkateError):
     ) -> None:
         self.pid = pid
         self.exitcode = exitcode
-        self.signal = _signal_name(exitcode)
+        self.signal: str | None = _signal_name(exitcode)
         super().__init__(message or self._describe())
 
     def _describe(self) -> str:
@@ -343,7 +343,7 @@ class _MessageError(SkateError):
     default = ""
 
     def __init__(self, error_message: str | None = None) -> None:
-        self.error_message = error_message or self.default
+        self.error_message: str = error_message or self.default
         super().__init__(self.error_message)
 
 
@@ -500,8 +500,8 @@ class ObjectReconstructionFailedError(ObjectLostError):
         call_site: str = "",
     ) -> None:
         super().__init__(object_ref_hex, owner_address, call_site)
-        self.reason = reason_message or reason or "it was lost and cannot be computed again"
-        self.reason_message = self.reason
+        self.reason: str = reason_message or reason or "it was lost and cannot be computed again"
+        self.reason_message: str = self.reason
 
 
 class ObjectRefStreamEndOfStreamError(SkateError):

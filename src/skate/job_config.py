@@ -32,9 +32,9 @@ class JobConfig:
                 "code_search_path is a list of folders and jar files; got "
                 f"{type(code_search_path).__name__}: {code_search_path!r}"
             )
-        self.jvm_options = jvm_options or []
-        self.code_search_path = code_search_path or []
-        self.metadata = metadata or {}
+        self.jvm_options: list[str] = jvm_options or []
+        self.code_search_path: list[str] = code_search_path or []
+        self.metadata: dict[str, str] = metadata or {}
         self.ray_namespace = ray_namespace
         self.py_logging_config: Any = None
         self.set_runtime_env(runtime_env)
@@ -49,7 +49,7 @@ class JobConfig:
             from skate.runtime_env import RuntimeEnv
 
             RuntimeEnv(**(runtime_env or {}))
-        self.runtime_env = runtime_env or {}
+        self.runtime_env: dict[str, Any] = runtime_env or {}
 
     def set_ray_namespace(self, ray_namespace: str) -> None:
         self.ray_namespace = ray_namespace

@@ -35,7 +35,7 @@ class RuntimeEnv(dict[str, Any]):
     directories that are elsewhere, can be had on a Ray cluster only.
     """
 
-    known_fields = frozenset((*_SUPPORTED, *_CONTAINERS, *_PROCESS))
+    known_fields: frozenset[str] = frozenset((*_SUPPORTED, *_CONTAINERS, *_PROCESS))
     extensions_fields: frozenset[str] = frozenset()
 
     def __init__(

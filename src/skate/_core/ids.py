@@ -76,7 +76,7 @@ class BaseID:
 
 
 class JobID(BaseID):
-    SIZE = 4
+    SIZE: ClassVar[int] = 4
 
     @classmethod
     def from_int(cls, value: int) -> JobID:
@@ -91,7 +91,7 @@ class JobID(BaseID):
 class UniqueID(BaseID):
     """An identifier of anything that has no kind of its own."""
 
-    SIZE = 28
+    SIZE: ClassVar[int] = 28
 
 
 class NodeID(UniqueID):
@@ -113,7 +113,7 @@ class ActorClassID(UniqueID):
 class PlacementGroupID(BaseID):
     """Ends with the job it belongs to."""
 
-    SIZE = 18
+    SIZE: ClassVar[int] = 18
 
     @classmethod
     def of(cls, job_id: JobID) -> PlacementGroupID:
@@ -123,7 +123,7 @@ class PlacementGroupID(BaseID):
 class ActorID(BaseID):
     """Ends with the job it belongs to."""
 
-    SIZE = 16
+    SIZE: ClassVar[int] = 16
 
     @classmethod
     def of(cls, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int) -> ActorID:
@@ -138,7 +138,7 @@ class ActorID(BaseID):
 class TaskID(BaseID):
     """Ends with the actor it runs on (a nil one for plain tasks), and so with its job."""
 
-    SIZE = 24
+    SIZE: ClassVar[int] = 24
 
     @classmethod
     def for_driver_task(cls, job_id: JobID) -> TaskID:

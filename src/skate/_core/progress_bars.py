@@ -124,9 +124,9 @@ class BarManager:
 
     def __init__(self) -> None:
         self.bar_groups: dict[tuple[str, int], BarGroup] = {}
-        self.in_hidden_state = False
-        self.num_hides = 0
-        self.lock = threading.RLock()
+        self.in_hidden_state: bool = False
+        self.num_hides: int = 0
+        self.lock: threading.RLock = threading.RLock()
         self._can_draw = True
         self._stands_in = False  # `safe_print` for `print`
         # What the user has put in its place: it may call it, and so must not be called by it.

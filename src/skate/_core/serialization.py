@@ -40,9 +40,11 @@ class Serialized:
     def __init__(
         self, payload: bytes, buffers: Sequence[pickle.PickleBuffer], refs: list[ObjectRef[Any]]
     ) -> None:
-        self.payload = payload
-        self.buffers = [buffer.raw() for buffer in buffers] if buffers else ()
-        self.refs = refs
+        self.payload: bytes = payload
+        self.buffers: list[memoryview] | tuple[()] = (
+            [buffer.raw() for buffer in buffers] if buffers else ()
+        )
+        self.refs: list[ObjectRef[Any]] = refs
 
     @property
     def size(self) -> int:

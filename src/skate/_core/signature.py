@@ -35,7 +35,8 @@ class Arity:
     __slots__ = ("_open", "_places", "_required", "high", "low", "parameters")
 
     def __init__(self, parameters: tuple[tuple[str, int, bool], ...]) -> None:
-        self.parameters = parameters  # (name, number of its kind, has a default)
+        # (name, number of its kind, has a default).
+        self.parameters: tuple[tuple[str, int, bool], ...] = parameters
         kinds = [kind for _, kind, _ in parameters]
         positional = [row for row in parameters if row[1] in (0, 1)]
         places = {name: place for place, (name, _, _) in enumerate(positional)}
@@ -48,8 +49,8 @@ class Arity:
         ]
         self._open = 4 in kinds
         needs_keywords = any(kind == 3 and not default for _, kind, default in parameters)
-        self.low = _UNLIMITED if needs_keywords else sum(not row[2] for row in positional)
-        self.high = _UNLIMITED if 2 in kinds else len(positional)
+        self.low: int = _UNLIMITED if needs_keywords else sum(not row[2] for row in positional)
+        self.high: int = _UNLIMITED if 2 in kinds else len(positional)
 
     def __reduce__(self) -> Any:
         return Arity, (self.parameters,)

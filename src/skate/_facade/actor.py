@@ -90,7 +90,9 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
         self.__name__: str = cls.__name__
         self.__qualname__: str = cls.__qualname__
         self.__module__ = cls.__module__
-        self.remote = _making(self._spec, self._arity, self._given, self._options)
+        self.remote: ActorCall[Maker_co] = _making(
+            self._spec, self._arity, self._given, self._options
+        )
 
     def _remote(
         self, args: Any = (), kwargs: dict[str, Any] | None = None, **actor_options: Any
@@ -294,7 +296,9 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
         self._name: str = meta.name
         self._options: CallOptions = options or meta.options
         self._arity: Arity = meta.signature or ANYTHING
-        self.remote = _calling(ref, class_name, meta.name, self._arity, self._options)
+        self.remote: RemoteCall[Callable[P, Out_co]] = _calling(
+            ref, class_name, meta.name, self._arity, self._options
+        )
 
     def _remote(self, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
         """Call `options(...).remote(...)`; an older spelling."""

@@ -72,7 +72,7 @@ class ClientContext(Mapping[str, Any]):
 
     def __init__(self, engine: Engine) -> None:
         place = engine.context()
-        self.python_version = ".".join(map(str, sys.version_info[:3]))
+        self.python_version: str = ".".join(map(str, sys.version_info[:3]))
         self.address_info: dict[str, Any] = {
             "address": engine.address,
             "gcs_address": engine.address,

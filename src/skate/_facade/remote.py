@@ -80,7 +80,9 @@ class RemoteFunction(RemoteCallable[P, R_co, Out_co]):
         self.__doc__ = self._function.__doc__
         self.__name__: str = self._spec.name
         self.__module__ = getattr(self._function, "__module__", "")
-        self.remote = _starting(self._spec, self._arity, self._options)
+        self.remote: RemoteCall[Callable[P, Out_co]] = _starting(
+            self._spec, self._arity, self._options
+        )
 
     def _remote(
         self, args: Any = (), kwargs: dict[str, Any] | None = None, **task_options: Any

@@ -116,7 +116,7 @@ class CallbackList:
     """Calls the same hook of each callback, in order."""
 
     def __init__(self, callbacks: Iterable[Any]) -> None:
-        self.callbacks = list(callbacks)
+        self.callbacks: list[Any] = list(callbacks)
 
     def call(self, hook: str, /, *args: Any, **info: Any) -> None:
         for callback in self.callbacks:

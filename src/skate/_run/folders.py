@@ -79,10 +79,10 @@ class Folder(ABC):
 class LocalFolder(Folder):
     """On this machine. What is written to a `synced` one survives a power cut too."""
 
-    synced = False
+    synced: bool = False
 
     def __init__(self, path: str | os.PathLike[str], synced: bool = False) -> None:
-        self.path = os.path.abspath(os.path.expanduser(path))
+        self.path: str = os.path.abspath(os.path.expanduser(path))
         self.synced = synced
 
     @property
@@ -94,7 +94,8 @@ class LocalFolder(Folder):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LocalFolder) and self.path == other.path
 
-    __hash__ = Folder.__hash__
+    def __hash__(self) -> int:
+        return super().__hash__()
 
     def sub(self, name: str) -> Folder:
         return LocalFolder(self._at(name), self.synced)
@@ -281,7 +282,8 @@ class RemoteFolder(Folder):
             and bool(self._filesystem == other._filesystem)
         )
 
-    __hash__ = Folder.__hash__
+    def __hash__(self) -> int:
+        return super().__hash__()
 
     def sub(self, name: str) -> Folder:
         return RemoteFolder(self._at(name), self._filesystem)

@@ -36,10 +36,10 @@ class Session(ABC):
         datasets: Mapping[str, Any] | None = None,
     ) -> None:
         self.whereabouts = whereabouts
-        self.context = TrainContext(whereabouts)
+        self.context: TrainContext = TrainContext(whereabouts)
         self.latest_checkpoint = checkpoint
-        self.datasets = dict(datasets or {})
-        self.began = time.time()
+        self.datasets: dict[str, Any] = dict(datasets or {})
+        self.began: float = time.time()
 
     @abstractmethod
     def report(self, report: Report) -> None:

@@ -56,7 +56,7 @@ class Storage:
         if isinstance(root, LocalFolder):
             root.synced = checked_durability(durability) == "power"
         self.folder: Folder = root.sub(name) if name else root
-        self.experiment_folder = self.folder
+        self.experiment_folder: Folder = self.folder
         self._forget()
 
     def _forget(self) -> None:

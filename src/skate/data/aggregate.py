@@ -127,12 +127,12 @@ class _Extreme(_Reduction):
 
 class Min(_Extreme):
     kind = kernel = "min"
-    pair = staticmethod(min)
+    pair: Callable[[Any, Any], Any] = staticmethod(min)
 
 
 class Max(_Extreme):
     kind = kernel = "max"
-    pair = staticmethod(max)
+    pair: Callable[[Any, Any], Any] = staticmethod(max)
 
 
 class AbsMax(_Extreme):
@@ -140,7 +140,7 @@ class AbsMax(_Extreme):
 
     kind = "abs_max"
     kernel = "max"
-    pair = staticmethod(max)
+    pair: Callable[[Any, Any], Any] = staticmethod(max)
 
     def column(self, block: Block) -> pa.ChunkedArray:
         return pc.abs(super().column(block))

@@ -317,7 +317,7 @@ class Transformation:
 
     def __init__(self, preprocessor: Preprocessor) -> None:
         self.preprocessor = preprocessor
-        self.__name__ = type(preprocessor).__name__
+        self.__name__: str = type(preprocessor).__name__
 
     def __call__(self, batch: Any) -> Any:
         return self.preprocessor._transform(batch)

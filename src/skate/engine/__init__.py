@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _current: Engine | None = None
 
-changing = threading.RLock()  # held while an engine is started or shut down
+changing: threading.RLock = threading.RLock()  # held while an engine is started or shut down
 
 
 def current_engine() -> Engine:

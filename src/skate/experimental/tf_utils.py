@@ -49,7 +49,7 @@ class TensorFlowVariables:
                 f"there are no variables in {output!r}: a Keras model has none before it was "
                 "built or called once; give an output, a model or input_variables"
             )
-        self.sess = sess
+        self.sess: Any = sess
         self._store: GraphStore | EagerStore
         if any(operation_of(root) is not None for root in roots):
             graph = graph_of(roots)

@@ -53,7 +53,7 @@ class tqdm:  # noqa: N801  # as the package it stands for
             except TypeError:
                 total = None
         self.total = total
-        self.n = 0
+        self.n: int = 0
         self._iterable = iterable
         self._desc = desc or ""
         self._unit = unit or "it"

@@ -21,8 +21,8 @@ class TorchPredictor(TensorPredictor):
         if use_gpu and not torch.cuda.is_available():
             raise ValueError("use_gpu=True, and torch finds no GPU in this process")
         self.use_gpu = use_gpu
-        self.device = torch.device("cuda" if use_gpu else "cpu")
-        self.model = model.to(self.device).eval()
+        self.device: Any = torch.device("cuda" if use_gpu else "cpu")
+        self.model: Any = model.to(self.device).eval()
 
     def __repr__(self) -> str:
         return (

@@ -67,4 +67,4 @@ def _resolved(value: Any) -> Any:
     return import_attribute(value) if isinstance(value, str) else value
 
 
-PredictorDeployment = deployment(_Predictions, name="PredictorDeployment")
+PredictorDeployment: Any = deployment(_Predictions, name="PredictorDeployment")

@@ -79,8 +79,8 @@ class RequestCancelledError(SkateServeError, TaskCancelledError):
     def __init__(self, request_id: str | None = None) -> None:
         Exception.__init__(self, request_id)
         self.request_id = request_id
-        self.task_id = None
-        self.error_message = str(self)
+        self.task_id: None = None
+        self.error_message: str = str(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.request_id,)

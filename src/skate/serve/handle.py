@@ -326,7 +326,7 @@ class DeploymentHandle:
         multiplexed_model_id: str = "",
         session_id: str = "",
     ) -> None:
-        self.deployment_id = DeploymentID(deployment_name, app_name)
+        self.deployment_id: DeploymentID = DeploymentID(deployment_name, app_name)
         self._method_name = method_name
         self._stream = stream
         self._model_id = multiplexed_model_id

@@ -13,7 +13,7 @@ A file names applications by the import path of their code, and overrides option
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from skate._core.optional_imports import try_import
 from skate.serve._application.options import check, resolve
@@ -55,7 +55,7 @@ __all__ = [
 class _Strict(BaseModel):
     """A field that does not exist is a mistake."""
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     def given(self) -> dict[str, Any]:
         """Return what the file says, without defaults."""

@@ -63,9 +63,9 @@ class BoostingLoop(ABC):
         self, settings: Settings, names: list[str], checkpoints: CheckpointConfig
     ) -> None:
         self.settings = settings
-        self.names = sorted(names, key=lambda name: name != TRAIN_DATASET_KEY)
+        self.names: list[str] = sorted(names, key=lambda name: name != TRAIN_DATASET_KEY)
         at_end = checkpoints.checkpoint_at_end
-        self.report_options = {
+        self.report_options: dict[str, Any] = {
             "frequency": checkpoints.checkpoint_frequency or 0,
             "checkpoint_at_end": True if at_end is None else at_end,
         }

@@ -43,7 +43,7 @@ class WorkerGroup:
         except BaseException:
             self.shutdown()
             raise
-        self.pulse = Pulse(self.workers)
+        self.pulse: Pulse = Pulse(self.workers)
 
     def _start(self, count: int, runtime_env: Any, worker_cls: type[TrainWorker]) -> None:
         rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}

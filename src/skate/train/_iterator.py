@@ -19,7 +19,7 @@ class Tap(UserCallback):
     def __init__(self) -> None:
         self.reports: queue.SimpleQueue[list[dict[str, Any]] | None] = queue.SimpleQueue()
         self.checkpoint: Checkpoint | None = None
-        self.stopped = threading.Event()
+        self.stopped: threading.Event = threading.Event()
         self._last = time.time()
         self._count = 0
 

@@ -58,13 +58,13 @@ class BaseTrainer:
         if metadata is not None and not isinstance(metadata, dict):
             raise TypeError(f"metadata is a dict; got {type(metadata).__name__}: {metadata!r}")
         check_datasets(datasets)
-        self.scaling_config = as_config(ScalingConfig, scaling_config)
-        self.run_config = as_config(RunConfig, run_config)
-        self.datasets = {} if datasets is None else datasets
+        self.scaling_config: ScalingConfig = as_config(ScalingConfig, scaling_config)
+        self.run_config: RunConfig = as_config(RunConfig, run_config)
+        self.datasets: dict[str, Any] = {} if datasets is None else datasets
         self.preprocessor = preprocessor
         self.resume_from_checkpoint = resume_from_checkpoint
         self.starting_checkpoint = resume_from_checkpoint
-        self.metadata = metadata or {}
+        self.metadata: dict[str, Any] = metadata or {}
 
     def setup(self) -> None:
         """Before anything else in the worker."""

@@ -19,7 +19,7 @@ from skate._run.result import Result
 from skate._run.storage import Storage
 from skate._run.validation import ValidationConfig
 from skate.train._controller import Controller, Plan
-from skate.train._data import checked_datasets
+from skate.train._data import DataConfig, checked_datasets
 from skate.train._dataset_config import as_data_config
 from skate.train._group import WorkerGroup
 from skate.train._local import run_here
@@ -82,8 +82,8 @@ class DataParallelTrainer(BaseTrainer):
         if validation_config is not None and not isinstance(validation_config, ValidationConfig):
             raise TypeError(f"expected a ValidationConfig; got {validation_config!r}")
         self.validation_config = validation_config
-        self.backend_config = backend_config or BackendConfig()
-        self.dataset_config = as_data_config(dataset_config, self.datasets)
+        self.backend_config: BackendConfig = backend_config or BackendConfig()
+        self.dataset_config: DataConfig = as_data_config(dataset_config, self.datasets)
 
     # -- running --------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ class Trainer:
             num_workers=num_workers, use_gpu=use_gpu, resources_per_worker=resources_per_worker
         )
         name = os.fspath(logdir) if logdir else time.strftime("train_%Y-%m-%d_%H-%M-%S")
-        self.logdir = Path(default_storage_path(), os.path.expanduser(name)).resolve()
+        self.logdir: Path = Path(default_storage_path(), os.path.expanduser(name)).resolve()
         self._max_retries = max_retries
         self._hook: Callable[[], None] | None = None
         self._started = False

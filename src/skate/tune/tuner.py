@@ -25,7 +25,7 @@ from skate.tune.result_grid import ResultGrid
 from skate.tune.search.renewal import check_same_keys
 from skate.tune.tune_config import ResumeConfig, TuneConfig
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 TUNER_FILE = "tuner.pkl"
 TRAINABLE_FILE = "trainable.pkl"

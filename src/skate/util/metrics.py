@@ -157,7 +157,7 @@ class Histogram(Metric):
         tag_keys: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__(name, description, tag_keys)
-        self.boundaries = _checked_boundaries(boundaries)
+        self.boundaries: list[float] = _checked_boundaries(boundaries)
 
     def observe(self, value: float, tags: dict[str, str] | None = None) -> None:
         """Count `value`."""

@@ -31,7 +31,7 @@ class PlacementGroup:
         _ref: ObjectRef[Any] | None = None,
     ) -> None:
         self.id = id
-        self.bundle_cache = bundle_cache
+        self.bundle_cache: list[dict[str, float]] | list[Any] | None = bundle_cache
         self._known_ref = _ref
 
     @staticmethod

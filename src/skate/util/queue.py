@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 import skate
 from skate._core.argument_checks import seconds
 
-
 T = TypeVar("T")
 
 

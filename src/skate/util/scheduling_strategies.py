@@ -38,7 +38,7 @@ class NodeAffinitySchedulingStrategy:
         _spill_on_unavailable: bool = False,
         _fail_on_unavailable: bool = False,
     ) -> None:
-        self.node_id = _checked_node_id(node_id)
+        self.node_id: str = _checked_node_id(node_id)
         self.soft = soft
         self._spill_on_unavailable = _spill_on_unavailable
         self._fail_on_unavailable = _fail_on_unavailable
@@ -66,14 +66,14 @@ class In:
     """The label has one of these values."""
 
     def __init__(self, *values: str) -> None:
-        self.values = _checked_values("In", values)
+        self.values: list[str] = _checked_values("In", values)
 
 
 class NotIn:
     """The label has none of these values."""
 
     def __init__(self, *values: str) -> None:
-        self.values = _checked_values("NotIn", values)
+        self.values: list[str] = _checked_values("NotIn", values)
 
 
 class Exists:
@@ -112,8 +112,8 @@ class NodeLabelSchedulingStrategy:
     def __init__(
         self, hard: dict[str, Operator] | None, *, soft: dict[str, Operator] | None = None
     ) -> None:
-        self.hard = _expressions("hard", hard)
-        self.soft = _expressions("soft", soft)
+        self.hard: list[LabelMatchExpression] = _expressions("hard", hard)
+        self.soft: list[LabelMatchExpression] = _expressions("soft", soft)
         if not (self.hard or self.soft):
             raise ValueError("give at least one condition, in `hard` or in `soft`; both are empty")
 

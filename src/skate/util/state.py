@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import skate
 from skate._core.argument_checks import whole_number, wrong_type
@@ -89,7 +89,11 @@ def _node_row(node: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _lister(rows: _Rows, doc: str) -> Callable[..., list[StateRow]]:
+Listing: TypeAlias = Callable[..., list[StateRow]]
+Getting: TypeAlias = Callable[..., "StateRow | None"]
+
+
+def _lister(rows: _Rows, doc: str) -> Listing:
     def listing(
         address: str | None = None,
         filters: Filters | None = None,
@@ -105,18 +109,20 @@ def _lister(rows: _Rows, doc: str) -> Callable[..., list[StateRow]]:
     return listing
 
 
-list_actors = _lister(_of("actors"), "The actors, also those that have ended lately.")
-list_tasks = _lister(_of("tasks"), "Tasks and calls, also those that have ended lately.")
-list_objects = _lister(_of("objects"), "The objects that someone refers to.")
-list_workers = _lister(_of("workers"), "The processes that run tasks and actors.")
-list_nodes = _lister(_nodes, "The machines.")
-list_placement_groups = _lister(_groups, "Placement groups, also those that were removed.")
+list_actors: Listing = _lister(_of("actors"), "The actors, also those that have ended lately.")
+list_tasks: Listing = _lister(_of("tasks"), "Tasks and calls, also those that have ended lately.")
+list_objects: Listing = _lister(_of("objects"), "The objects that someone refers to.")
+list_workers: Listing = _lister(_of("workers"), "The processes that run tasks and actors.")
+list_nodes: Listing = _lister(_nodes, "The machines.")
+list_placement_groups: Listing = _lister(
+    _groups, "Placement groups, also those that were removed."
+)
 
 
 # -- one of them --------------------------------------------------------------------------------
 
 
-def _getter(rows: _Rows, key: str, doc: str) -> Callable[..., StateRow | None]:
+def _getter(rows: _Rows, key: str, doc: str) -> Getting:
     def getting(
         id: str, address: str | None = None, timeout: float = 30, _explain: bool = False
     ) -> StateRow | None:
@@ -126,10 +132,12 @@ def _getter(rows: _Rows, key: str, doc: str) -> Callable[..., StateRow | None]:
     return getting
 
 
-get_actor = _getter(_of("actors"), "actor_id", "The actor with that id, or None.")
-get_worker = _getter(_of("workers"), "worker_id", "The worker with that id, or None.")
-get_node = _getter(_nodes, "node_id", "The machine with that id, or None.")
-get_placement_group = _getter(_groups, "placement_group_id", "The group with that id, or None.")
+get_actor: Getting = _getter(_of("actors"), "actor_id", "The actor with that id, or None.")
+get_worker: Getting = _getter(_of("workers"), "worker_id", "The worker with that id, or None.")
+get_node: Getting = _getter(_nodes, "node_id", "The machine with that id, or None.")
+get_placement_group: Getting = _getter(
+    _groups, "placement_group_id", "The group with that id, or None."
+)
 _get_task = _getter(_of("tasks"), "task_id", "")
 
 

@@ -22,7 +22,7 @@ class CometLoggerCallback(LoggerCallback):
     ) -> None:
         super().__init__()
         self.online = online
-        self.tags = tags or []
+        self.tags: list[str] = tags or []
         self.save_checkpoints = save_checkpoints
         self.experiment_kwargs = experiment_kwargs
         self._experiments: dict[str, Any] = {}

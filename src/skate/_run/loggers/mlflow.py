@@ -28,7 +28,7 @@ class MLflowLoggerCallback(LoggerCallback):
         self.tracking_uri = tracking_uri
         self.registry_uri = registry_uri
         self.experiment_name = experiment_name
-        self.tags = tags or {}
+        self.tags: dict[str, Any] = tags or {}
         self.tracking_token = tracking_token
         self.save_artifact = save_artifact
         self.log_params_on_trial_end = log_params_on_trial_end

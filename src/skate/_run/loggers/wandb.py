@@ -37,8 +37,10 @@ class WandbLoggerCallback(LoggerCallback):
         self.group = group
         self.api_key_file = api_key_file
         self.api_key = api_key
-        self.excludes = set(excludes or ()) | (_LEFT_OUT - ({"config"} if log_config else set()))
-        self.upload_checkpoints = upload_checkpoints or save_checkpoints
+        self.excludes: set[str] = set(excludes or ()) | (
+            _LEFT_OUT - ({"config"} if log_config else set())
+        )
+        self.upload_checkpoints: bool = upload_checkpoints or save_checkpoints
         self.upload_timeout = upload_timeout
         self.kwargs = kwargs
         self._runs: dict[str, Any] = {}

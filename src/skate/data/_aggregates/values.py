@@ -42,7 +42,9 @@ class Unique(BuiltinAggregate):
         encode_lists: bool | _Mode | None = None,
     ) -> None:
         super().__init__(on, ignore_nulls, alias_name)
-        self.encode_lists = _Mode.FLATTEN if encode_lists is True else (encode_lists or None)
+        self.encode_lists: ListEncodingMode | None = (
+            _Mode.FLATTEN if encode_lists is True else (encode_lists or None)
+        )
 
     def aggregate_block(self, block: Block) -> dict[Any, None]:
         column = self.column(block)
@@ -152,7 +154,7 @@ class ApproximateQuantile(BuiltinAggregate):
         alias_name: str | None = None,
     ) -> None:
         super().__init__(on, True, alias_name)
-        self.quantiles = list(quantiles)
+        self.quantiles: list[float] = list(quantiles)
 
     def aggregate_block(self, block: Block) -> list[Any]:
         return [column_to_numpy(self.column(block).drop_null())]

@@ -39,11 +39,11 @@ class ActorPoolStrategy:
             initial_size=initial_size,
             max_tasks_in_flight_per_actor=max_tasks_in_flight_per_actor,
         )
-        self.min_size = size or min_size or 1
-        self.max_size = size or max_size or max(self.min_size, initial_size or 1)
-        self.initial_size = initial_size or self.min_size
+        self.min_size: int = size or min_size or 1
+        self.max_size: int = size or max_size or max(self.min_size, initial_size or 1)
+        self.initial_size: int = initial_size or self.min_size
         depth = DataContext.get_current().max_tasks_in_flight_per_actor or 2
-        self.max_tasks_in_flight_per_actor = max_tasks_in_flight_per_actor or depth
+        self.max_tasks_in_flight_per_actor: int = max_tasks_in_flight_per_actor or depth
         if not 1 <= self.min_size <= self.initial_size <= self.max_size:
             raise ValueError(
                 "sizes of a pool are 1 <= min_size <= initial_size <= max_size; got "

@@ -33,16 +33,16 @@ class UserFunction:
                 f"fn must be a UserDefinedFunction: a function or a class; got {fn!r}"
             )
         self.fn = fn
-        self.is_class = inspect.isclass(fn)
+        self.is_class: bool = inspect.isclass(fn)
         if not self.is_class and (constructor_args or constructor_kwargs):
             raise ValueError(
                 "fn_constructor_args and fn_constructor_kwargs are for classes; "
                 f"{name_of(fn)} is a function: use fn_args and fn_kwargs"
             )
-        self.args = tuple(args or ())
-        self.kwargs = dict(kwargs or {})
-        self.constructor_args = tuple(constructor_args or ())
-        self.constructor_kwargs = dict(constructor_kwargs or {})
+        self.args: tuple[Any, ...] = tuple(args or ())
+        self.kwargs: dict[str, Any] = dict(kwargs or {})
+        self.constructor_args: tuple[Any, ...] = tuple(constructor_args or ())
+        self.constructor_kwargs: dict[str, Any] = dict(constructor_kwargs or {})
         self._instance: Callable[..., Any] | None = None
         self._events: EventLoop | None = None
         self._thread: ThreadPoolExecutor | None = None

@@ -59,7 +59,8 @@ class Expr:
     def __repr__(self) -> Text:
         return self._text
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __bool__(self) -> bool:
         raise TypeError(f"{self} has no truth value; join conditions with &, | and ~")

@@ -63,7 +63,7 @@ class Strings(Namespace):
     """Text."""
 
     name = "str"
-    kernels: ClassVar = {
+    kernels: ClassVar[dict[str, str]] = {
         **{
             name: f"utf8_{name}"
             for name in "upper lower capitalize title swapcase reverse is_alpha is_alnum is_digit "
@@ -130,7 +130,7 @@ class Dates(Namespace):
     """Dates and times."""
 
     name = "dt"
-    kernels: ClassVar = {
+    kernels: ClassVar[dict[str, str]] = {
         name: name
         for name in "year month day hour minute second quarter day_of_week day_of_year".split()
     }
@@ -154,7 +154,7 @@ class Lists(Namespace):
     """Lists: also `col("x").list[0]` and `col("x").list[1:3]`."""
 
     name = "list"
-    kernels: ClassVar = {"len": "list_value_length", "get": "list_element"}
+    kernels: ClassVar[dict[str, str]] = {"len": "list_value_length", "get": "list_element"}
 
     def __getitem__(self, key: int | slice) -> Expr:
         if isinstance(key, slice):

@@ -34,12 +34,14 @@ class OutputFolder:
     def __init__(
         self, path: Any, filesystem: Any, try_create_dir: bool, mode: SaveMode | str
     ) -> None:
+        self.filesystem: pafs.FileSystem
+        self.path: str
         self.filesystem, self.path = resolve(path, filesystem)
         self.create = try_create_dir
-        self.mode = SaveMode(mode)
+        self.mode: SaveMode = SaveMode(mode)
         if self.mode is SaveMode.UPSERT:
             raise ValueError("mode='upsert' is for tables with keys; files have none")
-        self.uuid = uuid.uuid4().hex
+        self.uuid: str = uuid.uuid4().hex
         self._old: list[pafs.FileInfo] = []  # what the new files replace
         self._made: set[str] = set()
         self._new: dict[str, str] = {}  # where files will be, and where they are until the end

@@ -139,9 +139,11 @@ class DummyOutputDatasink(Datasink[None]):
     (`num_failed`). With `enabled = False` each write fails."""
 
     def __init__(self) -> None:
-        self.data_sink = skate.remote(_RowCounter).options(num_cpus=0).remote()
-        self.num_ok = 0
-        self.num_failed = 0
+        self.data_sink: skate.ActorHandle[_RowCounter] = (
+            skate.remote(_RowCounter).options(num_cpus=0).remote()
+        )
+        self.num_ok: int = 0
+        self.num_failed: int = 0
         self.enabled = True
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> None:
@@ -176,8 +178,10 @@ class _FileDatasink(Datasink[None]):
 
         self.folder = OutputFolder(path, filesystem, try_create_dir, mode)
         self.folder.uuid = dataset_uuid or self.folder.uuid
-        self.filename_provider = filename_provider or FilenameProvider(file_format=file_format)
-        self.open_stream_args = open_stream_args or {}
+        self.filename_provider: FilenameProvider = filename_provider or FilenameProvider(
+            file_format=file_format
+        )
+        self.open_stream_args: dict[str, Any] = open_stream_args or {}
         self.file_format = file_format
         self._skip = False
 

@@ -31,10 +31,10 @@ class ColumnPreprocessor(BuiltinPreprocessor):
     def __init__(
         self, columns: Sequence[str], output_columns: Sequence[str] | None = None
     ) -> None:
-        self.columns = [columns] if isinstance(columns, str) else list(columns)
+        self.columns: Sequence[str] = [columns] if isinstance(columns, str) else list(columns)
         if not self.columns:
             raise ValueError(f"{type(self).__name__} needs at least one column")
-        self.output_columns = outputs_of(self.columns, output_columns)
+        self.output_columns: Sequence[str] = outputs_of(self.columns, output_columns)
 
     def _column(self, name: str, values: Any) -> Any:
         """The new values of a column, from a pandas series."""

@@ -75,7 +75,7 @@ class BatchMapper(BuiltinPreprocessor):
         batch_size: int | None = None,
     ) -> None:
         self.fn = fn
-        self.batch_format = check_format(batch_format)
+        self.batch_format: str = check_format(batch_format)
         self.batch_size = batch_size
 
     def _determine_transform_to_use(self) -> Any:

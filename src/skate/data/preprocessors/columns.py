@@ -121,11 +121,11 @@ class Concatenator(BuiltinPreprocessor):
         if columns is not None and (include is not None or exclude is not None):
             raise ValueError("give columns, or include and exclude, not both")
         chosen = include if columns is None else columns
-        self.exclude = [exclude] if isinstance(exclude, str) else list(exclude or ())
-        self.columns = [name for name in chosen or () if name not in self.exclude]
+        self.exclude: list[str] = [exclude] if isinstance(exclude, str) else list(exclude or ())
+        self.columns: Sequence[str] = [name for name in chosen or () if name not in self.exclude]
         self._takes_all = chosen is None
         self.output_column_name = output_column_name
-        self.output_columns = [output_column_name]
+        self.output_columns: Sequence[str] = [output_column_name]
         self.dtype = dtype
         self.raise_if_missing = raise_if_missing
         self.flatten = flatten
@@ -170,8 +170,8 @@ class TorchVisionPreprocessor(BuiltinPreprocessor):
         output_columns: Sequence[str] | None = None,
         batched: bool = False,
     ) -> None:
-        self.columns = list(columns)
-        self.output_columns = outputs_of(self.columns, output_columns)
+        self.columns: Sequence[str] = list(columns)
+        self.output_columns: Sequence[str] = outputs_of(self.columns, output_columns)
         self.torchvision_transform = transform
         self.batched = batched
 

@@ -172,8 +172,8 @@ class Categorizer(BuiltinPreprocessor):
         dtypes: Mapping[str, Any] | None = None,
         output_columns: Sequence[str] | None = None,
     ) -> None:
-        self.columns = list(columns)
-        self.output_columns = outputs_of(self.columns, output_columns)
+        self.columns: Sequence[str] = list(columns)
+        self.output_columns: Sequence[str] = outputs_of(self.columns, output_columns)
         self.dtypes = dict(dtypes or {})
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:

@@ -136,10 +136,10 @@ class FeatureHasher(BuiltinPreprocessor):
     output_column: str
 
     def __init__(self, columns: Sequence[str], num_features: int, output_column: str) -> None:
-        self.columns = list(columns)
+        self.columns: Sequence[str] = list(columns)
         self.num_features = num_features
         self.output_column = output_column
-        self.output_columns = [output_column]
+        self.output_columns: Sequence[str] = [output_column]
 
     def _transform_pandas(self, df: Any) -> Any:
         check_columns(self.columns, list(df.columns))

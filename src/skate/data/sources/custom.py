@@ -18,9 +18,9 @@ class CustomSource(Source):
 
     def __init__(self, datasource: Any, arguments: dict[str, Any] | None = None) -> None:
         self.datasource = datasource
-        self.arguments = arguments or {}
-        self.name = datasource.get_name()
-        self.runs_python = getattr(datasource, "supports_distributed_reads", True)
+        self.arguments: dict[str, Any] = arguments or {}
+        self.name: str = datasource.get_name()
+        self.runs_python: bool = getattr(datasource, "supports_distributed_reads", True)
 
     def _reader(self) -> Any:
         if getattr(self.datasource, "should_create_reader", False):

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +44,8 @@ class BinarySource(FileSource):
     """One row per file, in the column `bytes`."""
 
     name = "Binary"
-    rows_per_file = 1
-    growth = 1.0
+    rows_per_file: ClassVar[int | None] = 1
+    growth: ClassVar[float] = 1.0
 
     def read_file(self, path: str) -> Iterator[Block]:
         with self.open(path) as stream:
@@ -59,7 +59,7 @@ class NumpySource(FileSource):
     arguments: tuple[tuple[str, Any], ...] = ()
     allow_pickle: bool = False
     name = "Numpy"
-    growth = 1.0
+    growth: ClassVar[float] = 1.0
 
     def read_file(self, path: str) -> Iterator[Block]:
         content = io.BytesIO(self.bytes_of(path))
@@ -78,9 +78,9 @@ class ImageSource(FileSource):
     size: tuple[int, int] | None = None
     mode: str | None = None
     name = "Images"
-    rows_per_file = 1
+    rows_per_file: ClassVar[int | None] = 1
     runs_python = True
-    growth = 8.0
+    growth: ClassVar[float] = 8.0
 
     def read_file(self, path: str) -> Iterator[Block]:
         yield pa.table({"image": column_of_values([self.decode(path)])})

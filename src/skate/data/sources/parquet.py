@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,7 +45,7 @@ class ParquetSource(FileSource):
     _footers: Footers = field(init=False, repr=False)
     name = "Parquet"
     trusts_its_files = True
-    growth = 4.0
+    growth: ClassVar[float] = 4.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,8 +26,10 @@ class TorchSource(Source):
 
     def __init__(self, dataset: Any, local_read: bool) -> None:
         self.dataset = dataset
-        self.runs_python = not local_read
-        self.iterable = not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__")
+        self.runs_python: bool = not local_read
+        self.iterable: bool = not hasattr(dataset, "__getitem__") or not hasattr(
+            dataset, "__len__"
+        )
 
     def count(self) -> int | None:
         return None if self.iterable else len(self.dataset)

@@ -58,7 +58,7 @@ class Actor:
         self.runtime_env = runtime_env
         self.instance: Any = None
         self.death: SkateError | None = None
-        self.restarts = 0
+        self.restarts: int = 0
         self.streams: list[Stream] = []
         self.groups: list[ObjectRef[Any]] = []  # placement groups that go with it if it is killed
         self.leaving: set[str | None] = set()  # ids of calls that have called exit_actor()
@@ -254,7 +254,7 @@ class MethodCall(Call):
             error = ActorExit(0)
         if isinstance(error, SystemExit):
             return self._exited(error)
-        self.actor_repr = self.actor.repr()
+        self.actor_repr: str = self.actor.repr()
         return super().failed(error)
 
     def _exited(self, exit: SystemExit) -> SkateError:

@@ -50,7 +50,9 @@ class Arguments:
         self._packed = serialized.packed()
         self._refs = serialized.refs  # keeps alive what the pickle mentions
         top_level = (*args, *kwargs.values())
-        self.awaited = [value for value in top_level if type(value) is ObjectRef]
+        self.awaited: list[ObjectRef[Any]] = [
+            value for value in top_level if type(value) is ObjectRef
+        ]
 
     def load(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """A fresh copy, with values in place of top-level references; raises their errors."""
@@ -76,7 +78,7 @@ class Results:
         self._objects = objects
         self.num_returns = num_returns
         self.stream: Stream | None = None
-        self.refs = [objects.new() for _ in range(_count(num_returns))]
+        self.refs: list[ObjectRef[Any]] = [objects.new() for _ in range(_count(num_returns))]
         for ref in self.refs:
             ref._entry.by_actor = by_actor
         if num_returns == "streaming":

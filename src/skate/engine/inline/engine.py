@@ -79,7 +79,7 @@ class InlineEngine(Engine):
     ) -> None:
         if hook := (runtime_env or {}).get("worker_process_setup_hook"):
             run_setup_hook(hook)  # this process is the worker
-        self.session_name = f"inline-{os.getpid()}-{os.urandom(4).hex()}"
+        self.session_name: str = f"inline-{os.getpid()}-{os.urandom(4).hex()}"
         self._labels = dict(labels or {})
         self._objects = Objects(self)
         self._resources = Resources(num_cpus, num_gpus, memory, object_store_memory, resources)

@@ -39,8 +39,8 @@ class Entry:
     )
 
     def __init__(self) -> None:
-        self.done = False
-        self.by_actor = False  # whether it is the result of an actor call
+        self.done: bool = False
+        self.by_actor: bool = False  # whether it is the result of an actor call
         self.packed: Any = None
         self.refs: list[ObjectRef[Any]] = []
         self.error: SkateError | None = None
@@ -56,11 +56,12 @@ class Objects:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.changed = threading.Condition()  # notified whenever an entry is done
+        # Notified whenever an entry is done.
+        self.changed: threading.Condition = threading.Condition()
         self._refs: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
         self._pinned: set[ObjectRef[Any]] = set()
-        self.closed = False
-        self.failures = 0  # objects that have an error, so far
+        self.closed: bool = False
+        self.failures: int = 0  # objects that have an error, so far
 
     # -- references ----------------------------------------------------------------------------
 

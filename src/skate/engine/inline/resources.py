@@ -25,8 +25,9 @@ class Holding:
     def __init__(
         self, amounts: Amounts, accelerators: Mapping[str, tuple[int, ...]] | None = None
     ) -> None:
-        self.amounts = amounts
-        self.accelerators = accelerators or {}  # their numbers, by resource
+        self.amounts: Amounts = amounts
+        # Their numbers, by resource.
+        self.accelerators: Mapping[str, tuple[int, ...]] = accelerators or {}
 
 
 class Group:

@@ -33,10 +33,10 @@ class PackedArguments:
     def __init__(
         self, kind: int, data: Any, dependencies: Dependencies, nested: list[ObjectRef[Any]]
     ) -> None:
-        self.kind = kind
-        self.data = data
-        self.dependencies = dependencies
-        self.nested = nested
+        self.kind: int = kind
+        self.data: Any = data
+        self.dependencies: Dependencies = dependencies
+        self.nested: list[ObjectRef[Any]] = nested
 
 
 _NOTHING = PackedArguments(INLINE, NO_ARGUMENTS, [], [])

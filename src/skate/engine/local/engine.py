@@ -79,11 +79,11 @@ class LocalEngine(DriverStreams, Asking):
     ) -> None:
         super().__init__(DRIVER)
         self.session = session
-        self.reactor = Reactor()
+        self.reactor: Reactor = Reactor()
         undo.callback(self.reactor.close)
         self.reactor.on_turn = self._tidy
         capacity = object_store_memory or machine.store_capacity(self.session.shm_dir)
-        self.store = Store(
+        self.store: Store = Store(
             session.shm_dir, session.disk_dir, DRIVER, capacity, self.reactor.call_later
         )
         self.spilling = Spilling(self.store, self._recycle, self.lock)
@@ -99,7 +99,7 @@ class LocalEngine(DriverStreams, Asking):
         )
         self.interrupts = Interrupts(self.reactor, self.lock)
         undo.callback(self.interrupts.close)
-        self.output = Output(self.reactor, log_to_driver)
+        self.output: Output = Output(self.reactor, log_to_driver)
         undo.callback(self.output.close_descriptors)
         self.hub = Hub(
             self._ports(),

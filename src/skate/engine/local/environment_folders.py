@@ -36,7 +36,7 @@ class EnvironmentFolder:
 
     def __init__(self, name: str, root: str | None = None) -> None:
         self._root = root or environments_root()
-        self.path = os.path.join(self._root, name)
+        self.path: str = os.path.join(self._root, name)
         self._lock_path = f"{self.path}.lock"
 
     @property

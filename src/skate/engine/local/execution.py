@@ -49,10 +49,10 @@ class Execution:
 
     def __init__(self, engine: WorkerEngine) -> None:
         self.engine = engine
-        self.answers = Answers(engine)
-        self.interrupts = Interrupts(engine.reactor, engine.lock, self._is_cancelled)
+        self.answers: Answers = Answers(engine)
+        self.interrupts: Interrupts = Interrupts(engine.reactor, engine.lock, self._is_cancelled)
         self.queue: deque[Work] = deque()
-        self.arrived = Waiter()  # done when there is work
+        self.arrived: Waiter = Waiter()  # done when there is work
         self.unanswered: set[int] = set()  # ids of the work that is here
         self.callers: dict[int, Connection] = {}  # who wants to know of it, if not the hub
         self.cancelled: set[int] = set()  # those of them that somebody has cancelled

@@ -50,17 +50,17 @@ class ObjectEntry:
     )  # fmt: skip
 
     def __init__(self, id: int) -> None:
-        self.id = id
+        self.id: int = id
         self.kind: int | None = None
         self.data: Any = None
-        self.held = False  # this process has a reference or a view
+        self.held: bool = False  # this process has a reference or a view
         self.ref: Callable[[], ObjectRef[Any] | None] = _gone  # weak
-        self.mapped = 0  # live mappings of the segment in this process
+        self.mapped: int = 0  # live mappings of the segment in this process
         self.mapping: Callable[[], Any] = _gone  # weak; one that further reads may share
         self.waiters: list[Callable[[ObjectEntry], None]] | None = None
         self.asked = False  # worker: the driver has been asked for the value
         self.link: Any = None  # worker: the object is known here only, see `peers`
-        self.count = 0  # driver: holds by processes, pending work and containing objects
+        self.count: int = 0  # driver: holds by processes, pending work and containing objects
         self.contained: Sequence[int] = ()  # driver: ids inside the value
         self.task: HubTask | None = None  # driver: the work that will produce it
         self.stream: ItemStream | None = None  # driver: items of a streaming task
@@ -73,10 +73,10 @@ class Needs(Waiter):
 
     def __init__(self, wanted: set[ObjectEntry], missing: int, fail_fast: bool) -> None:
         super().__init__()
-        self.wanted = wanted
-        self.missing = missing
-        self.look = missing == 1
-        self.fail_fast = fail_fast
+        self.wanted: set[Entry] = wanted
+        self.missing: int = missing
+        self.look: bool = missing == 1
+        self.fail_fast: bool = fail_fast
 
     def completed(self, entry: ObjectEntry) -> None:
         self.missing -= 1
@@ -109,7 +109,7 @@ class ObjectTable(ABC):
     store: Store
 
     def __init__(self, process: int) -> None:
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         self.process = process
         self.dropped: deque[ObjectEntry] = deque()
         self._closed_views: deque[ObjectEntry] = deque()
@@ -117,7 +117,9 @@ class ObjectTable(ABC):
         self._gone_for_good = self._ref_gone  # bound once: a reference is made with every call
         self.entries: dict[int, ObjectEntry] = {}
         self._blocked: list[Needs] = []
-        self.next_id = _numbers.__next__ if process == DRIVER else _ids_of(process)
+        self.next_id: Callable[[], int] = (
+            _numbers.__next__ if process == DRIVER else _ids_of(process)
+        )
 
     # -- to be said by the engine --------------------------------------------------------------
 

@@ -20,7 +20,7 @@ class Printer(io.TextIOBase):
     """
 
     encoding = "utf-8"
-    errors = "replace"
+    errors: str | None = "replace"
 
     def __init__(self, engine: WorkerEngine, number: int, original: Any) -> None:
         self._engine = engine

@@ -42,8 +42,8 @@ class Waiter:
     __slots__ = ("_sleep", "done", "look")
 
     def __init__(self) -> None:
-        self.done = False
-        self.look = False  # the answer may come within microseconds: look before sleeping
+        self.done: bool = False
+        self.look: bool = False  # the answer may come within microseconds: look before sleeping
         self._sleep: threading.Lock | None = None
 
     def finish(self) -> None:
@@ -78,8 +78,8 @@ class Reactor:
         self.dirty: list[Connection] = []  # connections with collected messages
         self.after: deque[Callable[[], None]] = deque()  # run outside of handlers
         self.on_turn: Callable[[], None] = _nothing  # called at the start of every turn
-        self.activity = 0  # grows with every use by a user thread
-        self.closed = False
+        self.activity: int = 0  # grows with every use by a user thread
+        self.closed: bool = False
         self._poller = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._writers: dict[int, Connection] = {}

@@ -48,9 +48,11 @@ class SessionFiles:
         base = _base_dir()
         in_shm = _shm_base(base)
         sweep(in_shm)
-        self.home = make_private(in_shm, f"{_own_prefix()}{os.getpid()}-")
-        self.name = os.path.basename(self.home)
-        self.dirs = [self.home]  # all that must be removed at the end; the one with the lock last
+        self.home: str = make_private(in_shm, f"{_own_prefix()}{os.getpid()}-")
+        self.name: str = os.path.basename(self.home)
+        self.dirs: list[str] = [
+            self.home
+        ]  # all that must be removed at the end; the one with the lock last
         self._lock = -1
         try:
             self._make_folders(base, spill_dir and os.path.abspath(spill_dir))
@@ -62,11 +64,11 @@ class SessionFiles:
         in_home = os.path.dirname(self.home) == base
         places = [place for place in (spill_dir, None if in_home else base) if place]
         self._lock = _make_lock(self.home, places)
-        self.shm_dir = _make_inside(self.home, _OBJECTS)
-        self.dir = self.home if in_home else self._make_elsewhere(base)
+        self.shm_dir: str = _make_inside(self.home, _OBJECTS)
+        self.dir: str = self.home if in_home else self._make_elsewhere(base)
         if spill_dir:
             os.makedirs(spill_dir, mode=0o700, exist_ok=True)  # the user's own choice
-            self.disk_dir = self._make_elsewhere(spill_dir)
+            self.disk_dir: str = self._make_elsewhere(spill_dir)
         else:
             self.disk_dir = _make_inside(self.dir, _SPILLED)
 

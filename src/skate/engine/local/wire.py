@@ -34,10 +34,10 @@ class Connection:
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
-        self.socket = sock
+        self.socket: socket.socket = sock
         self.outbox: list[Message] = []
-        self.closed = False
-        self.listed = False  # in the reactor's list of those to be flushed
+        self.closed: bool = False
+        self.listed: bool = False  # in the reactor's list of those to be flushed
         self._inbox = bytearray()
         self._unsent = bytearray()  # what the kernel did not take yet
         self._writing = threading.Lock()

@@ -61,11 +61,11 @@ class WorkerEngine(ObjectTable, Asking):
     def __init__(self, number: int, settings: Mapping[str, Any], sock: socket.socket) -> None:
         super().__init__(number)
         self.settings = settings
-        self.session_name = settings["session_name"]
-        self.reactor = Reactor()
+        self.session_name: str = settings["session_name"]
+        self.reactor: Reactor = Reactor()
         self.reactor.on_turn = self._tidy
-        self.hub = Connection(sock)
-        self.store = Store(
+        self.hub: Connection = Connection(sock)
+        self.store: Store = Store(
             settings["shm_dir"],
             settings["disk_dir"],
             number,
@@ -74,8 +74,8 @@ class WorkerEngine(ObjectTable, Asking):
         )
         self.printers: tuple[Printer, ...] = ()
         self.unfinished_lines: set[object] = set()  # who has printed the beginning of a line
-        self.execution = Execution(self)
-        self.peers = Peers(self)
+        self.execution: Execution = Execution(self)
+        self.peers: Peers = Peers(self)
         self._options_sent: dict[int, tuple[Any, int]] = {}
         self._unexported: deque[int] = deque()  # keys of functions that are gone
         self._waits = itertools.count(1)

@@ -48,7 +48,7 @@ class RayEngine(Engine):
     name = "ray"
 
     def __init__(self, disconnect: Callable[[], None] | None = None) -> None:
-        self.references = References(self)
+        self.references: References = References(self)
         self._disconnect = disconnect
         self._closing = streams.Closing()
         self._pinned: set[ObjectRef[Any]] = set()

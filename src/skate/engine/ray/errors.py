@@ -48,7 +48,7 @@ class Translating:
             raise translated(error) from None
 
 
-translating = Translating()
+translating: Translating = Translating()
 
 
 def translated(error: BaseException) -> BaseException:

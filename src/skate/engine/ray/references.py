@@ -34,7 +34,7 @@ class Value:
     __slots__ = ("arrived", "ref")
 
     def __init__(self, ref: Any) -> None:
-        self.ref = ref
+        self.ref: Any = ref
         self.arrived: list[Any] = []  # the value, if a callback has brought it
 
     def carrier(self) -> Any:
@@ -49,7 +49,7 @@ class Stream(Value):
 
     def __init__(self, generator: Any) -> None:
         super().__init__(generator.completed())
-        self.generator = generator
+        self.generator: Any = generator
 
 
 class Actor:
@@ -58,7 +58,7 @@ class Actor:
     __slots__ = ("_ready", "arrived", "groups", "handle", "kept", "methods")
 
     def __init__(self, handle: Any) -> None:
-        self.handle = handle
+        self.handle: Any = handle
         self.methods: dict[Any, Any] = {}
         self.groups: Any = None  # concurrency groups, where they are known
         self.kept: Any = None  # references inside arguments for a restart: Ray forgets them
@@ -82,7 +82,7 @@ class Group:
     __slots__ = ("_ready", "arrived", "group")
 
     def __init__(self, group: Any) -> None:
-        self.group = group
+        self.group: Any = group
         self.arrived: list[Any] = []
         self._ready: Any = None
 

@@ -22,7 +22,7 @@ class Broadcast:
     def __init__(
         self, router: Router, method: str, args: Arguments, kwargs: NamedArguments
     ) -> None:
-        self.request_id = str(uuid.uuid4())
+        self.request_id: str = str(uuid.uuid4())
         router.wait_for_table()
         call = (method, self.request_id, "", *args)
         self._refs = [replica.handle_anyway.remote(*call, **kwargs) for replica in router.actors()]

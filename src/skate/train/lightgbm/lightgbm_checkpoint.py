@@ -16,7 +16,7 @@ AnyLightGBMCheckpoint = TypeVar("AnyLightGBMCheckpoint", bound="LightGBMCheckpoi
 class LightGBMCheckpoint(ModelFileCheckpoint):
     """A checkpoint with a Booster."""
 
-    MODEL_FILENAME = "model.txt"
+    MODEL_FILENAME: str = "model.txt"
 
     @classmethod
     def from_model(

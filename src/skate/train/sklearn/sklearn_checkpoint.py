@@ -16,7 +16,7 @@ AnySklearnCheckpoint = TypeVar("AnySklearnCheckpoint", bound="SklearnCheckpoint"
 class SklearnCheckpoint(ModelFileCheckpoint):
     """A checkpoint with a fitted estimator."""
 
-    MODEL_FILENAME = "model.pkl"
+    MODEL_FILENAME: str = "model.pkl"
 
     @classmethod
     def from_estimator(

@@ -66,7 +66,7 @@ class SklearnTrainer(BaseTrainer):
         )
         self.estimator = clone(estimator)
         self.label_column = label_column
-        self.params = params or {}
+        self.params: dict[str, Any] = params or {}
         self.scoring = scoring
         self.cv = cv
         self.return_train_score_cv = return_train_score_cv

@@ -63,7 +63,7 @@ class TorchBackend(Backend):
     """`torch.distributed` in each worker, as torchrun would have set it up."""
 
     share_cuda_visible_devices = True
-    worker_cls = TorchWorker
+    worker_cls: type[TrainWorker] | None = TorchWorker
 
     def on_start(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
         gpus = worker_group.get_resources_per_worker().get("GPU", 0)

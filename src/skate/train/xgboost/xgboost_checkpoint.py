@@ -16,7 +16,7 @@ AnyXGBoostCheckpoint = TypeVar("AnyXGBoostCheckpoint", bound="XGBoostCheckpoint"
 class XGBoostCheckpoint(ModelFileCheckpoint):
     """A checkpoint with a Booster."""
 
-    MODEL_FILENAME = "model.json"
+    MODEL_FILENAME: str = "model.json"
 
     @classmethod
     def from_model(

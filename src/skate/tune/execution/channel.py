@@ -34,7 +34,7 @@ class Channel:
         self._waiting = False
         self._halting = False
         self.leaving = False  # the trial has understood, and is on its way out
-        self.over = False
+        self.over: bool = False
 
     def send(self, event: TrialEvent, wait: bool) -> Verdict:
         """Hand over an event; the verdict on it, or on the trial as a whole."""

@@ -44,7 +44,7 @@ from skate.tune.stopper.stopper import Stopper
 if TYPE_CHECKING:
     from skate.tune.search.search_algorithm import SearchAlgorithm
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class TuneController:

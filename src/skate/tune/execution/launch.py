@@ -42,7 +42,7 @@ from skate.tune.stopper.stopper import CombinedStopper
 from skate.tune.stopper.timeout import TimeoutStopper
 from skate.tune.tune_config import ResumeConfig, TuneConfig
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _FEWEST_PENDING = 16  # trials that are made ahead of the machine
 _FLUSH_EVERY_SECONDS = 0.5  # between writes of results, where they come fast

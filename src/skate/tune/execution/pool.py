@@ -24,7 +24,7 @@ class PooledWorker:
         self.group = group
         self.trial: Trial | None = None
         self.used = False  # by an earlier trial
-        self.idle_since = 0.0
+        self.idle_since: float = 0.0
 
 
 class WorkerPool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skate.tune.experiment.experiment import Experiment
     from skate.tune.search.search_algorithm import SearchAlgorithm
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _Type = ResumeConfig.ResumeType
 

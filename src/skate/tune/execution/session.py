@@ -56,7 +56,7 @@ class Outbox:
         self.task = task
         self._channel = channel
         self._next = task.next_checkpoint
-        self.began = time.time()
+        self.began: float = time.time()
 
     def result(self, metrics: dict[str, Any], checkpoint: str | None) -> Verdict:
         wait = (
@@ -91,7 +91,7 @@ class TrialSession(Session):
 
     def __init__(self, task: Task, channel: Channel) -> None:
         super().__init__(task.whereabouts, task.checkpoint)
-        self.outbox = Outbox(task, channel)
+        self.outbox: Outbox = Outbox(task, channel)
         self._clock = ResultClock(
             task.trial_id, task.config, task.iteration, task.seconds, task.totals
         )
@@ -111,7 +111,7 @@ class TrialSession(Session):
         else:
             name = self._finished_draft()
         if name is not None:
-            self.latest_checkpoint = self.outbox.place(name)
+            self.latest_checkpoint: Checkpoint = self.outbox.place(name)
         if report.metrics is None:
             self._obey(self.outbox.saved(name, wait=True))
             return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skate._run.storage import Storage
     from skate.tune.search.search_algorithm import SearchAlgorithm
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _AT_LEAST = 1.0
 _SHARE = 20  # at most one part in this many of the time

@@ -25,8 +25,8 @@ class Places:
 
     def _place(self, storage: Storage | None, name_creator: Any, dirname_creator: Any) -> None:
         """To be called when the trial knows what it is: creators of names look at it."""
-        self.custom_trial_name = _checked_name(name_creator, self)
-        self.custom_dirname = _checked_dirname(dirname_creator, self)
+        self.custom_trial_name: str | None = _checked_name(name_creator, self)
+        self.custom_dirname: str | None = _checked_dirname(dirname_creator, self)
         self._experiment_storage = storage
         self._dirname: str | None = None
         self._storage: Storage | None = None

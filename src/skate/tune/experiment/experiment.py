@@ -56,7 +56,7 @@ class Experiment:
         durability: str | None = None,
     ) -> None:
         self.run_identifier = self.register_if_needed(run)
-        self.trainable = get_trainable_cls(self.run_identifier)
+        self.trainable: Any = get_trainable_cls(self.run_identifier)
         if config is not None and not isinstance(config, Mapping):
             raise ValueError(f"the search space is a dictionary; got {config!r}")
         place = storage_path or local_dir or (sync_config and sync_config.upload_dir)
@@ -64,7 +64,7 @@ class Experiment:
         self.name = name or _free_name(
             self.run_identifier, Storage(place, "", storage_filesystem, durability)
         )
-        self.storage = Storage(place, self.name, storage_filesystem, durability)
+        self.storage: Storage = Storage(place, self.name, storage_filesystem, durability)
         self.checkpoint_config = as_config(CheckpointConfig, checkpoint_config)
         self._check_what_classes_have(export_formats)
         _check_restore(restore)

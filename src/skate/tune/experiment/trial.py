@@ -23,7 +23,7 @@ from skate.tune.experiment._metrics import Courses
 from skate.tune.experiment._states import packed, unpacked
 from skate.tune.result import TRAINING_ITERATION
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MISSED: set[tuple[str, str]] = set()  # experiments, with a criterion that was warned of
 
@@ -67,23 +67,23 @@ class Trial(Failures):
         self.trainable_name = trainable_name
         self.stub = stub
         self.config = config or {}
-        self.trial_id = trial_id or self.generate_id()
-        self.evaluated_params = evaluated_params or {}
+        self.trial_id: str = trial_id or self.generate_id()
+        self.evaluated_params: dict[str, Any] = evaluated_params or {}
         self.experiment_tag = experiment_tag
-        self.stopping_criterion = stopping_criterion or {}
-        self.checkpoint_config = checkpoint_config or CheckpointConfig()
-        self.checkpoints = CheckpointManager(self.checkpoint_config)
-        self.export_formats = export_formats or []
+        self.stopping_criterion: dict[str, Any] = stopping_criterion or {}
+        self.checkpoint_config: CheckpointConfig = checkpoint_config or CheckpointConfig()
+        self.checkpoints: CheckpointManager = CheckpointManager(self.checkpoint_config)
+        self.export_formats: list[str] = export_formats or []
         self.log_to_file = log_to_file
         self.max_failures = max_failures
-        self.status = Trial.PENDING
-        self.location = ""
+        self.status: str = Trial.PENDING
+        self.location: str = ""
         self.start_time: float | None = None
         self.num_failures = 0
         self.num_failures_after_restore = 0
         self.error: BaseException | None = None
         self.next_checkpoint = 0
-        self.num_results = 0
+        self.num_results: int = 0
         self._last_result: dict[str, Any] = {}
         self._courses = Courses()
         self._adopted: RecordedCheckpoint | None = None
@@ -138,11 +138,11 @@ class Trial(Failures):
 
     def set_config(self, config: dict[str, Any]) -> None:
         """Another configuration, from its next start on."""
-        self.config = config
+        self.config: dict[str, Any] = config
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Another tag."""
-        self.experiment_tag = experiment_tag
+        self.experiment_tag: str = experiment_tag
 
     def reset(self) -> Trial:
         """A trial with the same configuration that has not begun."""

@@ -143,7 +143,9 @@ class Bracket:
         self._factor = reduction_factor
         self._stop_last_trials = stop_last_trials
         count = int(math.log(max_t / min_t) / math.log(reduction_factor) - s + 1)
-        self.rungs = [Rung(min_t * reduction_factor ** (k + s)) for k in reversed(range(count))]
+        self.rungs: list[Rung] = [
+            Rung(min_t * reduction_factor ** (k + s)) for k in reversed(range(count))
+        ]
 
     def on_result(self, trial: Trial, time: float, score: float) -> str:
         """Put the result onto the highest rung that the trial has reached for the first time."""

@@ -21,7 +21,7 @@ from skate.tune.search.search_generator import SearchGenerator
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class PopulationBasedTraining(FIFOScheduler):

@@ -27,10 +27,11 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         path = Path(policy_file).expanduser()
         if not path.exists():
             raise ValueError(f"Policy file not found: {path}")
-        self.policy_file = str(path)
-        self.experiment_tag = f"replay_{os.path.basename(self.policy_file)}"
+        self.policy_file: str = str(path)
+        self.experiment_tag: str = f"replay_{os.path.basename(self.policy_file)}"
+        self.config: dict[str, Any]
         self.config, self._policy = _load(path)
-        self.current_config = self.config
+        self.current_config: dict[str, Any] = self.config
         self._trial: Trial | None = None
         self._position = 0
         self._current_step = 0

@@ -43,9 +43,9 @@ class DistributeResources:
         reserve_resources: Bundle | None = None,
     ) -> None:
         self.add_bundles = add_bundles
-        self.increase_by = _named(increase_by)
+        self.increase_by: dict[str, float] = _named(increase_by)
         self.increase_by_times = increase_by_times
-        self.reserve_resources = _named(reserve_resources)
+        self.reserve_resources: dict[str, float] = _named(reserve_resources)
 
     def __call__(
         self, tune_controller: Any, trial: Trial, result: dict[str, Any], scheduler: Any

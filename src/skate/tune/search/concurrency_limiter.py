@@ -63,10 +63,10 @@ class ConcurrencyLimiter(_Wrapper):
         if not isinstance(max_concurrent, int) or max_concurrent < 1:
             raise ValueError(f"max_concurrent takes a number from 1; got {max_concurrent!r}")
         super().__init__(searcher)
-        self.max_concurrent = max_concurrent
+        self.max_concurrent: int = max_concurrent
         self.batch = batch
         self.live_trials: set[str] = set()
-        self.num_unfinished_live_trials = 0
+        self.num_unfinished_live_trials: int = 0
         self.cached_results: dict[str, tuple[Any, bool]] = {}
         self._limit_concurrency = not searcher.set_max_concurrency(max_concurrent)
 

@@ -253,8 +253,8 @@ class Float(_Range):
     """Real numbers between two bounds; None is no bound."""
 
     def __init__(self, lower: float | None, upper: float | None) -> None:
-        self.lower = float("-inf") if lower is None else lower
-        self.upper = float("inf") if upper is None else upper
+        self.lower: Any = float("-inf") if lower is None else lower
+        self.upper: Any = float("inf") if upper is None else upper
         self._check_order()
 
     def cast(self, value: Any) -> float:
@@ -306,7 +306,7 @@ class Categorical(Domain):
     def __init__(self, categories: Iterable[Any]) -> None:
         if not isinstance(categories, Iterable):
             raise ValueError(f"choice takes a list of values; got {categories!r}")
-        self.categories = list(categories)
+        self.categories: list[Any] = list(categories)
 
     def uniform(self) -> Categorical:
         """Draw all values alike."""
@@ -349,11 +349,11 @@ def _view(config: Any) -> Any:
 class Function(Domain):
     """Values made by a function without arguments, or of the config."""
 
-    default_sampler_cls = _CallSampler
+    default_sampler_cls: type[Sampler] = _CallSampler
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
-        self.pass_config = _binds(func, {})
+        self.pass_config: bool = _binds(func, {})
         if not self.pass_config and not _binds(func):
             raise ValueError(f"sample_from takes a function of 0 or 1 arguments; got {func!r}")
 

@@ -15,7 +15,7 @@ from skate.tune.search._files import newest, write_atomically
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 UNRESOLVED_SEARCH_SPACE = (
     "the search space given to {cls} as `{par}` contains grids or domains ({space}): these belong "

@@ -18,7 +18,7 @@ import numpy as np
 
 from skate.tune.search.sample import Categorical, Domain, Function, Rng
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 Path = tuple[Any, ...]
 _PASSES = 20

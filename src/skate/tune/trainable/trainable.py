@@ -58,7 +58,7 @@ class Trainable:
         *,
         logger_creator: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
-        self.config = config or {}
+        self.config: dict[str, Any] = config or {}
         self._trial_info: Any = self.config.pop(TRIAL_INFO, None)
         self._storage = storage
         self._result_logger = logger_creator(self.config) if logger_creator else None

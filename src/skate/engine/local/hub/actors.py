@@ -37,7 +37,7 @@ class HubActor:
         meta: Packed,
         concurrent: bool,
     ) -> None:
-        self.id = creation.id
+        self.id: int = creation.id
         self.creation = creation
         self.options = options
         self.class_name = class_name

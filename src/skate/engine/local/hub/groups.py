@@ -24,7 +24,7 @@ class HubGroup:
     ) -> None:
         self.id = id
         self.maker = maker  # the process of the actor with which it ends, if that is killed
-        self.bundles = [dict(bundle) for bundle in bundles]
+        self.bundles: list[dict[str, float]] = [dict(bundle) for bundle in bundles]
         self.demands: list[Demand] = [to_units(bundle) for bundle in bundles]
         self.strategy = strategy
         self.name = name

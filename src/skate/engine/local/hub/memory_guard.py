@@ -93,7 +93,7 @@ class MemoryGuard:
         self._gauge = memory_gauge()
         self._threshold = threshold
         self._refresh = refresh_seconds
-        self.asleep = self._refresh > 0  # and to be woken when work begins
+        self.asleep: bool = self._refresh > 0  # and to be woken when work begins
 
     def wake(self) -> None:
         """Work begins: watch, until none is left."""

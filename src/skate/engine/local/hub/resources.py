@@ -60,8 +60,8 @@ class ResourcePool:
         growing: bool = False,
     ) -> None:
         self.growing = growing  # more may come: what is too much today waits
-        self.total = dict(total)
-        self.free = dict(total)
+        self.total: dict[str, int] = dict(total)
+        self.free: dict[str, int] = dict(total)
         self._numbered: dict[str, dict[int, int]] = {}  # what is free of each accelerator
         if numbered is None:
             self._number(self.total)

@@ -53,11 +53,11 @@ class Shape:
         bundle: int,
         dedicated: bool,
     ) -> None:
-        self.demand = demand
-        self.environment = environment
-        self.group = group
-        self.bundle = bundle
-        self.dedicated = dedicated  # for actors: each gets a new worker for itself
+        self.demand: Demand = demand
+        self.environment: Environment = environment
+        self.group: Group | None = group
+        self.bundle: int = bundle
+        self.dedicated: bool = dedicated  # for actors: each gets a new worker for itself
         self.problem: str | None = None  # why none of its tasks can ever run here
         self.queue: deque[HubTask] = deque()
         self.leases: list[WorkerProcess] = []

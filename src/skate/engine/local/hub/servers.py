@@ -126,19 +126,20 @@ class ForkServer:
         interpreter: Interpreter | None = None,
     ) -> None:
         self.interpreter = interpreter  # None: that of this process
+        self.preload: list[str]
         self.preload = preload = [*_in_use(_ALIAS), *preload]
-        self.busy = 1  # imports under way, the first ones included
-        self.dead = False
+        self.busy: int = 1  # imports under way, the first ones included
+        self.dead: bool = False
         self._collected = False  # its exit status: its pid may be another's from then on
         self.workers: dict[int, WorkerProcess] = {}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setblocking(False)
-        self.requests = ForkRequests(self.control)
+        self.requests: ForkRequests = ForkRequests(self.control)
         fd = 3
         around = forkserver.path_around() if interpreter is not None else None
         python = interpreter.executable if interpreter is not None else sys.executable
         try:
-            self.pid = os.posix_spawn(
+            self.pid: int = os.posix_spawn(
                 python,
                 forkserver.command(python, around, fd, session_dirs, preload, later or []),
                 os.environ,

@@ -28,7 +28,7 @@ class Spilling:
     def __init__(
         self, store: Store, forget: Callable[[str], object], lock: AbstractContextManager[Any]
     ) -> None:
-        self.bytes_in_memory = 0
+        self.bytes_in_memory: int = 0
         self._store = store
         self._forget = forget  # tell the process that wrote a segment that it is gone
         self._lock = lock

@@ -13,10 +13,10 @@ class ItemStream:
 
     def __init__(self) -> None:
         self.items: dict[int, int] = {}  # index -> id, not taken yet
-        self.produced = 0
-        self.taken = 0  # the consumer has all items before this one
-        self.finished = False
-        self.abandoned = False
+        self.produced: int = 0
+        self.taken: int = 0  # the consumer has all items before this one
+        self.finished: bool = False
+        self.abandoned: bool = False
         self._waiting: list[tuple[int, Callable[[], None]]] = []
 
     def add(self, index: int, id: int) -> None:

@@ -23,13 +23,13 @@ class ExportedFunction:
     __slots__ = ("__weakref__", "average", "data", "key", "kind", "name", "uses", "window")
 
     def __init__(self, key: int, kind: int, data: Any, name: str, uses: bytes = b"") -> None:
-        self.key = key
-        self.kind = kind
-        self.data = data
-        self.name = name
-        self.uses = uses  # where names of the modules that it uses occur
-        self.average = -1.0  # µs; unknown
-        self.window = 1
+        self.key: int = key
+        self.kind: int = kind
+        self.data: Any = data
+        self.name: str = name
+        self.uses: bytes = uses  # where names of the modules that it uses occur
+        self.average: float = -1.0  # µs; unknown
+        self.window: int = 1
 
     def ran(self, micros: int) -> None:
         """Learn from a run: short functions are sent ahead in batches, long ones one by one."""

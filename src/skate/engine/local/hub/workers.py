@@ -32,12 +32,13 @@ class Launch:
         outputs: list[int],
         wants: Callable[[list[str]], bool],
     ) -> None:
-        self.settings = settings
+        self.settings: dict[str, Any] = settings
         self.socket = socket  # the worker's end
-        self.outputs = outputs
-        self.wants = wants  # whether its work uses any of these modules
+        self.outputs: list[int] = outputs
+        # Whether its work uses any of these modules.
+        self.wants: Callable[[list[str]], bool] = wants
         self.interpreter: Interpreter | None = None  # other than the driver's
-        self.tries = 0
+        self.tries: int = 0
 
 
 class WorkerProcess:
@@ -71,11 +72,11 @@ class WorkerProcess:
         self.actor: HubActor | None = None
         self.blocked = 0  # threads of it that wait for others
         self.waits: set[int] = set()  # the numbers of those waits
-        self.answered = 0  # the request that was answered last
-        self.exclusive = False  # what it runs allows nothing beside it
-        self.stealing = False
+        self.answered: int = 0  # the request that was answered last
+        self.exclusive: bool = False  # what it runs allows nothing beside it
+        self.stealing: bool = False
         self.calls: dict[int, int] = {}  # of functions with max_calls
-        self.idle_since = 0.0
+        self.idle_since: float = 0.0
         self.functions: set[int] = set()  # that it has been sent
         self.options: dict[int, Any] = {}  # that it has sent
         self.holds: set[int] = set()  # objects that its references and views keep

@@ -50,12 +50,12 @@ class HyperOptSearch(SpaceSearcher):
     ) -> None:
         tpe = try_import("hyperopt", "hyperopt").tpe
         super().__init__(metric=metric, mode=mode)
-        self.algo = tpe.suggest
+        self.algo: Any = tpe.suggest
         if n_initial_points is not None:
             self.algo = partial(self.algo, n_startup_jobs=n_initial_points)
         if gamma is not None:
             self.algo = partial(self.algo, gamma=gamma)
-        self.rstate = np.random.RandomState(random_state_seed)
+        self.rstate: np.random.RandomState = np.random.RandomState(random_state_seed)
         self.domain: Any = None
         self._points = plain_points(points_to_evaluate)
         self._points_left = 0

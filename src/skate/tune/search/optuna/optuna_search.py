@@ -24,7 +24,7 @@ from skate.tune.search.space_searcher import SpaceSearcher
 from skate.tune.search.variant_generator import has_unresolved_values, parse_spec_vars
 from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_lookup
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MISSING = object()
 
