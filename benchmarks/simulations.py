@@ -32,8 +32,8 @@ def run_trials(count: int, folder: str, scheduler: Any) -> None:
     from skate.tune.execution.controller import TuneController
     from skate.tune.execution.events import Began, Reported, Verdict
     from skate.tune.execution.performer import Performer
-    from skate.tune.execution.state import StateLog
     from skate.tune.experiment.experiment import Experiment
+    from skate.tune.experiment.state_file import StateLog
     from skate.tune.search.basic_variant import BasicVariantGenerator
 
     experiment = Experiment(

@@ -16,7 +16,7 @@ from skate._run import syncing
 from skate._run.storage import Storage
 from skate.train import Checkpoint, CheckpointConfig, Result, RunConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
-from skate.tune.experiment._states import trials_of
+from skate.tune.experiment.state_file import trials_of
 from tests.run.power_cuts import IMAGES, Disk
 
 

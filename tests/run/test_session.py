@@ -10,14 +10,14 @@ import pytest
 import skate.air
 import skate.train
 from skate._run.checkpoint import Checkpoint
-from skate._run.context import Whereabouts
+from skate._run.context import SessionInfo
 from skate._run.reporting import CheckpointUploadMode, ResultClock, read_report
-from skate._run.session import Session, SessionMisuseError, activated, in_session, report
+from skate._run.session import RunSession, SessionMisuseError, activated, in_session, report
 
 
-class Collecting(Session):
+class Collecting(RunSession):
     def __init__(self, **where):
-        super().__init__(Whereabouts(**where))
+        super().__init__(SessionInfo(**where))
         self.reports = []
 
     def report(self, report):

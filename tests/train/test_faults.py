@@ -127,7 +127,7 @@ def test_a_worker_that_hangs(run_config, tally, monkeypatch):
 
 def test_a_worker_stops_while_the_group_starts(run_config, tally, monkeypatch):
     monkeypatch.setenv("SKATE_TRAIN_HUNG_AFTER", "0.5")
-    monkeypatch.setattr("skate.train._pulse.LOOK_AROUND", 0.1)
+    monkeypatch.setattr("skate.train._monitor.LOOK_SECONDS", 0.1)
 
     class Stopping(Backend):
         def on_start(self, worker_group, backend_config):
@@ -168,7 +168,7 @@ def test_workers_that_cannot_be_started_give_their_cpus_back(run_config, monkeyp
 
 
 def test_a_rank_that_died_is_blamed_before_those_that_noticed(run_config, tmp_path, monkeypatch):
-    monkeypatch.setattr("skate.train._controller.OTHERS_TOO", PATIENCE)
+    monkeypatch.setattr("skate.train._controller.OTHERS_TOO_SECONDS", PATIENCE)
     noticed = tmp_path / "noticed"
 
     def loop():
@@ -269,8 +269,8 @@ def test_ranks_that_never_meet(run_config):
 
 
 def test_a_run_that_stands_still_says_whom_it_waits_for(run_config, flag, monkeypatch):
-    monkeypatch.setattr("skate.train._pulse.LOOK_AROUND", 0.05)
-    monkeypatch.setattr("skate.train._view.FIRST_WORD_AFTER", 0.1)
+    monkeypatch.setattr("skate.train._monitor.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("skate.train._view.FIRST_WORD_SECONDS", 0.1)
     told = flag("told")
 
     class Listening(io.StringIO):

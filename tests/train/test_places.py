@@ -7,15 +7,15 @@ import pytest
 from skate import train
 from skate.exceptions import TaskUnschedulableError
 from skate.train._labels import check_labels, fits
-from skate.train._places import Place, places_of
+from skate.train._places import WorkerPlace, places_of
 
 
 def test_workers_of_one_machine_are_numbered_together():
     places = places_of([("a", "10.0.0.1"), ("b", "10.0.0.2"), ("a", "10.0.0.1")])
     assert places == [
-        Place("10.0.0.1", local_rank=0, local_world_size=2, node_rank=0),
-        Place("10.0.0.2", local_rank=0, local_world_size=1, node_rank=1),
-        Place("10.0.0.1", local_rank=1, local_world_size=2, node_rank=0),
+        WorkerPlace("10.0.0.1", local_rank=0, local_world_size=2, node_rank=0),
+        WorkerPlace("10.0.0.2", local_rank=0, local_world_size=1, node_rank=1),
+        WorkerPlace("10.0.0.1", local_rank=1, local_world_size=2, node_rank=0),
     ]
 
 

@@ -12,6 +12,8 @@ import pytest
 
 import skate
 from skate import train
+from skate._run.checkpoint_manager import RecordedCheckpoint
+from skate._run.ledger import Ledger
 from skate._run.storage import Storage
 from skate.train import (
     Checkpoint,
@@ -196,7 +198,7 @@ def test_outcomes_that_cannot_be_written_end_the_run(
             train.get_all_reported_checkpoints()
 
     monkeypatch.setattr(Storage, "append", full)
-    monkeypatch.setattr("skate.train._pulse.LOOK_AROUND", 0.05)
+    monkeypatch.setattr("skate.train._monitor.LOOK_SECONDS", 0.05)
     with pytest.raises(OSError, match="no space left"):
         _fit(run_config, loop, _score, workers=workers)
     monkeypatch.undo()
@@ -209,11 +211,11 @@ def test_who_waits_for_a_validation_looks_less_and_less_often(
     run_config: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     looks: list[Any] = []
-    look = _reported.recorded_checkpoints
 
-    def counted(storage: Any, history: Any) -> Any:
-        looks.append(history)
-        return look(storage, history)
+    class Counting(Ledger):
+        def checkpoints(self, *args: Any) -> list[RecordedCheckpoint]:
+            looks.append(args)
+            return super().checkpoints(*args)
 
     def fn(checkpoint: Checkpoint) -> dict[str, Any]:
         _wait_for(tmp_path / "go_on")
@@ -224,7 +226,7 @@ def test_who_waits_for_a_validation_looks_less_and_less_often(
         train.get_all_reported_checkpoints(timeout_s=1)
         (tmp_path / "go_on").touch()
 
-    monkeypatch.setattr(_reported, "recorded_checkpoints", counted)
+    monkeypatch.setattr(_reported, "Ledger", Counting)
     _fit(run_config, loop, fn, workers=0)
     assert 2 <= len(looks) < 10
 

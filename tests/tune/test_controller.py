@@ -9,8 +9,8 @@ from skate.tune.execution.channel import Channel
 from skate.tune.execution.controller import TuneController
 from skate.tune.execution.events import Began, Reported, Saved, Verdict
 from skate.tune.execution.performer import Performer
-from skate.tune.execution.state import StateLog
 from skate.tune.experiment import Experiment, Trial
+from skate.tune.experiment.state_file import StateLog
 from skate.tune.schedulers import FIFOScheduler
 from skate.tune.search import BasicVariantGenerator
 from skate.tune.stopper import MaximumIterationStopper

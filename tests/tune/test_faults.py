@@ -10,12 +10,12 @@ import pytest
 
 import skate
 from skate import tune
-from skate._run.context import Whereabouts
+from skate._run.context import SessionInfo
 from skate._run.storage import Storage
 from skate.tune.execution import worker as process
 from skate.tune.execution.channel import Channel
 from skate.tune.execution.events import Began, Ended, Reported, Saved, Verdict
-from skate.tune.execution.session import Task
+from skate.tune.execution.session import TrialTask
 from skate.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from tests.support import eventually
 from tests.tune.test_run import Counter, last
@@ -50,9 +50,9 @@ class TestHalting:
 
         def begun(trainable):
             storage = Storage(tmp_path, "trial")
-            place = Whereabouts("experiment", "trial", "t", str(tmp_path), None, storage)
+            place = SessionInfo("experiment", "trial", "t", str(tmp_path), storage=storage)
             made = process.TrialWorker(trainable)
-            assert made.begin(Task("t", {"by": 1}, place, storage))[0] == Began(os.getpid())
+            assert made.begin(TrialTask(place, {"by": 1}))[0] == Began(os.getpid())
             while made.exchange(Verdict.GO_ON) == []:
                 pass
             return made
@@ -110,7 +110,7 @@ def test_the_last_result_counts_if_it_comes_while_others_are_taken(tmp_path, mon
     monkeypatch.setattr(process, "Channel", type("Preempted", (Channel,), {"take": take}))
     storage = Storage(tmp_path, "trial")
     worker = process.TrialWorker(objective)
-    worker.begin(Task("t", {}, Whereabouts(), storage, waits_always=False))
+    worker.begin(TrialTask(SessionInfo(trial_id="t", storage=storage), {}, waits_always=False))
     items = []
     while Ended() not in items:
         items += worker.exchange(Verdict.GO_ON)

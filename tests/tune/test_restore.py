@@ -21,9 +21,8 @@ from skate._run.pickles import signed_pickle
 from skate._run.storage import Storage
 from skate.tune import running
 from skate.tune.execution import resume
-from skate.tune.execution.state import StateLog
 from skate.tune.experiment import Trial
-from skate.tune.experiment._states import STATE_FILE, trials_of
+from skate.tune.experiment.state_file import STATE_FILE, StateLog, trials_of
 from skate.tune.schedulers import ASHAScheduler, ResourceChangingScheduler
 from tests.support import Program
 
@@ -159,8 +158,8 @@ def test_after_a_cut_lines_are_added_behind_the_last_whole_one(tmp_path: Path) -
 
 
 def _write_state(storage: Storage, trials: int, first: int = 0) -> None:
-    from skate.tune.execution.state import StateLog
     from skate.tune.experiment import Trial
+    from skate.tune.experiment.state_file import StateLog
 
     log = StateLog(storage)
     for number in range(first, trials):
@@ -452,11 +451,11 @@ def test_what_is_known_is_uploaded_without_waiting_for_the_next_event(monkeypatc
     filesystem = fsspec.filesystem("memory")
     storage = Storage("experiments", "search", filesystem)
     log = StateLog(storage)
-    monkeypatch.setattr("skate.tune.execution.state._UPLOAD_EVERY", 1000)
+    monkeypatch.setattr("skate.tune.experiment.state_file._UPLOAD_EVERY_SECONDS", 1000)
     for name in ("a", "b"):
         log.trial(Trial("f", trial_id=name, storage=storage))
     assert [trial.trial_id for trial in trials_of(storage)] == ["a"]  # not twice in that time
-    monkeypatch.setattr("skate.tune.execution.state._UPLOAD_EVERY", 0)
+    monkeypatch.setattr("skate.tune.experiment.state_file._UPLOAD_EVERY_SECONDS", 0)
     log.flush_if_due()
     assert [trial.trial_id for trial in trials_of(storage)] == ["a", "b"]
     filesystem.rm("experiments", recursive=True)

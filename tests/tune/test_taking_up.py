@@ -17,7 +17,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import RecordedCheckpoint
 from skate._run.ledger import RunFolderInUseError
 from skate.tune.experiment import Trial
-from skate.tune.experiment._states import STATE_FILE
+from skate.tune.experiment.state_file import STATE_FILE
 from skate.tune.schedulers import (
     PB2,
     HyperBandForBOHB,

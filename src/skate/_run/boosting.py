@@ -59,7 +59,7 @@ class BoostingReports:
             self._report_with(model)
 
     def _report_with(self, model: Any) -> None:
-        if current("report()").whereabouts.world_rank:
+        if current("report()").info.world_rank:
             report(self._last)
             return
         with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:

@@ -109,14 +109,33 @@ def _same(value: Any, default: Any) -> bool:
 
 @dataclass(repr=False)
 class ScalingConfig(_Config):
-    """How many workers, and what each of them gets.
+    """Say how many workers train together, and what each of them gets.
 
-    `num_workers=0` runs the loop in the calling process. A pair `(least, most)` takes as many
-    workers as the machine has room for. `use_gpu` gives one GPU to each worker;
-    `resources_per_worker` says it in full. `trainer_resources` are reserved for the calling side,
-    by default nothing. `accelerator_type` asks for a resource of that name, and `label_selector`
-    for labels as `skate.init(labels={…})` gives them to a machine. The rest is for
-    clusters: on one machine every placement is the same, and datasets need no CPUs kept free.
+    Args:
+        trainer_resources: Reserved for the calling side; by default nothing.
+        num_workers: How many workers; 0 runs the loop in the calling process, a pair `(least,
+            most)` takes as many as the machine has room for.
+        use_gpu: Whether each worker has a GPU.
+        resources_per_worker: What each worker reserves, as `{"CPU": 2}`; by default a CPU, or a
+            GPU with `use_gpu`.
+        placement_strategy: How workers are spread over the machines of a cluster: "PACK",
+            "SPREAD", "STRICT_PACK" or "STRICT_SPREAD"; on one machine all are the same.
+        accelerator_type: Asks for a resource of that name.
+        label_selector: Labels that a machine must have, as `skate.init(labels={…})` gives them; a
+            list has one dict per worker.
+        use_tpu: Must be `False`: there are no TPUs here.
+        topology: Must be `None`, as it is about TPUs.
+        elastic_resize_monitor_interval_s: Of clusters, where workers may be added later; the
+            number is chosen when the run begins.
+
+    Raises:
+        ValueError: For numbers that make no sense, or that contradict each other.
+        TypeError: If resources are not amounts by name.
+
+    Example:
+        >>> from skate.train import ScalingConfig
+        >>> ScalingConfig(num_workers=2, resources_per_worker={"CPU": 2}).total_resources
+        {'CPU': 4.0}
     """
 
     trainer_resources: dict[str, float] | None = None
@@ -302,11 +321,23 @@ def _is_search_space(value: Any) -> bool:
 
 @dataclass(repr=False)
 class FailureConfig(_Config):
-    """How often a run is taken up again from its last checkpoint when workers die or fail.
+    """Say how often a run is taken up again from its last checkpoint when workers die or fail.
 
-    `max_failures=-1` is without end. `fail_fast` ends a tuning run at its first failed trial;
-    "raise" raises that trial's error. `controller_failure_limit` and the settings of preemption
-    are for clusters, whose machines come and go.
+    Args:
+        max_failures: How often; -1 is without end.
+        fail_fast: Whether the first failed trial ends a search; "raise" raises its error.
+        controller_failure_limit: Of clusters, whose machines come and go; as are the next three.
+        max_preemption_failures: How often a machine may be taken away.
+        relax_collectives_on_preemption: Whether collectives go on without it.
+        preemption_grace_s: Seconds that a machine has before it goes.
+
+    Raises:
+        ValueError: If `fail_fast` and `max_failures` contradict each other.
+
+    Example:
+        >>> from skate.train import FailureConfig
+        >>> FailureConfig(max_failures=3)
+        FailureConfig(max_failures=3)
     """
 
     max_failures: int = 0
@@ -329,12 +360,24 @@ class FailureConfig(_Config):
 
 @dataclass(repr=False)
 class CheckpointConfig(_Config):
-    """Which checkpoints are kept: the last one, and the `num_to_keep` best by a reported metric
-    (the most recent ones if no metric is named). None keeps all.
+    """Say which checkpoints are kept: the last one always, and the best.
 
-    `checkpoint_frequency` (iterations) and `checkpoint_at_end` are for trainables that save when
-    they are asked to, not for loops that report checkpoints by themselves. The settings with an
-    underscore are the rule: workers save by themselves, and the files of all ranks are kept.
+    Args:
+        num_to_keep: How many; `None` keeps all.
+        checkpoint_score_attribute: The reported metric by which they are compared, "a/b" for
+            nested ones; by default the most recent ones are the best.
+        checkpoint_score_order: Whether a larger value is better, "max", or a smaller one, "min".
+        checkpoint_frequency: Results between two checkpoints, for a `Trainable`, which saves when
+            it is asked to; loops report checkpoints by themselves.
+        checkpoint_at_end: Whether a `Trainable` saves at its end.
+
+    Names that begin with an underscore are older, and are the rule today: workers save by
+    themselves, and the files of all ranks are kept.
+
+    Example:
+        >>> from skate.train import CheckpointConfig
+        >>> CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="accuracy")
+        CheckpointConfig(num_to_keep=2, checkpoint_score_attribute='accuracy')
     """
 
     num_to_keep: int | None = None
@@ -363,8 +406,18 @@ class CheckpointConfig(_Config):
 
 @dataclass(repr=False)
 class SyncConfig(_Config):
-    """When a run's folder is copied to storage elsewhere. Everything is written as it happens,
-    so the periods are not needed; `upload_dir` is an older name of `RunConfig.storage_path`."""
+    """Say when a run's folder is copied to storage elsewhere, as earlier Rays did.
+
+    Everything is written as it happens here, so that most of it is not needed.
+
+    Args:
+        sync_period: Seconds between two copies; not needed.
+        sync_timeout: Seconds that one may take; not needed.
+        sync_artifacts: Whether files of trials are copied; they are.
+        sync_artifacts_on_checkpoint: Whether that is done with each checkpoint; it is.
+        upload_dir: An older name of `RunConfig.storage_path`.
+        syncer: Who copies; there is one way.
+    """
 
     sync_period: int = 300
     sync_timeout: int = 1800
@@ -376,7 +429,11 @@ class SyncConfig(_Config):
 
 @dataclass(repr=False)
 class LoggingConfig(_Config):
-    """How much the library says about itself in the workers; ours says nothing."""
+    """Say how much the library says about itself in the workers; ours says nothing.
+
+    Args:
+        log_level: One of "CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG" and "NOTSET".
+    """
 
     log_level: str = "INFO"
 
@@ -389,16 +446,39 @@ class LoggingConfig(_Config):
 
 @dataclass(repr=False)
 class RunConfig(_Config):
-    """A run's name and place, what happens when it fails, and who is told about it.
+    """Say where a run goes, what happens when it fails, and who is told about it.
 
-    Its folder is `storage_path/name`; the default place is `~/skate_results`, or SKATE_STORAGE.
-    `verbose`: 0 is silent, 1 shows a live view on a terminal (the default), 2 adds one line per
-    report where there is no terminal. `stop` ends a run by a metric's value or a function.
+    Args:
+        name: The name of its folder in `storage_path`; by default made of the date.
+        storage_path: Where runs go, a folder or a URI; by default `~/skate_results`, or what
+            SKATE_STORAGE says.
+        storage_filesystem: The Arrow file system of `storage_path`, if not this machine's.
+        failure_config: How often it is taken up again.
+        checkpoint_config: Which checkpoints are kept.
+        sync_config: Older settings of uploads.
+        verbose: 0 is silent, 1 a live view on a terminal (the default), 2 adds one line per report
+            where there is no terminal.
+        stop: Ends it: limits as `{"training_iteration": 10}`, or a function of the id and the
+            last result; a search takes a `Stopper` too.
+        callbacks: Instances of `Callback` or `UserCallback`, which are told what happens.
+        progress_reporter: Shows the trials of a search.
+        log_to_file: Whether trials write their output to files too; or the names of these.
+        worker_runtime_env: The runtime environment of the workers.
+        logging_config: How much the library says about itself.
+        local_dir: An older name of `storage_path`.
+        durability: What reports survive once they are recorded: "process" (the default, or what
+            SKATE_DURABILITY says) the death of every process; "power" a power cut too, because
+            files and folders are brought to the disk before `report` returns. That is for storage
+            on this machine; object stores do so by themselves.
 
-    `durability` says what reports and trials survive once they are recorded: "process" (the
-    default, or SKATE_DURABILITY) the death of every process; "power" a power cut too, because
-    files and folders are brought to the disk before `report` returns. That is for storage on this
-    machine; object stores do so by themselves.
+    Raises:
+        TypeError: If something is of the wrong kind.
+        ValueError: If `name` leads out of `storage_path`, or a value is not one of those above.
+
+    Example:
+        >>> from skate.train import RunConfig
+        >>> RunConfig(name="first", verbose=0)
+        RunConfig(name='first', verbose=0)
     """
 
     name: str | None = None

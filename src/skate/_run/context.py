@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class SessionInfo:
     """What a worker of training, or a trial of tuning, knows about itself."""
 
     experiment_name: str = ""
@@ -28,51 +28,51 @@ class Whereabouts:
 class TrainContext:
     """What `get_context()` gives, in a training loop or a trial."""
 
-    def __init__(self, whereabouts: Whereabouts) -> None:
-        self._whereabouts = whereabouts
+    def __init__(self, info: SessionInfo) -> None:
+        self._info = info
 
     def get_experiment_name(self) -> str:
         """The run's name."""
-        return self._whereabouts.experiment_name
+        return self._info.experiment_name
 
     def get_world_size(self) -> int:
         """How many workers train together."""
-        return self._whereabouts.world_size
+        return self._info.world_size
 
     def get_world_rank(self) -> int:
         """This worker's number among all."""
-        return self._whereabouts.world_rank
+        return self._info.world_rank
 
     def get_local_rank(self) -> int:
         """This worker's number among those on its machine."""
-        return self._whereabouts.local_rank
+        return self._info.local_rank
 
     def get_local_world_size(self) -> int:
         """How many workers are on this machine."""
-        return self._whereabouts.local_world_size
+        return self._info.local_world_size
 
     def get_node_rank(self) -> int:
         """The number of this machine."""
-        return self._whereabouts.node_rank
+        return self._info.node_rank
 
     def get_storage(self) -> Any:
         """The run's `Storage`."""
-        return self._whereabouts.storage
+        return self._info.storage
 
     def get_metadata(self) -> dict[str, Any]:
         """The `metadata` that the trainer was given."""
-        return self._whereabouts.metadata
+        return self._info.metadata
 
     def get_trial_name(self) -> str:
-        return self._whereabouts.trial_name
+        return self._info.trial_name
 
     def get_trial_id(self) -> str:
-        return self._whereabouts.trial_id
+        return self._info.trial_id
 
     def get_trial_resources(self) -> Any:
         """The resources of the whole run or trial."""
-        return self._whereabouts.trial_resources
+        return self._info.trial_resources
 
     def get_trial_dir(self) -> str:
         """The run's folder, where its files and checkpoints go."""
-        return self._whereabouts.trial_dir
+        return self._info.trial_dir

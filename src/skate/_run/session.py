@@ -8,17 +8,18 @@ and a trial of tuning each bring a session of their own.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.context import TrainContext, Whereabouts
-from skate._run.reporting import Report, read_report
-from skate._run.validation import OwnValidation
+from skate._run.context import SessionInfo, TrainContext
+from skate._run.reporting import CheckpointUploadMode, Report, read_report
+from skate._run.validation import OwnValidation, ValidationTaskConfig
 from skate._run.values import numbers_as_such
 
 
@@ -26,17 +27,17 @@ class SessionMisuseError(RuntimeError):
     """A function of training loops and trials was called elsewhere."""
 
 
-class Session(ABC):
+class RunSession(ABC):
     """A worker's or a trial's side of a run."""
 
     def __init__(
         self,
-        whereabouts: Whereabouts,
+        info: SessionInfo,
         checkpoint: Checkpoint | None = None,
         datasets: Mapping[str, Any] | None = None,
     ) -> None:
-        self.whereabouts = whereabouts
-        self.context: TrainContext = TrainContext(whereabouts)
+        self.info = info
+        self.context: TrainContext = TrainContext(info)
         self.latest_checkpoint = checkpoint
         self.datasets: dict[str, Any] = dict(datasets or {})
         self.began: float = time.time()
@@ -75,15 +76,15 @@ class Session(ABC):
 
 
 class _Current(threading.local):
-    session: Session | None = None
+    session: RunSession | None = None
 
 
 _of_this_thread = _Current()
-_of_this_process: list[Session] = []
+_of_this_process: list[RunSession] = []
 
 
 @contextlib.contextmanager
-def activated(session: Session) -> Iterator[Session]:
+def activated(session: RunSession) -> Iterator[RunSession]:
     """Make this the session of the thread, and of threads that it starts."""
     outer = _of_this_thread.session
     _of_this_thread.session = session
@@ -100,7 +101,7 @@ def in_session() -> bool:
     return _of_this_thread.session is not None or bool(_of_this_process)
 
 
-def current(caller: str) -> Session:
+def current(caller: str) -> RunSession:
     """The session of this thread or process; an error that names `caller` where there is none."""
     if _of_this_thread.session is not None:
         return _of_this_thread.session
@@ -119,16 +120,31 @@ def current(caller: str) -> Session:
 def report(*args: Any, **kwargs: Any) -> None:
     """Report metrics, and a checkpoint if there is one.
 
-        report({"loss": 0.1}, checkpoint=checkpoint)
-        report(loss=0.1)
-
     In training every worker calls it equally often; the metrics of rank 0 count. With a checkpoint
     it returns when all workers are here and the checkpoint is in the run's folder for good.
+
+    Args:
+        metrics: Numbers and other values by name, as in `report({"loss": 0.1})`. Earlier Rays took
+            them as arguments, `report(loss=0.1)`, which is accepted too.
+        checkpoint: What a run, or a trial, can go on from.
+        checkpoint_dir_name: The name of its folder in the run's; by default its number.
+        checkpoint_upload_mode: How it gets there; see `CheckpointUploadMode`.
+        delete_local_checkpoint_after_upload: Whether the original is deleted then; by default
+            that depends on the mode.
+        checkpoint_upload_fn: Uploads the checkpoint, which it is given with its name, and returns
+            the one at its new place.
+        validation: Whether the checkpoint is validated, by the trainer's `validation_config`; or a
+            `ValidationTaskConfig`.
+
+    Raises:
+        RuntimeError: If this is not a training loop or a trial.
+        TypeError: If metrics or checkpoint are something else.
+        ValueError: If a validation is asked for and the trainer cannot.
     """
     session = current("report()")
     given = read_report(args, kwargs)
     own = isinstance(given.validation, OwnValidation)
-    if given.validation and not own and not session.whereabouts.validates:
+    if given.validation and not own and not session.info.validates:
         raise ValueError(
             "`validation_config` was not set on the trainer, but report(validation=…) asks for a "
             "validation: TorchTrainer(…, validation_config=ValidationConfig(fn))"
@@ -136,18 +152,53 @@ def report(*args: Any, **kwargs: Any) -> None:
     session.report(replace(given, metrics=numbers_as_such(given.metrics or {})))
 
 
+def _todays_report(
+    metrics: Mapping[str, Any] | None = None,
+    checkpoint: Checkpoint | None = None,
+    checkpoint_dir_name: str | None = None,
+    checkpoint_upload_mode: CheckpointUploadMode = CheckpointUploadMode.SYNC,
+    delete_local_checkpoint_after_upload: bool | None = None,
+    checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
+    validation: bool | ValidationTaskConfig = False,
+    **older: Any,
+) -> None:
+    """Show what `report` takes today; metrics by name may have any of these names."""
+
+
+report.__signature__ = inspect.signature(_todays_report)  # type: ignore[attr-defined]
+
+
 def get_checkpoint() -> Checkpoint | None:
-    """The checkpoint to go on from: the last one of this run, the one it was given, or None."""
+    """Return the checkpoint to go on from: the last one of this run, or the one it was given.
+
+    Returns:
+        The checkpoint; `None` at the beginning of a run that was given none.
+
+    Raises:
+        RuntimeError: If this is not a training loop or a trial.
+    """
     return current("get_checkpoint()").get_checkpoint()
 
 
 def get_context() -> TrainContext:
-    """Who and where this worker is."""
+    """Return who and where this worker or trial is.
+
+    Raises:
+        RuntimeError: If this is not a training loop or a trial.
+    """
     return current("get_context()").context
 
 
 def get_dataset_shard(dataset_name: str | None = None) -> Any:
-    """This worker's part of a dataset of the trainer, to iterate over."""
+    """Return this worker's part of a dataset of the trainer, to iterate over.
+
+    Args:
+        dataset_name: Which of the trainer's `datasets`; may be left out if there is one.
+
+    Raises:
+        RuntimeError: If there are no datasets, or several and no name.
+        KeyError: If there is none of this name.
+    """
     return current("get_dataset_shard()").get_dataset_shard(dataset_name)
 
 
@@ -165,24 +216,24 @@ def load_checkpoint() -> dict[str, Any] | None:
 
 def world_size() -> int:
     """How many workers train together."""
-    return current("world_size()").whereabouts.world_size
+    return current("world_size()").info.world_size
 
 
 def world_rank() -> int:
     """This worker's number among all."""
-    return current("world_rank()").whereabouts.world_rank
+    return current("world_rank()").info.world_rank
 
 
 def local_rank() -> int:
     """This worker's number among those on its machine."""
-    return current("local_rank()").whereabouts.local_rank
+    return current("local_rank()").info.local_rank
 
 
 def local_world_size() -> int:
     """How many workers are on this machine."""
-    return current("local_world_size()").whereabouts.local_world_size
+    return current("local_world_size()").info.local_world_size
 
 
 def node_rank() -> int:
     """The number of this machine."""
-    return current("node_rank()").whereabouts.node_rank
+    return current("node_rank()").info.node_rank

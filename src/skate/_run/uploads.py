@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from skate._run.storage import Storage
 
-_AT_LEAST = 1.0
+_AT_LEAST_SECONDS = 1.0
 _SHARE = 10  # at most one part in this many of the time
 
 
@@ -34,4 +34,4 @@ class Uploads:
         for storage in self._running():
             storage.sync()
         now = time.monotonic()
-        self._due = now + max(_AT_LEAST, (now - start) * _SHARE)
+        self._due = now + max(_AT_LEAST_SECONDS, (now - start) * _SHARE)

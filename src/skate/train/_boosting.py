@@ -21,7 +21,7 @@ Table = tuple[Any, Any]  # features and labels
 
 
 @dataclass
-class Settings:
+class BoostingSettings:
     """What stands in for a loop."""
 
     label_column: str | None = None
@@ -60,7 +60,7 @@ class BoostingLoop(ABC):
     """A training loop made of settings."""
 
     def __init__(
-        self, settings: Settings, names: list[str], checkpoints: CheckpointConfig
+        self, settings: BoostingSettings, names: list[str], checkpoints: CheckpointConfig
     ) -> None:
         self.settings = settings
         self.names: list[str] = sorted(names, key=lambda name: name != TRAIN_DATASET_KEY)
@@ -129,7 +129,7 @@ class BoostingTrainer(DataParallelTrainer):
     def __init__(
         self,
         train_loop_per_worker: Callable[..., Any] | None,
-        settings: Settings,
+        settings: BoostingSettings,
         *,
         train_loop_config: dict[str, Any] | None,
         backend_config: BackendConfig,

@@ -16,7 +16,7 @@ from typing import Any
 import skate
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import FailureConfig, ScalingConfig
-from skate._run.context import Whereabouts
+from skate._run.context import SessionInfo
 from skate._run.result import Result
 from skate.exceptions import ActorDiedError, GetTimeoutError, SkateError
 from skate.train._errors import (
@@ -29,19 +29,19 @@ from skate.train._errors import (
 from skate.train._events import FINISHED, MEETING, REPORTED, Answer, Event
 from skate.train._gpus import share_gpus
 from skate.train._group import WorkerGroup
-from skate.train._pulse import WorkerFailed
+from skate.train._monitor import WorkerFailed
 from skate.train._recorder import Recorder
 from skate.train._shipping import pickled_loop
 from skate.train._view import View
-from skate.train._worker import Job
+from skate.train._worker import WorkerJob
 from skate.train.backend import Backend, BackendConfig
 
-OTHERS_TOO = 0.5  # seconds in which further ranks may fail for the same reason
-STOP_GRACE = 5.0  # seconds in which loops may clean up when the run is to stop
+OTHERS_TOO_SECONDS = 0.5  # in which further ranks may fail for the same reason
+STOP_GRACE_SECONDS = 5.0  # in which loops may clean up when the run is to stop
 
 
 @dataclass
-class Plan:
+class TrainPlan:
     """What a trainer wants to be run."""
 
     loop: Callable[..., Any]
@@ -75,10 +75,10 @@ class WorkersFailed(Exception):  # noqa: N818 - not an error that anybody else s
         self.failures = failures
 
 
-class Controller:
-    """One call of `fit`."""
+class TrainController:
+    """Runs a plan on groups of workers, one after the other until one gets to the end."""
 
-    def __init__(self, plan: Plan, recorder: Recorder, view: View) -> None:
+    def __init__(self, plan: TrainPlan, recorder: Recorder, view: View) -> None:
         self._plan = plan
         self._recorder = recorder
         self._view = view
@@ -154,7 +154,7 @@ class Controller:
             stop = self._recorder.should_stop()
             events.answer(Answer(self._recorder.next_checkpoint, checkpoint, stop=stop))
             if stop:
-                events.wait(STOP_GRACE)
+                events.wait(STOP_GRACE_SECONDS)
                 return None
 
     def _prepare(self, group: WorkerGroup) -> None:
@@ -166,9 +166,9 @@ class Controller:
             ]
         )
 
-    def _job(self, rank: int, group: WorkerGroup, datasets: dict[str, Any]) -> Job:
+    def _job(self, rank: int, group: WorkerGroup, datasets: dict[str, Any]) -> WorkerJob:
         run, place = self._recorder.run, group.places[rank]
-        whereabouts = Whereabouts(
+        info = SessionInfo(
             experiment_name=run.name,
             trial_name=run.name,
             trial_id=run.trial_id,
@@ -183,9 +183,9 @@ class Controller:
             storage=run.storage,
             validates=self._recorder.validator.configured,
         )
-        return Job(
+        return WorkerJob(
             self._plan.pickled,
-            whereabouts,
+            info,
             self._recorder.storage,
             self._recorder.checkpoint or self._plan.checkpoint,
             self._recorder.next_checkpoint,
@@ -201,7 +201,7 @@ class _Conversation:
     def __init__(self, group: WorkerGroup, view: View, check: Callable[[], None]) -> None:
         self._check = check  # raises if the workers may wait in vain
         self._workers = group.workers
-        self._pulse = group.pulse
+        self._monitor = group.monitor
         self._view = view
         self._asked: dict[Any, int] = {}
         self.answer(None)
@@ -220,7 +220,7 @@ class _Conversation:
             self._view.waiting(missing, found, seconds)
 
         try:
-            for rank, event in self._pulse.answers(self._asked, silence):
+            for rank, event in self._monitor.answers(self._asked, silence):
                 found[rank] = event
                 if len({event.kind for event in found.values()}) > 1:
                     _check_together(found)  # they will never meet
@@ -237,7 +237,7 @@ class _Conversation:
         death: those that died are to blame."""
         failures = {first.rank: first.error}
         if not _has_died(first.error):
-            self.wait(OTHERS_TOO)
+            self.wait(OTHERS_TOO_SECONDS)
             for ref, rank in self._asked.items():
                 try:
                     skate.get(ref, timeout=0)
@@ -271,12 +271,12 @@ def _has_died(error: BaseException) -> bool:
 
 def _write_held(reports: list[Event], group: WorkerGroup) -> None:
     """Have the checkpoint of the lowest rank that has one written, if it was held back."""
-    bearer = next((rank for rank, event in enumerate(reports) if event.checkpoint_name), None)
-    if bearer is not None and reports[bearer].held:
+    source = next((rank for rank, event in enumerate(reports) if event.checkpoint_name), None)
+    if source is not None and reports[source].held:
         try:
-            group.gather_from({group.workers[bearer].write_held.remote(): bearer})
+            group.gather_from({group.workers[source].write_held.remote(): source})
         except (SkateError, WorkerHungError) as error:
-            raise WorkersFailed({bearer: error}) from error
+            raise WorkersFailed({source: error}) from error
 
 
 def _rank_of(error: BaseException, group: WorkerGroup) -> int:

@@ -10,8 +10,8 @@ import skate
 from skate._run.config import ScalingConfig
 from skate.exceptions import TaskUnschedulableError
 from skate.train._labels import check_labels
-from skate.train._places import Place, here, places_of
-from skate.train._pulse import Pulse, WorkerFailed
+from skate.train._monitor import WorkerFailed, WorkerMonitor
+from skate.train._places import WorkerPlace, here, places_of
 from skate.train._worker import TrainWorker
 from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -36,14 +36,14 @@ class WorkerGroup:
         head = scaling._trainer_resources_not_none
         self._reservation = _reserve([*bundles, *([head] if head else [])], scaling)
         self.workers: list[Any] = []
-        self._places: list[Place] = []
+        self._places: list[WorkerPlace] = []
         self.failures: dict[int, BaseException] = {}  # of the calls from here, by rank
         try:
             self._start(count, runtime_env, worker_cls or TrainWorker)
         except BaseException:
             self.shutdown()
             raise
-        self.pulse: Pulse = Pulse(self.workers)
+        self.monitor: WorkerMonitor = WorkerMonitor(self.workers)
 
     def _start(self, count: int, runtime_env: Any, worker_cls: type[TrainWorker]) -> None:
         rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}
@@ -68,7 +68,7 @@ class WorkerGroup:
         return dict(self._resources)
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[WorkerPlace]:
         """Where each worker is, by rank."""
         if not self._places:
             self._places = places_of(self.execute(here))
@@ -106,7 +106,7 @@ class WorkerGroup:
     def gather_from(self, asked: dict[Any, int]) -> dict[int, Any]:
         """The values of references of some ranks."""
         try:
-            return dict(self.pulse.answers(asked))
+            return dict(self.monitor.answers(asked))
         except WorkerFailed as failed:
             self.failures[failed.rank] = failed.error
             raise failed.error from failed.error.__cause__

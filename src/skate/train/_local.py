@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._run.context import Whereabouts
+from skate._run.context import SessionInfo
 from skate._run.reporting import Report
 from skate._run.result import Result
-from skate._run.session import Session, activated
-from skate.train._controller import Plan
+from skate._run.session import RunSession, activated
+from skate.train._controller import TrainPlan
 from skate.train._errors import failure_of
 from skate.train._events import StoppedError
 from skate.train._handover import discard_original, hand_over
@@ -17,14 +17,14 @@ from skate.train._view import View
 from skate.train._worker import call_loop, check_metrics, positions_of
 
 
-class LocalSession(Session):
+class LocalSession(RunSession):
     """Reports are recorded on the spot."""
 
     def __init__(
-        self, whereabouts: Whereabouts, plan: Plan, datasets: dict[str, Any], recorder: Recorder,
+        self, info: SessionInfo, plan: TrainPlan, datasets: dict[str, Any], recorder: Recorder,
         view: View,
     ) -> None:  # fmt: skip
-        super().__init__(whereabouts, recorder.checkpoint or plan.checkpoint, datasets)
+        super().__init__(info, recorder.checkpoint or plan.checkpoint, datasets)
         self._recorder = recorder
         self._view = view
 
@@ -48,15 +48,15 @@ class LocalSession(Session):
             raise StoppedError
 
 
-def run_here(plan: Plan, recorder: Recorder, view: View, datasets: dict[str, Any]) -> Result:
+def run_here(plan: TrainPlan, recorder: Recorder, view: View, datasets: dict[str, Any]) -> Result:
     """Run the loop in the calling thread."""
     run = recorder.run
-    whereabouts = Whereabouts(
+    info = SessionInfo(
         experiment_name=run.name, trial_name=run.name, trial_id=run.trial_id,
         trial_dir=run.storage.path, metadata=plan.metadata, storage=run.storage,
         validates=recorder.validator.configured,
     )  # fmt: skip
-    session = LocalSession(whereabouts, plan, datasets, recorder, view)
+    session = LocalSession(info, plan, datasets, recorder, view)
     recorder.clock.restart()
     try:
         with activated(session), plan.backend.train_func_context():

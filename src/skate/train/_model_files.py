@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import TemporaryFolder
 
 AnyModelFileCheckpoint = TypeVar("AnyModelFileCheckpoint", bound="ModelFileCheckpoint")
+AnyBoosterCheckpoint = TypeVar("AnyBoosterCheckpoint", bound="BoosterCheckpoint")
 
 
 class ModelFileCheckpoint(Checkpoint):
@@ -36,3 +37,33 @@ class ModelFileCheckpoint(Checkpoint):
         if preprocessor is not None:
             checkpoint.set_preprocessor(preprocessor)
         return checkpoint
+
+
+class BoosterLike(Protocol):
+    """A model of XGBoost or LightGBM."""
+
+    def save_model(self, filename: str) -> Any:
+        """Write the model to a file."""
+        ...
+
+
+class BoosterCheckpoint(ModelFileCheckpoint):
+    """The base for those of libraries whose models write themselves."""
+
+    @classmethod
+    def from_model(
+        cls: type[AnyBoosterCheckpoint],
+        booster: BoosterLike,
+        *,
+        preprocessor: Any = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> AnyBoosterCheckpoint:
+        """Make a checkpoint that holds a model.
+
+        Args:
+            booster: The model.
+            preprocessor: What was fitted to the data that the model was trained on.
+            path: An existing folder to write to; by default a temporary one, which is deleted with
+                the checkpoint.
+        """
+        return cls._written(lambda place: booster.save_model(place), preprocessor, path)

@@ -9,7 +9,7 @@ import skate
 from skate.util import get_node_ip_address
 
 
-class Place(NamedTuple):
+class WorkerPlace(NamedTuple):
     """A worker's place among the machines."""
 
     address: str
@@ -23,12 +23,12 @@ def here() -> tuple[str, str]:
     return skate.get_runtime_context().get_node_id(), get_node_ip_address()
 
 
-def places_of(machines: Sequence[tuple[str, str]]) -> list[Place]:
+def places_of(machines: Sequence[tuple[str, str]]) -> list[WorkerPlace]:
     """The places of workers, by rank, from what `here` said in each. Machines are numbered in the
     order of their first worker."""
     nodes = [node for node, _ in machines]
     numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
     return [
-        Place(address, nodes[:rank].count(node), nodes.count(node), numbers[node])
+        WorkerPlace(address, nodes[:rank].count(node), nodes.count(node), numbers[node])
         for rank, (node, address) in enumerate(machines)
     ]

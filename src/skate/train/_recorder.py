@@ -1,4 +1,4 @@
-"""The run's books: what was reported goes to its folder, to loggers and callbacks."""
+"""Records what all workers have reported: in the ledger of the run, with loggers and callbacks."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ TRAINER_FILE = "trainer.pkl"
 
 
 @dataclass
-class Run:
-    """A training run as callbacks see it: as the only trial of an experiment."""
+class TrainingRun:
+    """A training run as callbacks and loggers see it: as the only trial of an experiment."""
 
     trial_id: str
     name: str
@@ -99,7 +99,7 @@ class Recorder:
             run_config.durability,
         )
         self.ledger = Ledger(self.storage)
-        self.run = Run(
+        self.run = TrainingRun(
             secrets.token_hex(4), name, dict(config), self.storage, self.ledger, run_config
         )
         self.manager = CheckpointManager(run_config.checkpoint_config)
@@ -131,8 +131,8 @@ class Recorder:
             self.close(error)
 
     @property
-    def _here(self) -> tuple[int, list[Run], Run]:
-        """What all hooks are given."""
+    def _here(self) -> tuple[int, list[TrainingRun], TrainingRun]:
+        """Arguments common to all hooks of callbacks."""
         return self.clock.iteration, [self.run], self.run
 
     def _take_up(self) -> None:

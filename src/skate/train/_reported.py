@@ -14,7 +14,7 @@ from skate._run.reporting import Metrics
 from skate._run.session import current
 from skate._run.validation import ReportedCheckpointStatus
 
-FIRST_LOOK, LONGEST = 0.05, 2.0  # seconds until looking at the run's folder again, at most
+FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.05, 2.0  # between looks at the run's folder
 
 
 class CheckpointConsistencyMode(Enum):
@@ -41,11 +41,11 @@ def get_all_reported_checkpoints(
     """All checkpoints of this run that were kept, in the order of their reports. Waits for
     validations, `timeout_s` at most."""
     session = current("get_all_reported_checkpoints()")
-    whereabouts = session.whereabouts
-    ledger = Ledger(whereabouts.storage)
-    waits = whereabouts.validates and consistency_mode is CheckpointConsistencyMode.VALIDATED
+    info = session.info
+    ledger = Ledger(info.storage)
+    waits = info.validates and consistency_mode is CheckpointConsistencyMode.VALIDATED
     end = math.inf if timeout_s is None else time.monotonic() + timeout_s
-    patience = FIRST_LOOK
+    patience = FIRST_LOOK_SECONDS
     while True:
         session.check()
         found = ledger.checkpoints()
@@ -56,4 +56,4 @@ def get_all_reported_checkpoints(
                 for one in found
             ]
         time.sleep(min(patience, left))
-        patience = min(patience * 1.5, LONGEST)
+        patience = min(patience * 1.5, LONGEST_LOOK_SECONDS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from skate._core.serialization import dumps
 
-LARGE = 10 << 20  # bytes; a loop that carries more is worth a warning
+LARGE_BYTES = 10 << 20  # a loop that carries more is worth a warning
 
 
 def pickled_loop(loop: Callable[..., Any], config: dict[str, Any]) -> bytes:
@@ -21,7 +21,7 @@ def pickled_loop(loop: Callable[..., Any], config: dict[str, Any]) -> bytes:
         dumps(loop, "train_loop_per_worker")  # the same again, to name what cannot be pickled
         dumps(config, "train_loop_config")
         raise
-    if len(data) > LARGE:
+    if len(data) > LARGE_BYTES:
         name = getattr(loop, "__qualname__", repr(loop))
         warnings.warn(
             f"{name} and its configuration are large ({len(data) / 1e6:,.0f} MB), because they "

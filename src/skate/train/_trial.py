@@ -16,7 +16,7 @@ from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
 from skate._run.folders import scratch_dir
 from skate._run.reporting import Report
 from skate._run.result import Result
-from skate._run.session import Session, current
+from skate._run.session import RunSession, current
 from skate.train._events import Event
 from skate.train._recorder import Recorder
 
@@ -63,10 +63,10 @@ class TrainerTrial:
             trainer.fit()
 
 
-def _own_folder(session: Session) -> tempfile.TemporaryDirectory[str]:
+def _own_folder(session: RunSession) -> tempfile.TemporaryDirectory[str]:
     """In the trial's folder, if that is on this machine. What an attempt that was killed has left
     there is deleted."""
-    place = session.whereabouts.trial_dir
+    place = session.info.trial_dir
     if not place or not os.path.isdir(place):
         return tempfile.TemporaryDirectory(prefix=WORKERS, dir=scratch_dir())
     for left in Path(place).glob(f"{WORKERS}*"):
@@ -111,7 +111,7 @@ class ForwardingRecorder(Recorder):
         self, name: str, run_config: RunConfig, config: Any, preprocessor: Any = None
     ) -> None:
         super().__init__(name, run_config, config, preprocessor, loggers=[])
-        self._trial: Session = current("a trainer's trial")
+        self._trial: RunSession = current("a trainer's trial")
         self._unreported: Checkpoint | None = None  # saved alone; its metrics are yet to come
 
     def record(self, events: Sequence[Event]) -> Checkpoint | None:

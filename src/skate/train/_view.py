@@ -11,8 +11,8 @@ from skate._core.standard_streams import is_terminal, say
 from skate._run.reporting import AUTOMATIC
 from skate._run.values import flatten, plain
 
-FIRST_WORD_AFTER = 10.0  # seconds of standing still
-AGAIN_AFTER = 60.0
+FIRST_WORD_SECONDS = 10.0  # of standing still
+NEXT_WORD_SECONDS = 60.0
 
 
 class View:
@@ -28,7 +28,7 @@ class View:
         self._restarts = 0
         self._checkpoints = 0
         self._started = time.monotonic()
-        self._next_word = FIRST_WORD_AFTER
+        self._next_word = FIRST_WORD_SECONDS
         self._result: dict[str, Any] = {}
         self._last_checkpoint: Any = None
 
@@ -49,7 +49,7 @@ class View:
         if run.checkpoint is not self._last_checkpoint:
             self._last_checkpoint = run.checkpoint
             self._checkpoints += 1
-        self._next_word = FIRST_WORD_AFTER
+        self._next_word = FIRST_WORD_SECONDS
         if self._live is not None:
             self._draw("training")
         elif self._verbose >= 2:
@@ -62,7 +62,7 @@ class View:
         if self._live is not None:
             self._draw(state)
         elif self._verbose and found and seconds >= self._next_word:
-            self._next_word = seconds + AGAIN_AFTER
+            self._next_word = seconds + NEXT_WORD_SECONDS
             self._say(
                 f"{_ranks(sorted(found))} reported {seconds:.0f} s ago and is waiting for "
                 f"{_ranks(missing)}; all workers must call report equally often, and all must "

@@ -24,9 +24,9 @@ from typing import Any
 import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.context import Whereabouts
+from skate._run.context import SessionInfo
 from skate._run.reporting import DEFAULT_METRIC, Report
-from skate._run.session import Session, activated
+from skate._run.session import RunSession, activated
 from skate._run.signing_key import adopt_signing_key, signing_key
 from skate._run.storage import Storage, write_into
 from skate.train._errors import LoopExitedError
@@ -35,11 +35,11 @@ from skate.train._handover import discard_original, hand_over
 
 
 @dataclass
-class Job:
+class WorkerJob:
     """What all workers of a group are given."""
 
     loop: bytes  # the user's function and its configuration, pickled once
-    whereabouts: Whereabouts
+    info: SessionInfo
     storage: Storage
     checkpoint: Checkpoint | None
     next_checkpoint: int
@@ -50,18 +50,18 @@ class Job:
 
 
 @dataclass
-class Mailbox:
+class LoopMailbox:
     """Between the loop's thread and the calls from outside."""
 
     events: queue.SimpleQueue[Event | BaseException] = field(default_factory=queue.SimpleQueue)
     answers: queue.SimpleQueue[Answer] = field(default_factory=queue.SimpleQueue)
 
 
-class WorkerSession(Session):
+class WorkerSession(RunSession):
     """Reports go through the mailbox; each waits for the rest of the group."""
 
-    def __init__(self, job: Job, datasets: dict[str, Any], mailbox: Mailbox) -> None:
-        super().__init__(job.whereabouts, job.checkpoint, datasets)
+    def __init__(self, job: WorkerJob, datasets: dict[str, Any], mailbox: LoopMailbox) -> None:
+        super().__init__(job.info, job.checkpoint, datasets)
         self._storage = job.storage
         self._next = job.next_checkpoint
         self._mailbox = mailbox
@@ -69,9 +69,7 @@ class WorkerSession(Session):
 
     def report(self, report: Report) -> None:
         check_metrics(report.metrics)
-        event = hand_over(
-            report, self._next, self._storage, self.whereabouts.world_rank, self.began
-        )
+        event = hand_over(report, self._next, self._storage, self.info.world_rank, self.began)
         event.positions = positions_of(self.datasets)
         self._held = (event.checkpoint_name, report.checkpoint) if event.held else None
         self._mailbox.events.put(event)
@@ -91,7 +89,7 @@ class WorkerSession(Session):
 
     def meet(self, value: Any = None) -> Any:
         """Wait for all ranks; what rank 0 brought."""
-        brought = value if self.whereabouts.world_rank == 0 else None
+        brought = value if self.info.world_rank == 0 else None
         self._mailbox.events.put(Event(MEETING, value=brought))
         return self._mailbox.answers.get().value
 
@@ -100,7 +98,7 @@ class TrainWorker:
     """The actor. Calls come from several threads at once; the loop has its own."""
 
     def __init__(self) -> None:
-        self._mailbox = Mailbox()
+        self._mailbox = LoopMailbox()
         self._session: WorkerSession | None = None
         self._context: Any = None
 
@@ -118,7 +116,7 @@ class TrainWorker:
         with activated(self._session):
             return function(*args, **kwargs)
 
-    def prepare(self, job: Job, datasets: dict[str, Any]) -> None:
+    def prepare(self, job: WorkerJob, datasets: dict[str, Any]) -> None:
         """Have a session, in which back ends can look around before the loop begins."""
         adopt_signing_key(job.signing_key)
         self._session = WorkerSession(job, datasets, self._mailbox)

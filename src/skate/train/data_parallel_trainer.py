@@ -18,7 +18,7 @@ from skate._run.pickles import allowing, signed_pickle
 from skate._run.result import Result
 from skate._run.storage import Storage
 from skate._run.validation import ValidationConfig
-from skate.train._controller import Controller, Plan
+from skate.train._controller import TrainController, TrainPlan
 from skate.train._data import DataConfig, checked_datasets
 from skate.train._dataset_config import as_data_config
 from skate.train._group import WorkerGroup
@@ -113,7 +113,7 @@ class DataParallelTrainer(BaseTrainer):
         if self.scaling_config.num_workers == 0:
             (share,) = self._shards(datasets, 1, recorder.positions)
             return run_here(plan, recorder, view, share)
-        return Controller(plan, recorder, view).run()
+        return TrainController(plan, recorder, view).run()
 
     def _shards(
         self, datasets: dict[str, Any], size: int, positions: Any, workers: Any = None
@@ -127,12 +127,12 @@ class DataParallelTrainer(BaseTrainer):
         )
         return going_on(shares, positions)
 
-    def _plan(self, datasets: dict[str, Any]) -> Plan:
+    def _plan(self, datasets: dict[str, Any]) -> TrainPlan:
         def shards(group: WorkerGroup, positions: Any) -> list[dict[str, Any]]:
             return self._shards(datasets, len(group), positions, group.workers)
 
         assert self.run_config.failure_config is not None
-        return Plan(
+        return TrainPlan(
             loop=self._train_loop_per_worker,
             config=self.train_loop_config or {},
             scaling=self.scaling_config,

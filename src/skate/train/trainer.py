@@ -25,7 +25,7 @@ from skate._run.config import (
     default_storage_path,
 )
 from skate._run.result import Result
-from skate.train._controller import Plan
+from skate.train._controller import TrainPlan
 from skate.train._group import WorkerGroup
 from skate.train._iterator import Tap, TrainingIterator
 from skate.train._trial import TrainerTrial
@@ -264,7 +264,7 @@ class TrainWorkerGroup:
 
 
 class _LoopTrainer(DataParallelTrainer):
-    def _plan(self, datasets: dict[str, Any]) -> Plan:
+    def _plan(self, datasets: dict[str, Any]) -> TrainPlan:
         return replace(super()._plan(datasets), all_values=True, retries_errors=False)
 
 

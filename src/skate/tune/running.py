@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import inspect
 import os
 import warnings
@@ -10,21 +11,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from skate._run.callbacks import Callback
 from skate._run.config import (
     CheckpointConfig,
     FailureConfig,
     RunConfig,
+    SyncConfig,
     default_storage_path,
 )
 from skate._run.ledger import claimed
 from skate._run.storage import Storage
-from skate.tune._older_arguments import in_todays_words
-from skate.tune._setup import make_experiment
+from skate.tune._experiments import make_experiment
+from skate.tune._older_spellings import changed, in_todays_words
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import NothingToTakeUpError
 from skate.tune.execution.launch import execute, raise_if_failed
-from skate.tune.experiment._states import STATE_FILE
 from skate.tune.experiment.experiment import Experiment, as_experiments, is_default_name
+from skate.tune.experiment.state_file import STATE_FILE
+from skate.tune.experiment.trial import Trial
+from skate.tune.progress_reporter import ProgressReporter
+from skate.tune.schedulers.trial_scheduler import TrialScheduler
+from skate.tune.search.search_algorithm import SearchAlgorithm
+from skate.tune.search.searcher import Searcher
 from skate.tune.tune_config import ResumeConfig, TuneConfig
 
 _RESUME = {
@@ -47,21 +55,21 @@ def run(
     metric: str | None = None,
     mode: str | None = None,
     stop: Any = None,
-    time_budget_s: Any = None,
+    time_budget_s: float | datetime.timedelta | None = None,
     config: dict[str, Any] | None = None,
     resources_per_trial: Any = None,
     num_samples: int = 1,
-    storage_path: Any = None,
+    storage_path: str | os.PathLike[str] | None = None,
     storage_filesystem: Any = None,
-    search_alg: Any = None,
-    scheduler: Any = None,
-    checkpoint_config: Any = None,
+    search_alg: Searcher | SearchAlgorithm | str | None = None,
+    scheduler: TrialScheduler | str | None = None,
+    checkpoint_config: CheckpointConfig | dict[str, Any] | None = None,
     verbose: int | None = None,
-    progress_reporter: Any = None,
-    log_to_file: Any = False,
-    trial_name_creator: Callable[[Any], str] | None = None,
-    trial_dirname_creator: Callable[[Any], str] | None = None,
-    sync_config: Any = None,
+    progress_reporter: ProgressReporter | None = None,
+    log_to_file: bool | str | tuple[str, str] = False,
+    trial_name_creator: Callable[[Trial], str] | None = None,
+    trial_dirname_creator: Callable[[Trial], str] | None = None,
+    sync_config: SyncConfig | None = None,
     export_formats: Sequence[str] | None = None,
     max_failures: int = 0,
     fail_fast: bool | str = False,
@@ -70,37 +78,71 @@ def run(
     resume_config: ResumeConfig | None = None,
     reuse_actors: bool | None = None,
     raise_on_failed_trial: bool = True,
-    callbacks: Sequence[Any] | None = None,
+    callbacks: Sequence[Callback] | None = None,
     max_concurrent_trials: int | None = None,
-    keep_checkpoints_num: int | None = None,
-    checkpoint_score_attr: str | None = None,
-    checkpoint_freq: int = 0,
-    checkpoint_at_end: bool | None = None,
-    chdir_to_trial_dir: bool = False,
-    local_dir: Any = None,
-    _remote: bool | None = None,
-    _remote_string_queue: Any = None,
-    _entrypoint: Any = None,
-    **former: Any,
+    **older: Any,
 ) -> ExperimentAnalysis:
-    """Search: run `num_samples` trials of a function, a Trainable or a trainer on the space
-    `config`; returns when all are over, with what they came to.
+    """Search: run trials of a function, a Trainable or a trainer on a space of configurations.
 
-    `stop` ends trials: `{"training_iteration": 10}`, a function of (trial_id, result), or a
-    Stopper. `resources_per_trial` as `{"cpu": 2, "gpu": 0.5}`; trials beyond the machine's
-    resources wait. A trial that fails is tried again from its checkpoint `max_failures` times (-1:
-    without end); `fail_fast` ends everything at the first failure, "raise" raises it.
-    `resume=True` takes up an experiment of the same `name`, "AUTO" if there is one. Results are
-    in `storage_path/name`, by default `~/skate_results`. `verbose=0` shows nothing. Names that
-    begin with an underscore are for Ray's own use and change nothing. `former` are arguments of
-    earlier Rays: `loggers` (classes) and `upload_dir`, and those about services that there are
-    none of. An Experiment, or a list of them, says itself what it runs, on which space, where and
-    with which limits.
+    Args:
+        run_or_experiment: A function of a configuration, a `Trainable`, a trainer, the name of a
+            registered one; or an `Experiment`, or a list of them, which say themselves what they
+            run, on which space, where and with which limits.
+        name: The name of the experiment's folder; by default the trainable's name and the date.
+        metric: The reported metric to optimise.
+        mode: Whether a larger value is better, "max", or a smaller one, "min".
+        stop: Ends trials: limits as `{"training_iteration": 10}`, a function of (trial_id,
+            result), or a `Stopper`.
+        time_budget_s: Seconds after which everything ends.
+        config: The search space: values, and domains as `tune.uniform(0, 1)`.
+        resources_per_trial: As `{"cpu": 2, "gpu": 0.5}`; trials beyond the machine's resources
+            wait.
+        num_samples: How many times to sample the space; -1 is without end.
+        storage_path: Where the experiment's folder is; by default `~/skate_results`.
+        storage_filesystem: The Arrow file system of `storage_path`, if not this machine's.
+        search_alg: Who proposes configurations; by default grids and random draws.
+        scheduler: Who stops or pauses trials early; by default nobody does.
+        checkpoint_config: Which checkpoints stay, and when a `Trainable` saves.
+        verbose: 0 shows nothing, 1 a live view on a terminal, 2 also lines elsewhere.
+        progress_reporter: Shows trials instead.
+        log_to_file: Whether trials write their output to files too; or the names of these.
+        trial_name_creator: Makes the name of a trial.
+        trial_dirname_creator: Makes the name of a trial's folder.
+        sync_config: Older settings of uploads, of which `upload_dir` has a meaning.
+        export_formats: In which a `Trainable` exports its model at the end of a trial.
+        max_failures: How often a trial that fails is tried again from its checkpoint; -1 is
+            without end.
+        fail_fast: Whether the first failure ends everything; "raise" raises it.
+        restore: The place of a checkpoint that all trials begin with.
+        resume: Whether to take up the experiment of this name; "AUTO" if there is one.
+        resume_config: What becomes of its trials, by how they had ended.
+        reuse_actors: Whether instances of a `Trainable` go on with the next trial; `False` gives
+            each trial a process of its own.
+        raise_on_failed_trial: Whether to raise when all is over and a trial has failed.
+        callbacks: Who is told of what happens.
+        max_concurrent_trials: How many trials may run at a time; `None` or 0 is no limit.
+        older: Arguments of earlier Rays: `keep_checkpoints_num`, `checkpoint_score_attr`,
+            `checkpoint_freq` and `checkpoint_at_end` (today in `checkpoint_config`),
+            `chdir_to_trial_dir`, `local_dir` and `upload_dir` (today `storage_path`), `loggers`
+            (classes; today `callbacks`); those about services that there are none of, and those
+            that begin with an underscore, change nothing.
+
+    Returns:
+        What the trials came to, when all are over.
+
+    Raises:
+        TuneError: If a trial has failed, unless `raise_on_failed_trial` is `False`.
+        TypeError: For an argument that no Ray ever had.
     """
-    given = dict(locals())
+    today = {name: value for name, value in locals().items() if name != "older"}
+    given = in_todays_words(today, older)
     tuning, place = _configs(given)
     resuming = resume_config or _resume(resume)
-    experiments = _experiments(given, tuning, place, resuming)
+    if isinstance(run_or_experiment, (list, tuple, Experiment)):
+        _warn_of_unused({**today, **changed(older)})
+        experiments = as_experiments(run_or_experiment)
+    else:
+        experiments = [_experiment(given, tuning, place, resuming)]
     analysis = _one_after_the_other(experiments, tuning, place, resuming, resume)
     if raise_on_failed_trial:
         raise_if_failed(analysis)
@@ -109,15 +151,8 @@ def run(
 
 def _configs(given: Mapping[str, Any]) -> tuple[TuneConfig, RunConfig]:
     """Most arguments of `run` are called as those of a Tuner's configurations."""
-    older = in_todays_words(given["former"], run.__kwdefaults__ or ())
     failures = {name: given[name] for name in ("max_failures", "fail_fast")}
-    place = {
-        **_named_as(RunConfig, given),
-        "storage_path": given["storage_path"] or older.storage_path,
-        "failure_config": FailureConfig(**failures),
-        "checkpoint_config": _checkpoint_config(given),
-        "callbacks": [*(given["callbacks"] or ()), *older.callbacks],
-    }
+    place = {**_named_as(RunConfig, given), "failure_config": FailureConfig(**failures)}
     return TuneConfig(**_named_as(TuneConfig, given)), RunConfig(**place)
 
 
@@ -125,16 +160,13 @@ def _named_as(config: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: given[field.name] for field in fields(config) if field.name in given}
 
 
-def _experiments(
+def _experiment(
     given: Mapping[str, Any], tuning: TuneConfig, place: RunConfig, resuming: ResumeConfig | None
-) -> list[Experiment]:
+) -> Experiment:
     trainable = given["run_or_experiment"]
-    if isinstance(trainable, (list, tuple, Experiment)):
-        _warn_of_unused(given)
-        return as_experiments(trainable)
     if resuming is not None and place.name is None:
         place.name = _latest(trainable, place.storage_path, place.storage_filesystem)
-    experiment = make_experiment(
+    return make_experiment(
         trainable,
         given["config"],
         tuning,
@@ -143,7 +175,6 @@ def _experiments(
         export_formats=list(given["export_formats"] or []),
         restore=given["restore"],
     )
-    return [experiment]
 
 
 def run_experiments(
@@ -208,41 +239,18 @@ def _one_after_the_other(
     return joined
 
 
-_SAVING = ("keep_checkpoints_num", "checkpoint_score_attr", "checkpoint_freq", "checkpoint_at_end")
-
-
 def _warn_of_unused(given: Mapping[str, Any]) -> None:
     """No error: with Ray, programs that say such things a second time, to `run`, go well."""
-    known = {*inspect.signature(Experiment).parameters, *_SAVING, "upload_dir"}
     usual = run.__kwdefaults__ or {}
-    arguments = {**given, **given["former"]}
-    unused = [name for name in arguments if name in known and arguments[name] != usual.get(name)]
+    own = {*inspect.signature(Experiment).parameters, *(given.keys() - usual.keys())}
+    own.discard("run_or_experiment")
+    unused = [name for name in given if name in own and given[name] != usual.get(name)]
     if unused:
         warnings.warn(
-            f"{', '.join(f'{name}={arguments[name]!r}' for name in unused)} of tune.run() changes "
+            f"{', '.join(f'{name}={given[name]!r}' for name in unused)} of tune.run() changes "
             f"nothing, because it was given an Experiment: give it to that",
-            stacklevel=4,
+            stacklevel=3,
         )
-
-
-def _checkpoint_config(given: Mapping[str, Any]) -> Any:
-    """One configuration of what was given in the newer or the older way."""
-    config = given["checkpoint_config"]
-    keep, score, freq, at_end = (given[name] for name in _SAVING)
-    if not (keep is not None or score or freq or at_end is not None):
-        return config
-    if config is not None:
-        raise ValueError(f"give checkpoint_config, or {', '.join(_SAVING)}, but not both")
-    order = "max"
-    if score and score.startswith("min-"):
-        order, score = "min", score[4:]
-    return CheckpointConfig(
-        num_to_keep=keep,
-        checkpoint_score_attribute=score,
-        checkpoint_score_order=order,
-        checkpoint_frequency=freq,
-        checkpoint_at_end=at_end,
-    )
 
 
 # -- taking up ------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from skate._run.pickles import allowing, signed_pickle, unpickle
 from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
 from skate.exceptions import UnreadablePickleError
-from skate.tune._setup import make_experiment
+from skate.tune._experiments import make_experiment
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import LostDataError, TuneError
 from skate.tune.execution.launch import execute
 from skate.tune.execution.resume import check_trainable
-from skate.tune.experiment._states import STATE_FILE
 from skate.tune.experiment.experiment import Experiment
+from skate.tune.experiment.state_file import STATE_FILE
 from skate.tune.result_grid import ResultGrid
 from skate.tune.search.renewal import check_same_keys
 from skate.tune.tune_config import ResumeConfig, TuneConfig
@@ -66,7 +66,7 @@ class Tuner:
         self._param_space = _as_space(param_space)
         self._tune_config = as_config(TuneConfig, tune_config)
         self._run_config = as_config(RunConfig, run_config or _run_config_of(trainable))
-        self._former_space: dict[str, Any] | None = None  # where another was given to `restore`
+        self._previous_space: dict[str, Any] | None = None  # where another was given to `restore`
         self._resume: ResumeConfig | None = None
         self._storage: Storage | None = None
         self._results: ResultGrid | None = None
@@ -92,10 +92,10 @@ class Tuner:
         experiment = make_experiment(
             self._trainable, self._param_space, self._tune_config, self._run_config
         )
-        experiment.former_space = self._former_space
+        experiment.previous_space = self._previous_space
         self._storage = experiment.storage
         with allowing(self._allow_pickle), claimed(experiment.storage):
-            if self._resume is None or self._former_space is not None:
+            if self._resume is None or self._previous_space is not None:
                 self._save(experiment.storage, _pickle_of(self._trainable))
             analysis = execute(experiment, self._tune_config, self._run_config, self._resume)
             self._results = ResultGrid(analysis)
@@ -213,8 +213,8 @@ class Tuner:
         tuner = cls.__new__(cls)
         tuner._configure(trainable, space, content["tune_config"], config)
         if param_space is not None:
-            tuner._former_space = _as_space(content["param_space"])
-            check_same_keys(tuner._former_space, tuner._param_space)
+            tuner._previous_space = _as_space(content["param_space"])
+            check_same_keys(tuner._previous_space, tuner._param_space)
         tuner._storage = storage
         tuner._allow_pickle = allow_pickle
         resume = _resume_config or _resume_of(resume_unfinished, resume_errored, restart_errored)

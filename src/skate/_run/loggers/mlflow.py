@@ -94,7 +94,7 @@ def setup_mlflow(
 ) -> Any:
     """Start an MLflow run in a training loop or a trial; the module `mlflow`, ready to log.
     On other ranks than 0 what it gives does nothing, unless `rank_zero_only` is False."""
-    where = current("setup_mlflow()").whereabouts if in_session() else None
+    where = current("setup_mlflow()").info if in_session() else None
     if where is not None and rank_zero_only and where.world_rank:
         return Silent()
     mlflow = try_import("mlflow", "mlflow")

@@ -105,7 +105,7 @@ def setup_wandb(
 ) -> Any:
     """Start a W&B run in a training loop or a trial; the run. On other ranks than 0 what it gives
     does nothing, unless `rank_zero_only` is False."""
-    where = current("setup_wandb()").whereabouts if in_session() else None
+    where = current("setup_wandb()").info if in_session() else None
     if where is not None and rank_zero_only and where.world_rank:
         return Silent()
     wandb = try_import("wandb", "wandb")

@@ -11,7 +11,7 @@ import numpy as np
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
 from skate._run.validation import ValidationConfig
-from skate.train._boosting import BoostingLoop, BoostingTrainer, Settings, Table
+from skate.train._boosting import BoostingLoop, BoostingSettings, BoostingTrainer, Table
 from skate.train.lightgbm._callback import TrainReportCallback
 from skate.train.lightgbm._config import LightGBMConfig, get_network_params
 from skate.train.lightgbm._frames import normalize_pandas_for_lightgbm
@@ -99,7 +99,7 @@ class LightGBMTrainer(BoostingTrainer):
     ) -> None:
         super().__init__(
             train_loop_per_worker,
-            Settings(label_column, params, num_boost_round, dmatrix_params, train_kwargs),
+            BoostingSettings(label_column, params, num_boost_round, dmatrix_params, train_kwargs),
             train_loop_config=train_loop_config,
             backend_config=lightgbm_config or LightGBMConfig(),
             scaling_config=scaling_config,

@@ -15,7 +15,7 @@ from traceback import walk_tb
 from typing import Any
 
 from skate._core.tensorflow_processes import LEGACY_KERAS, prefer_keras_2
-from skate.train._worker import Job, TrainWorker
+from skate.train._worker import TrainWorker, WorkerJob
 
 _IMPORT = ("cloudpickle.cloudpickle", "subimport")
 
@@ -23,7 +23,7 @@ _IMPORT = ("cloudpickle.cloudpickle", "subimport")
 class TensorflowWorker(TrainWorker):
     """A worker that has chosen its Keras when the loop begins."""
 
-    def prepare(self, job: Job, datasets: dict[str, Any]) -> None:
+    def prepare(self, job: WorkerJob, datasets: dict[str, Any]) -> None:
         super().prepare(job, datasets)
         if not any(name.partition(".")[0] == "keras" for name in modules_of(job.loop)):
             prefer_keras_2()

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from skate.train._group import WorkerGroup
-from skate.train._places import Place
+from skate.train._places import WorkerPlace
 from skate.train._worker import TrainWorker
 from skate.train.backend import Backend, BackendConfig
 
@@ -118,7 +118,12 @@ def _store(host: str, port: int, rank: int, size: int, timeout: timedelta) -> An
 
 
 def _connect(
-    backend: str, config: TorchConfig, rank: int, size: int, master: tuple[str, int], place: Place
+    backend: str,
+    config: TorchConfig,
+    rank: int,
+    size: int,
+    master: tuple[str, int],
+    place: WorkerPlace,
 ) -> None:
     import torch.distributed as dist
 

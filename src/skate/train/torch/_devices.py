@@ -20,7 +20,7 @@ def get_devices() -> list[torch.device]:
     seen = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
     if own:
         return [torch.device(f"cuda:{seen.index(gpu) if gpu in seen else 0}") for gpu in own]
-    if session.whereabouts.world_size == 1:  # as in the calling process, with num_workers=0
+    if session.info.world_size == 1:  # as in the calling process, with num_workers=0
         return [torch.device("cuda:0")]
     return [torch.device("cpu")]
 

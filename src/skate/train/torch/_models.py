@@ -68,7 +68,7 @@ def prepare_model(
     options = {**(ddp_kwargs or {}), **(parallel_strategy_kwargs or {})}
     if parallel_strategy is None or not wrap_ddp:
         return model
-    if session.whereabouts.world_size == 1:
+    if session.info.world_size == 1:
         return _with_module(model)
     if parallel_strategy == "fsdp":
         from torch.distributed.fsdp import FullyShardedDataParallel

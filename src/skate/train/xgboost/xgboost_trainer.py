@@ -10,7 +10,7 @@ import xgboost
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
 from skate._run.validation import ValidationConfig
-from skate.train._boosting import BoostingLoop, BoostingTrainer, Settings, Table
+from skate.train._boosting import BoostingLoop, BoostingSettings, BoostingTrainer, Table
 from skate.train.xgboost._callback import TrainReportCallback
 from skate.train.xgboost._config import XGBoostConfig
 from skate.train.xgboost.xgboost_checkpoint import XGBoostCheckpoint
@@ -80,7 +80,7 @@ class XGBoostTrainer(BoostingTrainer):
     ) -> None:
         super().__init__(
             train_loop_per_worker,
-            Settings(label_column, params, num_boost_round, dmatrix_params, train_kwargs),
+            BoostingSettings(label_column, params, num_boost_round, dmatrix_params, train_kwargs),
             train_loop_config=train_loop_config,
             backend_config=xgboost_config or XGBoostConfig(),
             scaling_config=scaling_config,

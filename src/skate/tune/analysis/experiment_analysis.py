@@ -12,7 +12,7 @@ from skate._core.optional_imports import try_import
 from skate._run.pickles import allowing
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup
-from skate.tune.experiment._states import STATE_FILE, trials_of
+from skate.tune.experiment.state_file import STATE_FILE, trials_of
 from skate.tune.result import (
     CONFIG_PREFIX,
     EXPR_PROGRESS_FILE,

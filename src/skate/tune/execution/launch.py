@@ -17,7 +17,6 @@ from skate._run.loggers.base import LoggerCallback
 from skate._run.uploads import Uploads
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
-from skate.tune.execution.callback_states import restore_callbacks
 from skate.tune.execution.controller import TuneController
 from skate.tune.execution.performer import Performer
 from skate.tune.execution.pool import WorkerPool
@@ -25,9 +24,9 @@ from skate.tune.execution.programs import is_class
 from skate.tune.execution.reporting import Reporting
 from skate.tune.execution.resume import take_up
 from skate.tune.execution.runner import Runner
-from skate.tune.execution.snapshots import Snapshots
-from skate.tune.execution.state import StateLog
+from skate.tune.execution.snapshots import Snapshots, restore_callbacks
 from skate.tune.experiment.experiment import Experiment
+from skate.tune.experiment.state_file import StateLog
 from skate.tune.experiment.trial import Trial
 from skate.tune.result import DEFAULT_METRIC
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback, CallbackList
+from skate._run.loggers.rolling_back import keep_logged
 from skate.tune.execution import effects
 from skate.tune.execution.effects import Effect, Outcome, Steps
-from skate.tune.execution.rolling_back import roll_back
 
 if TYPE_CHECKING:
     from skate.tune.execution.controller import TuneController
-    from skate.tune.execution.state import StateLog
+    from skate.tune.experiment.state_file import StateLog
     from skate.tune.experiment.trial import Trial
 
 
@@ -122,3 +122,18 @@ class Performer:
 def _follows_steps(callback: Any) -> bool:
     kind = type(callback)
     return (kind.on_step_begin, kind.on_step_end) != (Callback.on_step_begin, Callback.on_step_end)
+
+
+def roll_back(trial: Trial) -> None:
+    """Take back what it reported after the checkpoint that it goes on from; all of it, if there
+    is none. What loggers have is written by now."""
+    trial.storage.sync()
+    rows = trial.ledger.results()
+    recorded = trial.latest_checkpoint_result
+    if recorded is not None and not rows:  # nobody writes them down
+        return
+    remaining = rows[: recorded.results] if recorded is not None else []
+    if len(remaining) < len(rows):
+        keep_logged(trial.storage, remaining)
+        trial.ledger.keep_results(remaining)
+    trial.take_history(remaining)

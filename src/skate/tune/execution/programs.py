@@ -14,7 +14,7 @@ from skate._run.session import activated, report
 from skate._run.values import reached
 from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import Verdict
-from skate.tune.execution.session import Outbox, Task, TrialSession
+from skate.tune.execution.session import Outbox, TrialSession, TrialTask
 from skate.tune.result import DONE, SHOULD_CHECKPOINT, TRIAL_INFO
 from skate.tune.trainable._calls import StatusReporter, arguments_for, metrics_of
 from skate.tune.trainable.trainable import Trainable
@@ -25,10 +25,10 @@ def is_class(trainable: Any) -> bool:
     return inspect.isclass(trainable) and issubclass(trainable, Trainable)
 
 
-def run_function(function: Any, task: Task, channel: Channel) -> None:
+def run_function(function: Any, task: TrialTask, channel: Channel) -> None:
     """Call it; what it returns or yields is reported too."""
     session = TrialSession(task, channel)
-    reporter = StatusReporter(task.whereabouts)
+    reporter = StatusReporter(task.info)
     args, kwargs = arguments_for(function, copy_of(task.config), task.checkpoint, reporter)
     with activated(session), contextlib.closing(session):
         returned = function(*args, **kwargs)
@@ -45,22 +45,24 @@ def run_function(function: Any, task: Task, channel: Channel) -> None:
 class ClassProgram:
     """Step an instance until it is done or halted."""
 
-    def __init__(self, cls: type[Trainable], task: Task, channel: Channel, old: Any) -> None:
+    def __init__(self, cls: type[Trainable], task: TrialTask, channel: Channel, old: Any) -> None:
         self._task = task
         self._outbox = Outbox(task, channel)
         self._channel = channel
         self._cls = cls
-        reused = task.reuse_instance and old is not None and old.reset(self._config, task.storage)
+        reused = (
+            task.reuse_instance and old is not None and old.reset(self._config, task.info.storage)
+        )
         if old is not None and not reused:
             old.stop()
         self.instance: Any = old if reused else self._new()
 
     @property
     def _config(self) -> dict[str, Any]:
-        return {**copy_of(self._task.config), TRIAL_INFO: self._task.whereabouts}
+        return {**copy_of(self._task.config), TRIAL_INFO: self._task.info}
 
     def _new(self) -> Trainable:
-        return self._cls(self._config, self._task.storage)
+        return self._cls(self._config, self._task.info.storage)
 
     def run(self) -> None:
         if self._task.checkpoint is not None:
@@ -69,7 +71,7 @@ class ClassProgram:
         done = False
         while not done:
             result = self.instance.train()
-            done = bool(result.get(DONE)) or reached(self._task.criteria, result)
+            done = bool(result.get(DONE)) or reached(self._task.stopping_criterion, result)
             name = self._save() if self._is_due(result, done) else None
             if name is not None:
                 result["checkpoint_dir_name"] = name
@@ -88,15 +90,17 @@ class ClassProgram:
             self._restore(retries - 1)
 
     def _is_due(self, result: dict[str, Any], done: bool) -> bool:
-        every = self._task.checkpoint_frequency
+        every = self._task.checkpoint_config.checkpoint_frequency
         if every and self.instance.iteration % every == 0:
             return True
-        return bool(result.get(SHOULD_CHECKPOINT)) or (done and self._task.checkpoint_at_end)
+        return bool(result.get(SHOULD_CHECKPOINT)) or bool(
+            done and self._task.checkpoint_config.checkpoint_at_end
+        )
 
     def _save(self) -> str:
         """A checkpoint in the trial's folder; its name."""
         name = self._outbox.new_name()
-        storage = self._task.storage
+        storage = self._outbox.storage
         if storage.is_local:
             storage.delete(name)
             self.instance.save(storage.new_draft(name).path)

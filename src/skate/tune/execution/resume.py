@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.tune.error import LostDataError
-from skate.tune.execution.rolling_back import roll_back
-from skate.tune.experiment._states import trainable_of, trials_of
+from skate.tune.execution.performer import roll_back
+from skate.tune.experiment.state_file import trainable_of, trials_of
 from skate.tune.experiment.trial import Trial
 from skate.tune.search._files import write_atomically
 from skate.tune.search.basic_variant import BasicVariantGenerator
@@ -20,8 +20,8 @@ from skate.tune.tune_config import ResumeConfig
 if TYPE_CHECKING:
     from skate._run.storage import Storage
     from skate.tune.execution.controller import TuneController
-    from skate.tune.execution.state import StateLog
     from skate.tune.experiment.experiment import Experiment
+    from skate.tune.experiment.state_file import StateLog
     from skate.tune.search.search_algorithm import SearchAlgorithm
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -41,9 +41,9 @@ def take_up(
     experiment.storage.delete_drafts()
     trials = trials_of(experiment.storage, checkpoint_config=experiment.checkpoint_config)
     for trial in trials:
-        if experiment.former_space is not None:
+        if experiment.previous_space is not None:
             space = experiment.spec["config"]
-            trial.set_config(renewed(trial.config, experiment.former_space, space))
+            trial.set_config(renewed(trial.config, experiment.previous_space, space))
             log.config(trial)
         elif trial.lost_references:
             raise LostDataError(experiment.path, "param_space")

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate._run.context import Whereabouts
+from skate._run.context import SessionInfo
 from skate._run.reporting import totals_in
 from skate.tune.execution.events import Began, Ended, Verdict
-from skate.tune.execution.session import Task
+from skate.tune.execution.session import TrialTask
 
 if TYPE_CHECKING:
     from skate.tune.execution.controller import TuneController
@@ -93,14 +93,12 @@ class Runner:
             self._call(worker, worker.actor.begin.remote(self._task(trial)))
         return worker is not None
 
-    def _task(self, trial: Trial) -> Task:
-        kept = trial.latest_checkpoint_result
-        metrics = kept.metrics if kept else {}
+    def _task(self, trial: Trial) -> TrialTask:
+        latest = trial.latest_checkpoint_result
+        metrics = latest.metrics if latest else {}
         trial.init_local_path()
-        return Task(
-            trial_id=trial.trial_id,
-            config=trial.config,
-            whereabouts=Whereabouts(
+        return TrialTask(
+            info=SessionInfo(
                 experiment_name=trial.experiment_dir_name,
                 trial_name=str(trial),
                 trial_id=trial.trial_id,
@@ -108,16 +106,15 @@ class Runner:
                 trial_resources=trial.placement_group_factory,
                 storage=trial.storage,
             ),
-            storage=trial.storage,
-            criteria=trial.stopping_criterion,
-            checkpoint=kept.checkpoint if kept else None,
+            config=trial.config,
+            stopping_criterion=trial.stopping_criterion,
+            checkpoint_config=trial.checkpoint_config,
+            checkpoint=latest.checkpoint if latest else None,
             iteration=metrics.get("training_iteration", 0),
             seconds=metrics.get("time_total_s", 0.0) or 0.0,
             totals=totals_in(metrics),
             next_checkpoint=trial.next_checkpoint,
             waits_always=self._waits_always,
-            checkpoint_frequency=trial.checkpoint_freq,
-            checkpoint_at_end=trial.checkpoint_at_end,
             log_files=trial.log_to_file or None,
             working_directory=os.path.abspath(trial.local_path) if self._chdir else None,
             export_formats=tuple(trial.export_formats),

@@ -13,10 +13,11 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import CHECKPOINT_NAME
-from skate._run.context import Whereabouts
+from skate._run.config import CheckpointConfig
+from skate._run.context import SessionInfo
 from skate._run.folders import scratch_dir
 from skate._run.reporting import CheckpointUploadMode, Report, ResultClock
-from skate._run.session import Session, current
+from skate._run.session import RunSession, current
 from skate._run.signing_key import signing_key
 from skate._run.storage import Storage
 from skate._run.values import reached
@@ -25,35 +26,52 @@ from skate.tune.execution.events import Reported, Saved, Verdict
 
 
 @dataclass
-class Task:
-    """Everything that a worker needs to run a trial."""
+class TrialTask:
+    """Everything that a worker needs to run a trial.
 
-    trial_id: str
+    Attributes:
+        info: Who and where it is; its folder is `info.storage`.
+        config: Its configuration.
+        stopping_criterion: The values of metrics at which it is over.
+        checkpoint_config: When a class saves.
+        checkpoint: What to go on from.
+        iteration: How many results it had at that checkpoint,
+        seconds: how long it had run,
+        totals: and what it had summed up.
+        next_checkpoint: The number of its next checkpoint.
+        waits_always: Whether it waits for a verdict at each result.
+        log_files: Where its output goes too, out and err.
+        working_directory: Where it runs, if not in the program's.
+        export_formats: In which a class exports its model at the end.
+        reuse_instance: Whether the instance of a class may go on with the next trial.
+        restore_retries: How often a class may fail to read its checkpoint.
+        signing_key: For what it pickles.
+    """
+
+    info: SessionInfo
     config: dict[str, Any]
-    whereabouts: Whereabouts
-    storage: Storage
-    criteria: dict[str, Any] = field(default_factory=dict)
+    stopping_criterion: dict[str, Any] = field(default_factory=dict)
+    checkpoint_config: CheckpointConfig = field(default_factory=CheckpointConfig)
     checkpoint: Checkpoint | None = None
     iteration: int = 0
     seconds: float = 0.0
     totals: dict[str, int] = field(default_factory=dict)
     next_checkpoint: int = 0
     waits_always: bool = True
-    checkpoint_frequency: int = 0
-    checkpoint_at_end: bool = False
     log_files: tuple[str, str] | None = None
     working_directory: str | None = None
     export_formats: tuple[str, ...] = ()
     reuse_instance: bool = False
     restore_retries: int = 0
-    signing_key: bytes = field(default_factory=signing_key, repr=False)  # for what it pickles
+    signing_key: bytes = field(default_factory=signing_key, repr=False)
 
 
 class Outbox:
     """Results and checkpoints on their way to the driver; who has to wait waits here."""
 
-    def __init__(self, task: Task, channel: Channel) -> None:
+    def __init__(self, task: TrialTask, channel: Channel) -> None:
         self.task = task
+        self.storage: Storage = task.info.storage
         self._channel = channel
         self._next = task.next_checkpoint
         self.began: float = time.time()
@@ -63,7 +81,7 @@ class Outbox:
             self.task.waits_always
             or checkpoint is not None
             or bool(metrics.get("done"))
-            or reached(self.task.criteria, metrics)
+            or reached(self.task.stopping_criterion, metrics)
         )
         return self._channel.send(Reported(metrics, checkpoint), wait)
 
@@ -79,21 +97,21 @@ class Outbox:
     def persist(self, checkpoint: Checkpoint) -> str:
         """Copy a checkpoint into the trial's folder; its place in there."""
         name = self.new_name()
-        self.task.storage.persist(checkpoint, name, written_since=self.began)
+        self.storage.persist(checkpoint, name, written_since=self.began)
         return checkpoint._place_inside(name)
 
     def place(self, name: str) -> Checkpoint:
-        return self.task.storage.checkpoint(name)
+        return self.storage.checkpoint(name)
 
 
-class TrialSession(Session):
+class TrialSession(RunSession):
     """What `report`, `get_checkpoint` and `get_context` talk to in a function."""
 
-    def __init__(self, task: Task, channel: Channel) -> None:
-        super().__init__(task.whereabouts, task.checkpoint)
+    def __init__(self, task: TrialTask, channel: Channel) -> None:
+        super().__init__(task.info, task.checkpoint)
         self.outbox: Outbox = Outbox(task, channel)
         self._clock = ResultClock(
-            task.trial_id, task.config, task.iteration, task.seconds, task.totals
+            task.info.trial_id, task.config, task.iteration, task.seconds, task.totals
         )
         self._draft: tuple[str, str] | None = None  # the name of a checkpoint, its folder
         self._saved: str | None = None  # what was given to save_checkpoint since
@@ -144,7 +162,7 @@ class TrialSession(Session):
         """A new folder, for files that the next report brings along."""
         self.close()
         name = self.outbox.new_name()
-        storage = self.outbox.task.storage
+        storage = self.outbox.storage
         if storage.is_local:
             folder = storage.new_draft(name).path
         else:
@@ -166,7 +184,7 @@ class TrialSession(Session):
         if draft is None or not _inside(saved, draft[1]):
             return self.outbox.persist(Checkpoint(saved))
         name, folder = draft
-        storage = self.outbox.task.storage
+        storage = self.outbox.storage
         if storage.is_local:
             storage.finish(name)
         else:
@@ -223,22 +241,22 @@ def checkpoint_dir(step: Any = None) -> Iterator[str]:
 
 def get_trial_dir() -> str:
     """The trial's folder."""
-    return current("tune.get_trial_dir()").whereabouts.trial_dir
+    return current("tune.get_trial_dir()").info.trial_dir
 
 
 def get_trial_id() -> str:
     """The trial's id."""
-    return current("tune.get_trial_id()").whereabouts.trial_id
+    return current("tune.get_trial_id()").info.trial_id
 
 
 def get_trial_name() -> str:
     """The trial's name."""
-    return current("tune.get_trial_name()").whereabouts.trial_name
+    return current("tune.get_trial_name()").info.trial_name
 
 
 def get_trial_resources() -> Any:
     """The trial's resources."""
-    return current("tune.get_trial_resources()").whereabouts.trial_resources
+    return current("tune.get_trial_resources()").info.trial_resources
 
 
 def is_session_enabled() -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._run.callbacks import Callback
-from skate.tune.execution.callback_states import save_callbacks
+from skate._run.pickles import signed_pickle, unpickle
 from skate.tune.search.search_generator import SearchGenerator
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_AT_LEAST = 1.0
+STATES_FILE = "callback-states.pkl"
+_AT_LEAST_SECONDS = 1.0
 _SHARE = 20  # at most one part in this many of the time
 
 
@@ -31,7 +32,7 @@ class Snapshots:
         self._storage = storage
         self._search_alg = search_alg
         self._callbacks = callbacks
-        self._due = time.monotonic() + _AT_LEAST
+        self._due = time.monotonic() + _AT_LEAST_SECONDS
         self._savers: list[Callable[[], None]] = []
         if isinstance(search_alg, SearchGenerator):
             self._savers.append(self._save_search)
@@ -53,7 +54,7 @@ class Snapshots:
                 self._savers.remove(saver)
                 logger.warning("%s: states cannot be saved: %r", self._storage.path, error)
         took = time.monotonic() - start
-        self._due = time.monotonic() + max(_AT_LEAST, took * _SHARE)
+        self._due = time.monotonic() + max(_AT_LEAST_SECONDS, took * _SHARE)
 
     def _save_search(self) -> None:
         self._search_alg.save_to_dir(self._storage.local_path)
@@ -65,3 +66,26 @@ class Snapshots:
 
 def _has_state(callback: Any) -> bool:
     return getattr(type(callback), "get_state", None) not in (None, Callback.get_state)
+
+
+def save_callbacks(storage: Storage, callbacks: Sequence[Any]) -> None:
+    """Write down the states of those that have one, by their places in the list."""
+    states = {place: _state(callback) for place, callback in enumerate(callbacks)}
+    kept = {place: state for place, state in states.items() if state is not None}
+    if kept:
+        storage.write(STATES_FILE, signed_pickle(kept))
+
+
+def restore_callbacks(storage: Storage, callbacks: Sequence[Any]) -> None:
+    """Give the states back."""
+    if not storage.exists(STATES_FILE):
+        return
+    states = unpickle(storage.read(STATES_FILE), f"{storage.path}/{STATES_FILE}")
+    for place, state in states.items():
+        if place < len(callbacks):
+            callbacks[place].set_state(state)
+
+
+def _state(callback: Any) -> Any:
+    get_state = getattr(callback, "get_state", None)
+    return get_state() if get_state is not None else None

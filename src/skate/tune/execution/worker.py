@@ -15,7 +15,7 @@ from skate._run.signing_key import adopt_signing_key
 from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import Began, Ended, Saved, TrialEvent, Verdict
 from skate.tune.execution.programs import ClassProgram, is_class, run_function
-from skate.tune.execution.session import Task
+from skate.tune.execution.session import TrialTask
 
 _LONGEST_CALL_SECONDS = 1.0  # without a result, after which the driver gets a word in
 _GRACE_SECONDS = 5.0  # for a halted trial to come to its end
@@ -34,7 +34,7 @@ class TrialWorker:
         self._exports = False
         self._instance: Any = None
 
-    def begin(self, task: Task) -> list[TrialEvent]:
+    def begin(self, task: TrialTask) -> list[TrialEvent]:
         """Take a trial. It starts when the driver knows that its process lives."""
         adopt_signing_key(task.signing_key)
         self._channel = Channel()
@@ -90,7 +90,7 @@ class TrialWorker:
 
     # -- in the trial's thread ---------------------------------------------------------------
 
-    def _run(self, task: Task) -> None:
+    def _run(self, task: TrialTask) -> None:
         try:
             with _surroundings(task):
                 self._run_program(task)
@@ -104,13 +104,13 @@ class TrialWorker:
         finally:
             self._channel.end()
 
-    def _run_program(self, task: Task) -> None:
+    def _run_program(self, task: TrialTask) -> None:
         if is_class(self._trainable):
             self._run_class(task)
         else:
             run_function(self._trainable, task, self._channel)
 
-    def _run_class(self, task: Task) -> None:
+    def _run_class(self, task: TrialTask) -> None:
         old, self._instance = self._instance, None
         program = ClassProgram(self._trainable, task, self._channel, old)
         try:
@@ -132,7 +132,7 @@ class TrialWorker:
 
 
 @contextlib.contextmanager
-def _surroundings(task: Task) -> Iterator[None]:
+def _surroundings(task: TrialTask) -> Iterator[None]:
     """The working directory and the log files that were asked for."""
     with contextlib.ExitStack() as stack:
         if _ORIGINAL not in os.environ:
@@ -143,8 +143,8 @@ def _surroundings(task: Task) -> Iterator[None]:
             stack.callback(os.chdir, os.getcwd())
             os.chdir(task.working_directory)
         if task.log_files is not None:
-            stack.callback(task.storage.close)  # elsewhere, this is a copy to upload
-            folder = task.storage.local_path
+            stack.callback(task.info.storage.close)  # elsewhere, this is a copy to upload
+            folder = task.info.storage.local_path
             paths = [os.path.join(folder, name) for name in task.log_files]
             out, err = (stack.enter_context(open(path, "a")) for path in paths)
             stack.enter_context(contextlib.redirect_stdout(_Tee(sys.stdout, out)))

@@ -9,11 +9,11 @@ from typing import Any
 from skate._run.values import flatten, plain
 from skate.tune.result import DEBUG_METRICS
 
-_LONGEST = 10
+_RECENT_VALUES = 10
 _SKIPPED = frozenset((*DEBUG_METRICS, "done"))
 
 
-class Course:
+class MetricSummary:
     """One metric: extremes, mean, and the last ten values."""
 
     __slots__ = ("_recent", "count", "last", "maximum", "minimum", "total")
@@ -24,7 +24,7 @@ class Course:
         self.minimum = float("inf")
         self.maximum = float("-inf")
         self.last: float = float("nan")
-        self._recent: deque[float] = deque(maxlen=_LONGEST)
+        self._recent: deque[float] = deque(maxlen=_RECENT_VALUES)
 
     def add(self, value: float) -> None:
         self.count += 1
@@ -56,7 +56,7 @@ class Course:
         return [self.count, self.total, self.minimum, self.maximum, *self._recent]
 
     @classmethod
-    def of(cls, state: list[Any]) -> Course:
+    def of(cls, state: list[Any]) -> MetricSummary:
         """From the state file."""
         course = cls()
         course.count, course.total, course.minimum, course.maximum, *recent = state
@@ -68,11 +68,11 @@ class Course:
 SCOPES = ("max", "min", "avg", "last", "last-5-avg", "last-10-avg")
 
 
-class Courses(Mapping[str, dict[str, float]]):
+class MetricHistory(Mapping[str, dict[str, float]]):
     """`courses["loss"]["min"]` for all metrics of a trial."""
 
     def __init__(self) -> None:
-        self._courses: dict[str, Course] = {}
+        self._courses: dict[str, MetricSummary] = {}
 
     def add(self, result: Mapping[str, Any]) -> None:
         for name, value in result.items():
@@ -95,7 +95,7 @@ class Courses(Mapping[str, dict[str, float]]):
     def _one(self, name: str, value: float) -> None:
         course = self._courses.get(name)
         if course is None:
-            course = self._courses[name] = Course()
+            course = self._courses[name] = MetricSummary()
         course.add(value)
 
     def __getitem__(self, name: str) -> dict[str, float]:
@@ -111,7 +111,7 @@ class Courses(Mapping[str, dict[str, float]]):
         return {name: course.state() for name, course in self._courses.items()}
 
     @classmethod
-    def of(cls, state: Mapping[str, list[Any]]) -> Courses:
+    def of(cls, state: Mapping[str, list[Any]]) -> MetricHistory:
         courses = cls()
-        courses._courses = {name: Course.of(saved) for name, saved in state.items()}
+        courses._courses = {name: MetricSummary.of(saved) for name, saved in state.items()}
         return courses

@@ -15,6 +15,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, SyncConfig, as_config, default_storage_path
 from skate._run.storage import Storage
+from skate.tune._older_spellings import without_checkpoints
 from skate.tune.error import TuneError
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
 from skate.tune.experiment.trial import Trial
@@ -30,7 +31,7 @@ class Experiment:
 
     checkpoint_config: CheckpointConfig
     run_identifier: str
-    former_space: dict[str, Any] | None = None  # where it is taken up with another
+    previous_space: dict[str, Any] | None = None  # where it is taken up with another
 
     def __init__(
         self,
@@ -202,17 +203,10 @@ class Experiment:
         """An experiment of a dictionary, as `{"run": …, "config": …, "num_samples": 3}`."""
         if "run" not in spec:
             raise TuneError(f"an experiment needs 'run'; {name!r} has {sorted(spec)}")
-        options = dict(spec)
+        options = without_checkpoints(spec)
         run = options.pop("run")
         if "env" in options:
             options["config"] = {**options.get("config", {}), "env": options.pop("env")}
-        keep = options.pop("keep_checkpoints_num", None)
-        freq = options.pop("checkpoint_freq", 0)
-        at_end = options.pop("checkpoint_at_end", None)
-        if keep or freq or at_end is not None:
-            options["checkpoint_config"] = CheckpointConfig(
-                num_to_keep=keep, checkpoint_frequency=freq, checkpoint_at_end=at_end
-            )
         known = inspect.signature(cls).parameters
         if unknown := [option for option in options if option not in known]:
             raise TuneError(f"an experiment has no {unknown}; it has {sorted(known)}")

@@ -18,9 +18,9 @@ from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
 from skate._run.values import lookup, reached, to_json
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
-from skate.tune.experiment._failures import Failures
-from skate.tune.experiment._metrics import Courses
-from skate.tune.experiment._states import packed, unpacked
+from skate.tune.experiment._errors import TrialErrors
+from skate.tune.experiment._metrics import MetricHistory
+from skate.tune.experiment.state_file import packed, unpacked
 from skate.tune.result import TRAINING_ITERATION
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 _MISSED: set[tuple[str, str]] = set()  # experiments, with a criterion that was warned of
 
 
-class Trial(Failures):
+class Trial(TrialErrors):
     """A configuration and its run. Made by search algorithms; read by callbacks and reporters."""
 
     PENDING = "PENDING"
@@ -85,7 +85,7 @@ class Trial(Failures):
         self.next_checkpoint = 0
         self.num_results: int = 0
         self._last_result: dict[str, Any] = {}
-        self._courses = Courses()
+        self._courses = MetricHistory()
         self._adopted: RecordedCheckpoint | None = None
         if restore_path:
             self._adopted = RecordedCheckpoint(Checkpoint(restore_path), results=0)
@@ -177,7 +177,7 @@ class Trial(Failures):
         return bool(self._last_result)
 
     @property
-    def metric_analysis(self) -> Courses:
+    def metric_analysis(self) -> MetricHistory:
         """`trial.metric_analysis["loss"]["min"]`, also max, avg, last, last-5-avg …"""
         return self._courses
 
@@ -206,7 +206,7 @@ class Trial(Failures):
     def _forget_results(self) -> None:
         self.num_results = 0
         self._last_result = {}
-        self._courses = Courses()
+        self._courses = MetricHistory()
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Return whether a result ends the trial by its own criteria.
@@ -326,7 +326,7 @@ class Trial(Failures):
         self.status = state["status"]
         self.num_failures = state["num_failures"]
         self._last_result = unpacked(state["last_result"], self._experiment_storage, self.stub)
-        self._courses = Courses.of(state["courses"])
+        self._courses = MetricHistory.of(state["courses"])
 
     @classmethod
     def from_record(
@@ -366,7 +366,7 @@ class Trial(Failures):
     @classmethod
     def from_directory(cls, path: str, stub: bool = False) -> Trial:
         """The trial whose folder this is."""
-        from skate.tune.experiment._states import trials_of
+        from skate.tune.experiment.state_file import trials_of
 
         storage = Storage.at(os.path.dirname(os.path.abspath(path)))
         name = os.path.basename(os.path.abspath(path))

@@ -52,17 +52,17 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         self._reduction_factor = reduction_factor
         self._stop_last_trials = stop_last_trials
         self._brackets = [
-            Bracket(grace_period, max_t, reduction_factor, s, stop_last_trials)
+            HalvingBracket(grace_period, max_t, reduction_factor, s, stop_last_trials)
             for s in range(brackets)
         ]
-        self._trial_info: dict[str, Bracket] = {}
+        self._trial_info: dict[str, HalvingBracket] = {}
         self._num_stopped = 0
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         self._check_metric()
         self._trial_info[trial.trial_id] = self._any_bracket()
 
-    def _any_bracket(self) -> Bracket:
+    def _any_bracket(self) -> HalvingBracket:
         weights = [math.exp(len(bracket.rungs)) for bracket in self._brackets]
         return random.choices(self._brackets, weights)[0]
 
@@ -129,7 +129,7 @@ class Rung:
         return low if low == high or share == 0 else low + (high - low) * share
 
 
-class Bracket:
+class HalvingBracket:
     """The rungs of one halving schedule, the latest first."""
 
     def __init__(
@@ -166,7 +166,7 @@ class Bracket:
     def debug_str(self) -> str:
         """The cutoff of each rung."""
         parts = (f"Iter {r.milestone:.3f}: {r.cutoff(self._factor)}" for r in self.rungs)
-        return "Bracket: " + " | ".join(parts)
+        return "HalvingBracket: " + " | ".join(parts)
 
 
 ASHAScheduler = AsyncHyperBandScheduler

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skate._run.pickles import signed_pickle, unpickle
 from skate.tune.result import DEFAULT_METRIC
-from skate.tune.search._files import write_atomically
+from skate.tune.search._files import SavesState
 
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
 
 
-class TrialScheduler:
+class TrialScheduler(SavesState):
     """Base of all schedulers.
 
     A trial waits at its report until the scheduler has answered: CONTINUE, PAUSE (it gives up
@@ -92,24 +90,6 @@ class TrialScheduler:
     def debug_string(self) -> str:
         """One or a few lines for people."""
         return f"Using {type(self).__name__}."
-
-    def save(self, checkpoint_path: str) -> None:
-        """Write the state to a file."""
-        write_atomically(checkpoint_path, signed_pickle(self.__dict__))
-
-    def restore(self, checkpoint_path: str, *, allow_pickle: bool = False) -> None:
-        """Go on from a file that `save` wrote.
-
-        Args:
-            checkpoint_path: The file.
-            allow_pickle: Whether it may be one that was not written by this user on this machine,
-                which runs whatever code it contains.
-
-        Raises:
-            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
-        """
-        data = Path(checkpoint_path).read_bytes()
-        self.__dict__.update(unpickle(data, checkpoint_path, allow_pickle))
 
     # -- for schedulers that compare ---------------------------------------------------------
 

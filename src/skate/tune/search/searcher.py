@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skate._run.pickles import signed_pickle, unpickle
 from skate.tune._arguments import accepted
-from skate.tune.search._files import newest, write_atomically
+from skate.tune.search._files import SavesState, newest
 
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
@@ -31,7 +30,7 @@ UNDEFINED_METRIC_MODE = (
 )
 
 
-class Searcher:
+class Searcher(SavesState):
     """Base of all search algorithms.
 
     `suggest` gives the next configuration; `on_trial_result` and `on_trial_complete` bring what
@@ -122,23 +121,11 @@ class Searcher:
         """Go on from a state."""
         self.__dict__.update(state)
 
-    def save(self, checkpoint_path: str) -> None:
-        """Write the state to a file."""
-        write_atomically(checkpoint_path, signed_pickle(self.get_state()))
+    def _state_to_save(self) -> dict[str, Any]:
+        return self.get_state()
 
-    def restore(self, checkpoint_path: str, *, allow_pickle: bool = False) -> None:
-        """Go on from a file that `save` wrote.
-
-        Args:
-            checkpoint_path: The file.
-            allow_pickle: Whether it may be one that was not written by this user on this machine,
-                which runs whatever code it contains.
-
-        Raises:
-            UntrustedPickleError: If it was written elsewhere, and that is not allowed.
-        """
-        data = Path(checkpoint_path).read_bytes()
-        self.set_state(unpickle(data, checkpoint_path, allow_pickle))
+    def _take_saved_state(self, state: dict[str, Any]) -> None:
+        self.set_state(state)
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Write the state to a file of that folder."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.context import Whereabouts
+from skate._run.context import SessionInfo
 from skate._run.session import report
 from skate.tune.result import DEFAULT_METRIC
 
@@ -20,11 +20,11 @@ class StatusReporter:
     """The second argument of functions that take one: it is called to report, and knows the
     trial."""
 
-    def __init__(self, whereabouts: Whereabouts) -> None:
-        self.trial_id = whereabouts.trial_id
-        self.trial_name = whereabouts.trial_name
-        self.trial_resources = whereabouts.trial_resources
-        self.logdir = whereabouts.trial_dir
+    def __init__(self, info: SessionInfo) -> None:
+        self.trial_id = info.trial_id
+        self.trial_name = info.trial_name
+        self.trial_resources = info.trial_resources
+        self.logdir = info.trial_dir
 
     def __call__(self, *args: Any, **metrics: Any) -> None:
         report(*args, **metrics)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.context import Whereabouts
+from skate._run.context import SessionInfo
 from skate._run.storage import Storage
 from skate.tune.execution.channel import Channel
 from skate.tune.execution.events import Reported, Saved, Verdict
@@ -18,7 +18,7 @@ from skate.tune.result import DONE, RESULT_DUPLICATE
 from skate.tune.trainable.trainable import Trainable
 
 if TYPE_CHECKING:
-    from skate.tune.execution.session import Task
+    from skate.tune.execution.session import TrialTask
 
 _LOOK_SECONDS = 1.0
 _GRACE_SECONDS = 5.0  # for a stopped function to come to its next report
@@ -90,28 +90,26 @@ class FunctionTrainable(Trainable):
 
     # -- the function's thread ---------------------------------------------------------------
 
-    def _task(self) -> Task:
-        from skate.tune.execution.session import Task
+    def _task(self) -> TrialTask:
+        from skate.tune.execution.session import TrialTask
 
         storage = Storage.at(self.logdir)
-        about = Whereabouts(
+        about = SessionInfo(
             trial_id=self.trial_id,
             trial_name=self.trial_name,
             trial_dir=self.logdir,
             trial_resources=self.trial_resources,
             storage=storage,
         )
-        return Task(
-            trial_id=self.trial_id,
+        return TrialTask(
+            info=about,
             config=self.config,
-            whereabouts=about,
-            storage=storage,
             checkpoint=self._latest,
             iteration=self._iteration,
             seconds=self._time_total,
         )
 
-    def _run(self, task: Task) -> None:
+    def _run(self, task: TrialTask) -> None:
         from skate.tune.execution.programs import run_function
 
         try:

@@ -10,11 +10,11 @@ from typing import Any
 from skate._run.ledger import Ledger
 from skate._run.storage import Storage
 
-_LONGEST_NAME = 130
+_LONGEST_NAME_CHARACTERS = 130
 _RESERVED = re.compile(r"[/()<>:\"\\|?*]")  # by some operating system, or by shells
 
 
-class Places:
+class TrialPaths:
     """The part of a trial that knows its names and folders."""
 
     trainable_name: str
@@ -57,7 +57,7 @@ class Places:
         """Make a folder's name that every file system takes."""
         if self.custom_dirname:
             return _RESERVED.sub("_", self.custom_dirname)
-        name = _RESERVED.sub("_", f"{self}_{self.experiment_tag}"[:_LONGEST_NAME])
+        name = _RESERVED.sub("_", f"{self}_{self.experiment_tag}"[:_LONGEST_NAME_CHARACTERS])
         return f"{name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
 
     @property
@@ -151,7 +151,7 @@ class Places:
         self.location = str(location)
 
 
-def _checked_name(creator: Any, trial: Places) -> str | None:
+def _checked_name(creator: Any, trial: TrialPaths) -> str | None:
     if creator is None:
         return None
     name = creator(trial)
@@ -160,7 +160,7 @@ def _checked_name(creator: Any, trial: Places) -> str | None:
     return name
 
 
-def _checked_dirname(creator: Any, trial: Places) -> str | None:
+def _checked_dirname(creator: Any, trial: TrialPaths) -> str | None:
     if creator is None:
         return None
     name = creator(trial)

@@ -8,11 +8,11 @@ import time
 from skate._run.errors import ERROR_FILE, error_text, read_error, write_error
 from skate._run.folders import LocalFolder
 from skate.tune.error import TuneError, TuneTrialError
-from skate.tune.experiment._places import Places
+from skate.tune.experiment._paths import TrialPaths
 from skate.tune.result import EXPR_ERROR_FILE
 
 
-class Failures(Places):
+class TrialErrors(TrialPaths):
     """The part of a trial that keeps its errors, in memory and in files."""
 
     status: str

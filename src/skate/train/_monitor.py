@@ -11,10 +11,10 @@ import skate
 from skate.exceptions import GetTimeoutError, SkateError
 from skate.train._errors import WorkerHungError
 
-LOOK_AROUND = 1.0  # seconds between two looks at workers that say nothing
+LOOK_SECONDS = 1.0  # between two looks at workers that say nothing
 HUNG_VARIABLE = "SKATE_TRAIN_HUNG_AFTER"
-HUNG_AFTER = 60.0  # seconds without an answer from a worker's process
-STARTING = 10  # times as long may a process take that has never answered: it may be importing
+HUNG_SECONDS = 60.0  # without an answer from a worker's process
+STARTING_FACTOR = 10  # for a process that has never answered: it may be importing
 
 Silence = Callable[[list[int], float], None]
 
@@ -28,24 +28,32 @@ class WorkerFailed(Exception):  # noqa: N818 - not an error that anybody else se
         self.error = error
 
 
-class Pulse:
-    """Whether the processes of the workers still answer, however busy their loops are."""
+class WorkerMonitor:
+    """Waits for answers of workers, and notices when the process of one does not answer any more,
+    however busy its loop is."""
 
     def __init__(self, workers: list[Any]) -> None:
         self._workers = workers
-        self._limit = float(os.environ.get(HUNG_VARIABLE, HUNG_AFTER))
+        self._limit = float(os.environ.get(HUNG_VARIABLE, HUNG_SECONDS))
         self._pings: dict[int, tuple[Any, float]] = {}
         self._started: set[int] = set()  # ranks that have answered at least once
 
     def answers(
         self, asked: dict[Any, int], silence: Silence | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """The rank and the value of each of these references, which are taken out of `asked`, as
-        they come. `silence` is told the ranks that are missing, when nothing has come for a
-        while. Raises WorkerFailed for the first that fails or hangs."""
+        """Yield the rank and the value of each of these references as they come.
+
+        Args:
+            asked: The ranks by reference, which is taken out when its value has come.
+            silence: Is told the ranks that are missing and for how many seconds, whenever nothing
+                has come for a while.
+
+        Raises:
+            WorkerFailed: For the first rank that fails or hangs.
+        """
         since = time.monotonic()
         while asked:
-            ready, _ = skate.wait(list(asked), num_returns=1, timeout=LOOK_AROUND)
+            ready, _ = skate.wait(list(asked), num_returns=1, timeout=LOOK_SECONDS)
             for ref in ready:
                 rank = asked.pop(ref)
                 try:
@@ -56,11 +64,11 @@ class Pulse:
                 yield rank, value
             if not ready:
                 missing = sorted(asked.values())
-                self._feel(missing)
+                self._ping(missing)
                 if silence is not None:
                     silence(missing, time.monotonic() - since)
 
-    def _feel(self, ranks: list[int]) -> None:
+    def _ping(self, ranks: list[int]) -> None:
         now = time.monotonic()
         for rank in ranks:
             if rank not in self._pings:
@@ -70,7 +78,7 @@ class Pulse:
                 skate.get(ping, timeout=0)
                 del self._pings[rank]
             except GetTimeoutError:
-                limit = self._limit * (1 if rank in self._started else STARTING)
+                limit = self._limit * (1 if rank in self._started else STARTING_FACTOR)
                 if now - sent > limit:
                     raise WorkerFailed(rank, _hung(rank, now - sent)) from None
             except SkateError:
