@@ -6,11 +6,11 @@ import functools
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, TypeVar, cast
 
+from skate.remote_function import RemoteFunction
 from typing_extensions import assert_type
 
 import skate
 from skate import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
-from skate.remote_function import RemoteFunction
 
 T = TypeVar("T")
 
@@ -118,7 +118,9 @@ def numbers_of_values(n: int) -> None:
     assert_type(mix.options(num_returns=2).remote(1), list[ObjectRef[Any]])
     assert_type(mix.options(num_returns=0).remote(1), None)
     assert_type(mix.options(num_returns=n).remote(1), Any)
-    assert_type(rows.options(num_returns="streaming").remote(1), ObjectRefGenerator[dict[str, Any]])
+    assert_type(
+        rows.options(num_returns="streaming").remote(1), ObjectRefGenerator[dict[str, Any]]
+    )
     assert_type(
         rows.options(num_returns="dynamic").remote(1),
         ObjectRef[DynamicObjectRefGenerator[dict[str, Any]]],

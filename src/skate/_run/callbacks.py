@@ -30,65 +30,151 @@ class Callback:
         stop: Any = None,
         num_samples: int | None = None,
         total_num_samples: int | None = None,
-        **info: Any,
+        **info: object,
     ) -> None:
-        """Once, before anything else."""
+        """Prepare, once, before anything else.
 
-    def on_step_begin(self, iteration: int, trials: Sequence[Any], **info: Any) -> None:
-        """A step of the tuning loop begins."""
+        Args:
+            stop: When trials end, as it was given.
+            num_samples: How many times the space is sampled.
+            total_num_samples: How many trials that makes.
+            info: What later versions may add.
+        """
 
-    def on_step_end(self, iteration: int, trials: Sequence[Any], **info: Any) -> None:
-        """A step of the tuning loop is over."""
+    def on_step_begin(self, iteration: int, trials: Sequence[Any], **info: object) -> None:
+        """Note that a round of the search begins.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            info: What later versions may add.
+        """
+
+    def on_step_end(self, iteration: int, trials: Sequence[Any], **info: object) -> None:
+        """Note that a round of the search is over.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            info: What later versions may add.
+        """
 
     def on_trial_start(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
-        """A trial runs."""
+        """Note that a trial runs.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may add.
+        """
 
     def on_trial_restore(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
-        """A trial goes on from a checkpoint."""
+        """Note that a trial goes on from a checkpoint.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may add.
+        """
 
     def on_trial_save(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
-        """A checkpoint of a trial was asked for and came."""
+        """Note that a checkpoint of a trial was asked for and came.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may add.
+        """
 
     def on_trial_result(
-        self, iteration: int, trials: Sequence[Any], trial: Any, result: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, result: Any, **info: object
     ) -> None:
-        """A trial reported."""
+        """Note that a trial has reported.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            result: What it has reported, with what is filled in.
+            info: What later versions may add.
+        """
 
     def on_trial_complete(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
-        """A trial ended well."""
+        """Note that a trial has ended well.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may add.
+        """
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
-        """A trial failed and will be tried again."""
+        """Note that a trial has failed and will be tried again.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may add.
+        """
 
     def on_trial_error(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
-        """A trial failed for good."""
+        """Note that a trial has failed for good.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may add.
+        """
 
     def on_checkpoint(
-        self, iteration: int, trials: Sequence[Any], trial: Any, checkpoint: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, checkpoint: Any, **info: object
     ) -> None:
-        """A checkpoint of a trial is in its folder."""
+        """Note that a checkpoint of a trial is in its folder.
 
-    def on_experiment_end(self, trials: Sequence[Any], **info: Any) -> None:
-        """All trials are over."""
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            checkpoint: The checkpoint.
+            info: What later versions may add.
+        """
+
+    def on_experiment_end(self, trials: Sequence[Any], **info: object) -> None:
+        """Note that all trials are over.
+
+        Args:
+            trials: Those.
+            info: What later versions may add.
+        """
 
     def get_state(self) -> dict[str, Any] | None:
-        """What to keep for `set_state` when the experiment is restored."""
+        """Return what to keep for `set_state` when the experiment is restored."""
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """What `get_state` gave before."""
+        """Take up what `get_state` has returned before.
+
+        Args:
+            state: That.
+        """
 
 
 class UserCallback:
@@ -96,20 +182,40 @@ class UserCallback:
     `run_context.run_config` is the trainer's."""
 
     def before_run(self, run_context: Any) -> None:
-        """The run begins; there are no workers yet."""
+        """Note that the run begins; there are no workers yet.
+
+        Args:
+            run_context: The run: `run_context.run_config` is the trainer's.
+        """
 
     def after_report(
         self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any
     ) -> None:
-        """All workers have reported: `metrics` has those of each rank."""
+        """Note that all workers have reported.
+
+        Args:
+            run_context: The run: `run_context.run_config` is the trainer's.
+            metrics: Those of each rank.
+            checkpoint: The new checkpoint, if there is one.
+        """
 
     def after_exception(
         self, run_context: Any, worker_exceptions: dict[int, BaseException]
     ) -> None:
-        """Workers have failed, by rank."""
+        """Note that workers have failed.
+
+        Args:
+            run_context: The run: `run_context.run_config` is the trainer's.
+            worker_exceptions: What they raised, by rank.
+        """
 
     def after_run(self, run_context: Any, result: Any) -> None:
-        """The run is over; `result.error` says whether it has failed."""
+        """Note that the run is over.
+
+        Args:
+            run_context: The run: `run_context.run_config` is the trainer's.
+            result: What it has come to; `result.error` says whether it has failed.
+        """
 
 
 class CallbackList:
@@ -118,7 +224,7 @@ class CallbackList:
     def __init__(self, callbacks: Iterable[Any]) -> None:
         self.callbacks: list[Any] = list(callbacks)
 
-    def call(self, hook: str, /, *args: Any, **info: Any) -> None:
+    def call(self, hook: str, /, *args: Any, **info: object) -> None:
         for callback in self.callbacks:
             method = getattr(callback, hook, None)
             if method is not None:

@@ -29,16 +29,22 @@ AnyCheckpoint = TypeVar("AnyCheckpoint", bound="Checkpoint")
 
 
 class Checkpoint:
-    """What a run has learned so far, as a folder that `path` and `filesystem` name.
-
-        checkpoint = Checkpoint.from_directory(folder)
-        with checkpoint.as_directory() as folder: ...
+    """Hold what a run has learned so far, as a folder on some file system.
 
     `from_dict` makes one that holds a dict instead. It becomes a folder where it is reported, and
     `to_dict` gives the dict back.
 
     Dicts and preprocessors are pickles in the folder. They are read if this user's programs wrote
     them on this machine; those of others with `allow_pickle=True`, which runs what they contain.
+
+    Args:
+        path: The folder, or its URI.
+        filesystem: The Arrow file system that `path` is on, if not this machine's.
+
+    Example:
+        >>> from skate.train import Checkpoint
+        >>> Checkpoint.from_dict({"epoch": 3}).to_dict()
+        {'epoch': 3}
     """
 
     _temporary: TemporaryFolder | None = None  # its folder, if that is to end with it

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig
 from skate._run.reporting import AUTOMATIC
+from skate._run.types import MetricsLike, ResultRow
 from skate._run.validation import ReportedCheckpointStatus
 from skate._run.values import lookup, numbers_in, plain
 
@@ -36,7 +36,7 @@ class RecordedCheckpoint:
     """
 
     checkpoint: Checkpoint
-    metrics: dict[str, Any] = field(default_factory=dict)
+    metrics: ResultRow = field(default_factory=dict)
     positions: list[dict[str, int]] | None = None
     validation: dict[str, Any] | None = None
     results: int | None = None
@@ -83,7 +83,7 @@ class CheckpointManager:
     def register(
         self,
         checkpoint: Checkpoint,
-        metrics: Mapping[str, Any],
+        metrics: MetricsLike,
         positions: list[dict[str, int]] | None = None,
     ) -> list[Checkpoint]:
         """Note a new checkpoint, which may have taken the place of another of the same name;
@@ -98,7 +98,7 @@ class CheckpointManager:
             self._check_score(new.metrics)
         return self._dismissed()
 
-    def validated(self, checkpoint: Checkpoint, line: dict[str, Any]) -> list[Checkpoint]:
+    def validated(self, checkpoint: Checkpoint, line: ResultRow) -> list[Checkpoint]:
         """A checkpoint has been validated, as the line says; those to delete now."""
         for entry in self._recorded:
             if entry.checkpoint == checkpoint:
@@ -112,7 +112,7 @@ class CheckpointManager:
         """Those that are yet to be validated."""
         return [entry for entry in self._recorded if entry.pending]
 
-    def add_metrics(self, metrics: Mapping[str, Any]) -> list[Checkpoint]:
+    def add_metrics(self, metrics: MetricsLike) -> list[Checkpoint]:
         """Metrics that were reported right after the last checkpoint belong to it; those to delete
         now."""
         if self._recorded:
@@ -120,7 +120,7 @@ class CheckpointManager:
             self._check_score(metrics)
         return self._dismissed()
 
-    def _check_score(self, metrics: Mapping[str, Any]) -> None:
+    def _check_score(self, metrics: MetricsLike) -> None:
         """Say once if the metrics have no score, as when its name is misspelt."""
         name = self.config.checkpoint_score_attribute
         if self._warned or not metrics or name is None or lookup(metrics, name) is not None:

@@ -29,7 +29,7 @@ import fcntl
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -39,6 +39,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import RecordedCheckpoint, number_of
 from skate._run.folders import LocalFolder
 from skate._run.storage import REPLACED, Storage, drop_cut_line, readable_lines
+from skate._run.types import MetricsLike
 from skate._run.values import to_json
 
 RESULT_FILE = "result.json"
@@ -167,7 +168,7 @@ class Ledger:
             self._storage.forget_replaced(new.name)
         return line
 
-    def add_result(self, result: Mapping[str, Any]) -> None:
+    def add_result(self, result: MetricsLike) -> None:
         """Write the line of a result, or have it wait for `settle`; not if this is not open."""
         if self._place is not None:
             self._buffer.add(self._place, f"{to_json(result)}\n".encode())

@@ -6,10 +6,11 @@ from typing import Any
 
 from skate._core.optional_imports import try_import
 from skate._run.reporting import AUTOMATIC
+from skate._run.types import ResultRow
 from skate._run.values import flatten
 
 
-def draw(history: list[dict[str, Any]], metrics: tuple[str, ...], x: str, ax: Any) -> Any:
+def draw(history: list[ResultRow], metrics: tuple[str, ...], x: str, ax: Any) -> Any:
     rows = [dict(flatten(row)) for row in history]
     names = metrics or tuple(_numbers(rows))
     if not names:
@@ -28,7 +29,7 @@ def draw(history: list[dict[str, Any]], metrics: tuple[str, ...], x: str, ax: An
     return ax
 
 
-def _numbers(rows: list[dict[str, Any]]) -> list[str]:
+def _numbers(rows: list[ResultRow]) -> list[str]:
     found: dict[str, None] = {}
     for row in rows:
         for name, value in row.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import check_folder_name
+from skate._run.types import MetricsLike, ResultRow
 from skate._run.validation import OwnValidation, ValidationTaskConfig, checked_request
 from skate._run.values import shortened
 
@@ -33,7 +34,7 @@ class CheckpointUploadMode(Enum):
 class Report:
     """One call of `report`. The metrics are None when a checkpoint alone was saved."""
 
-    metrics: dict[str, Any] | None
+    metrics: ResultRow | None
     checkpoint: Checkpoint | None = None
     directory_name: str | None = None
     upload_mode: CheckpointUploadMode = CheckpointUploadMode.SYNC
@@ -148,7 +149,7 @@ class ResultClock:
         self._totals = dict(totals or {})
         self._start = self._last = time.monotonic()
 
-    def go_on_from(self, result: Mapping[str, Any], iteration: int) -> None:
+    def go_on_from(self, result: MetricsLike, iteration: int) -> None:
         """The next result comes after this one; where that does not say it, `iteration` is its
         number."""
         self.iteration = result.get("training_iteration", iteration)
@@ -161,7 +162,7 @@ class ResultClock:
         self._since = self._steps = 0
         self._start = self._last = time.monotonic()
 
-    def fill(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    def fill(self, metrics: MetricsLike) -> dict[str, Any]:
         """The metrics of the next result, with what was not reported itself."""
         now = time.monotonic()
         took = now - self._last
@@ -186,7 +187,7 @@ class ResultClock:
             **metrics,
         }
 
-    def _sums(self, metrics: Mapping[str, Any]) -> dict[str, int]:
+    def _sums(self, metrics: MetricsLike) -> dict[str, int]:
         """The totals of what is counted per result, as steps in an environment."""
         for each, total in _COUNTED.items():
             if metrics.get(each) is not None:
@@ -197,7 +198,7 @@ class ResultClock:
         return {**self._totals, "timesteps_since_restore": self._steps}
 
 
-def totals_in(result: Mapping[str, Any]) -> dict[str, int]:
+def totals_in(result: MetricsLike) -> dict[str, int]:
     """What a result has summed up."""
     found = {total: result.get(total) for total in _COUNTED.values()}
     return {name: value for name, value in found.items() if value is not None}
@@ -228,7 +229,7 @@ class Metrics(dict[str, Any]):
     __hash__ = None
 
 
-def _reported(metrics: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _reported(metrics: MetricsLike, other: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in metrics.items() if k not in AUTOMATIC or k in other}
 
 

@@ -12,20 +12,29 @@ from skate._run.ledger import CHECKPOINTS_FILE, RESULT_FILE, Ledger
 from skate._run.pickles import allowing
 from skate._run.reporting import AUTOMATIC
 from skate._run.storage import Storage
+from skate._run.types import ResultRow
 from skate._run.values import flatten, lookup
 
 
 class Result:
-    """`metrics` and `checkpoint` are the last ones, `best_checkpoints` all that were kept, each
-    with its metrics. `error` is what ended the run, if something did. `return_value` is what the
-    loop of the first worker returned."""
+    """Hold what a run or a trial has come to.
+
+    Args:
+        metrics: The last ones that were reported.
+        checkpoint: The last one.
+        error: What ended the run, if something did.
+        path: Its folder.
+        metrics_dataframe: All reported results; read from the folder if it is not given.
+        best_checkpoints: All that were kept, each with its metrics.
+        return_value: What the loop of the first worker returned.
+    """
 
     best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] | None
     return_value: Any
 
     def __init__(
         self,
-        metrics: dict[str, Any] | None = None,
+        metrics: ResultRow | None = None,
         checkpoint: Checkpoint | None = None,
         error: BaseException | None = None,
         path: str = "",
@@ -113,7 +122,16 @@ class Result:
         return Ledger(Storage.at(self.path, self._storage_filesystem)).results()
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint:
-        """The kept checkpoint with the largest ("max") or smallest ("min") value of a metric."""
+        """Return the kept checkpoint with the best value of a metric.
+
+        Args:
+            metric: The metric, "a/b" for nested ones.
+            mode: Whether the largest value is the best, "max", or the smallest, "min".
+
+        Raises:
+            ValueError: If `mode` is something else.
+            RuntimeError: If there is no checkpoint, or none has the metric.
+        """
         if mode not in ("max", "min"):
             raise ValueError(f"mode is 'max' or 'min'; got {mode!r}")
         if not self.best_checkpoints:
@@ -130,7 +148,16 @@ class Result:
         return choose(scored, key=lambda pair: pair[0])[1]
 
     def plot(self, *metrics: str, x: str = "training_iteration", ax: Any = None) -> Any:
-        """Draw the curves of the reported metrics (all numbers, or those named); the axes."""
+        """Draw the curves of reported metrics.
+
+        Args:
+            metrics: Their names; by default all that are numbers.
+            x: The metric on the horizontal axis.
+            ax: The axes of matplotlib to draw on; by default new ones.
+
+        Returns:
+            The axes.
+        """
         from skate._run.plotting import draw
 
         return draw(self._history(), metrics, x, ax)

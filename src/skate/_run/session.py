@@ -19,6 +19,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo, TrainContext
 from skate._run.reporting import CheckpointUploadMode, Report, read_report
+from skate._run.types import MetricsLike
 from skate._run.validation import OwnValidation, ValidationTaskConfig
 from skate._run.values import numbers_as_such
 
@@ -153,7 +154,7 @@ def report(*args: Any, **kwargs: Any) -> None:
 
 
 def _todays_report(
-    metrics: Mapping[str, Any] | None = None,
+    metrics: MetricsLike | None = None,
     checkpoint: Checkpoint | None = None,
     checkpoint_dir_name: str | None = None,
     checkpoint_upload_mode: CheckpointUploadMode = CheckpointUploadMode.SYNC,

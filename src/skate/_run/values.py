@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from skate._run.types import MetricsLike
+
 MOST_ELEMENTS = 1000  # of an array in a configuration, to be written with each result
 
 
@@ -21,7 +23,7 @@ def plain(value: Any) -> Any:
     return tolist() if callable(tolist) else value
 
 
-def numbers_as_such(metrics: Mapping[str, Any]) -> dict[str, Any]:
+def numbers_as_such(metrics: MetricsLike) -> dict[str, Any]:
     """Metrics whose scalars are Python numbers: a tensor would keep alive all it was computed
     from."""
     return {
@@ -101,7 +103,7 @@ def lookup(record: Mapping[str, Any], name: str, default: Any = None) -> Any:
     return value
 
 
-def reached(criteria: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+def reached(criteria: Mapping[str, Any], result: MetricsLike) -> bool:
     """Whether one of the metrics has come to its value."""
     for name, limit in criteria.items():
         value = lookup(result, name)

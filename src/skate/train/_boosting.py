@@ -10,6 +10,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
 from skate._run.session import get_checkpoint, get_dataset_shard
+from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train.backend import BackendConfig
@@ -25,7 +26,7 @@ class BoostingSettings:
     """What stands in for a loop."""
 
     label_column: str | None = None
-    params: dict[str, Any] | None = None
+    params: Config | None = None
     num_boost_round: int | None = None
     dmatrix_params: dict[str, dict[str, Any]] | None = None
     train_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -70,7 +71,7 @@ class BoostingLoop(ABC):
             "checkpoint_at_end": True if at_end is None else at_end,
         }
 
-    def __call__(self, config: dict[str, Any]) -> None:
+    def __call__(self, config: Config) -> None:
         checkpoint = get_checkpoint()
         before = None if checkpoint is None else self.model_in(checkpoint)
         rounds = self.settings.num_boost_round or DEFAULT_ROUNDS
@@ -111,9 +112,7 @@ class BoostingLoop(ABC):
         """How many rounds a model has had."""
 
     @abstractmethod
-    def train(
-        self, params: dict[str, Any], tables: dict[str, Table], rounds: int, before: Any
-    ) -> None:
+    def train(self, params: Config, tables: dict[str, Table], rounds: int, before: Any) -> None:
         """Boost; the first of the tables is the one to learn."""
 
 
@@ -131,7 +130,7 @@ class BoostingTrainer(DataParallelTrainer):
         train_loop_per_worker: Callable[..., Any] | None,
         settings: BoostingSettings,
         *,
-        train_loop_config: dict[str, Any] | None,
+        train_loop_config: Config | None,
         backend_config: BackendConfig,
         scaling_config: ScalingConfig | dict[str, Any] | None,
         run_config: RunConfig | dict[str, Any] | None,

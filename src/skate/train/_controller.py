@@ -18,6 +18,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.config import FailureConfig, ScalingConfig
 from skate._run.context import SessionInfo
 from skate._run.result import Result
+from skate._run.types import Config
 from skate.exceptions import ActorDiedError, GetTimeoutError, SkateError
 from skate.train._errors import (
     WorkerGroupError,
@@ -45,7 +46,7 @@ class TrainPlan:
     """What a trainer wants to be run."""
 
     loop: Callable[..., Any]
-    config: dict[str, Any]
+    config: Config
     scaling: ScalingConfig
     failure: FailureConfig
     backend: BackendConfig

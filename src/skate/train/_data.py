@@ -43,11 +43,20 @@ class DataConfig:
         world_size: int,
         worker_handles: list[Any] | None = None,
         worker_node_ids: list[Any] | None = None,
-        **info: Any,
+        **info: object,
     ) -> list[dict[str, Any]]:
-        """The datasets of each worker, by rank. Override it to share them out differently: by
-        their actors, `worker_handles`, or where they run, `worker_node_ids`. Here all of them are
-        on one machine, and alike."""
+        """Share out the datasets. Override it to do so differently.
+
+        Args:
+            datasets: Those of the trainer, by name.
+            world_size: How many workers there are.
+            worker_handles: Their actors.
+            worker_node_ids: Where they run; here all of them are on one machine, and alike.
+            info: What later versions may add.
+
+        Returns:
+            The datasets of each worker, by rank.
+        """
         from skate.data.iterator import WholeDataset, split_iterators
         from skate.train._shards import Shard, with_options
 

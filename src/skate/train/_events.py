@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.types import ResultRow
 from skate._run.validation import ValidationTaskConfig
 
 REPORTED, FINISHED, MEETING = "reported", "finished", "meeting"
@@ -20,7 +21,7 @@ class Event:
     """What a worker's loop has come to."""
 
     kind: str
-    metrics: dict[str, Any] | None = None
+    metrics: ResultRow | None = None
     checkpoint_name: str | None = None
     checkpoint: Checkpoint | None = None  # one that is not copied into the run's folder
     checkpoint_class: type[Checkpoint] = Checkpoint

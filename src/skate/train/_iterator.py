@@ -11,6 +11,7 @@ from typing import Any
 from skate._run.callbacks import UserCallback
 from skate._run.checkpoint import Checkpoint
 from skate._run.result import Result
+from skate._run.types import ResultRow
 
 
 class Tap(UserCallback):
@@ -38,7 +39,7 @@ class Tap(UserCallback):
         self._last = now
         self.reports.put([{**one, **filled} for one in metrics])
 
-    def should_stop(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def should_stop(self, trial_id: str, result: ResultRow) -> bool:
         return self.stopped.is_set()
 
 

@@ -23,6 +23,7 @@ from skate._run.reporting import Metrics, ResultClock
 from skate._run.result import Result
 from skate._run.storage import Storage
 from skate._run.syncing import sync_tree
+from skate._run.types import Config, ResultRow
 from skate._run.uploads import Uploads
 from skate._run.validation import ValidationTaskConfig
 from skate._run.values import reached
@@ -42,11 +43,11 @@ class TrainingRun:
 
     trial_id: str
     name: str
-    config: dict[str, Any]
+    config: Config
     storage: Storage
     ledger: Ledger
     run_config: RunConfig
-    last_result: dict[str, Any] = field(default_factory=dict)
+    last_result: ResultRow = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     status: str = "RUNNING"
 
@@ -223,7 +224,7 @@ class Recorder:
         return NewCheckpoint(name, checkpoint, lambda: self._put_into_place(source), positions)
 
     def _name_checkpoint_of(
-        self, result: dict[str, Any], new: NewCheckpoint | None
+        self, result: ResultRow, new: NewCheckpoint | None
     ) -> list[Checkpoint]:
         """Say in a result which checkpoint came with it. Without one, it may belong to one that
         was saved just before; those to be deleted then."""
@@ -251,7 +252,7 @@ class Recorder:
     def _note_checkpoint(
         self,
         new: NewCheckpoint,
-        metrics: dict[str, Any],
+        metrics: ResultRow,
         validation: bool | ValidationTaskConfig,
         line: Line,
     ) -> None:

@@ -6,12 +6,12 @@ import math
 import time
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.ledger import Ledger
 from skate._run.reporting import Metrics
 from skate._run.session import current
+from skate._run.types import ResultRow
 from skate._run.validation import ReportedCheckpointStatus
 
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.05, 2.0  # between looks at the run's folder
@@ -27,10 +27,16 @@ class CheckpointConsistencyMode(Enum):
 
 @dataclass
 class ReportedCheckpoint:
-    """A checkpoint and the metrics that were reported with it."""
+    """A checkpoint and the metrics that were reported with it.
+
+    Attributes:
+        checkpoint: The checkpoint.
+        metrics: What was reported with it, and by its validation.
+        status: What has come of its validation; COMMITTED if none was asked for.
+    """
 
     checkpoint: Checkpoint
-    metrics: dict[str, Any]
+    metrics: ResultRow
     status: ReportedCheckpointStatus = ReportedCheckpointStatus.COMMITTED
 
 
@@ -38,8 +44,13 @@ def get_all_reported_checkpoints(
     consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
     timeout_s: float | None = None,
 ) -> list[ReportedCheckpoint]:
-    """All checkpoints of this run that were kept, in the order of their reports. Waits for
-    validations, `timeout_s` at most."""
+    """Return all checkpoints of this run that were kept, in the order of their reports.
+
+    Args:
+        consistency_mode: Whether to wait for validations that were asked for (VALIDATED), or not
+            (COMMITTED).
+        timeout_s: Seconds to wait at the most; `None` waits for ever.
+    """
     session = current("get_all_reported_checkpoints()")
     info = session.info
     ledger = Ledger(info.storage)

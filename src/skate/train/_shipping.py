@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from skate._core.serialization import dumps
+from skate._run.types import Config
 
 LARGE_BYTES = 10 << 20  # a loop that carries more is worth a warning
 
 
-def pickled_loop(loop: Callable[..., Any], config: dict[str, Any]) -> bytes:
+def pickled_loop(loop: Callable[..., Any], config: Config) -> bytes:
     """Pickle once for all workers, whichever way the group is started."""
     import cloudpickle
 

@@ -17,6 +17,7 @@ from skate._run.folders import scratch_dir
 from skate._run.reporting import Report
 from skate._run.result import Result
 from skate._run.session import RunSession, current
+from skate._run.types import Config, ResultRow
 from skate.train._events import Event
 from skate.train._recorder import Recorder
 
@@ -38,7 +39,7 @@ class TrainerTrial:
         self.trainer = trainer
         self.__name__ = type(trainer).__name__
 
-    def default_resource_request(self, config: dict[str, Any]) -> Any:
+    def default_resource_request(self, config: Config) -> Any:
         """The resources of its workers, with what the trial's configuration says about them."""
         own = self.trainer.scaling_config
         scaling = config.get("scaling_config", own)
@@ -46,7 +47,7 @@ class TrainerTrial:
             scaling = replace(own, **scaling)
         return scaling.as_placement_group_factory()
 
-    def __call__(self, config: dict[str, Any]) -> None:
+    def __call__(self, config: Config) -> None:
         outer = current("a trainer's trial")
         trainer = changed(self.trainer, config)
         trainer.starting_checkpoint = trainer.resume_from_checkpoint = (
@@ -74,7 +75,7 @@ def _own_folder(session: RunSession) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=WORKERS, dir=place)
 
 
-def changed(trainer: BaseTrainer, config: dict[str, Any]) -> BaseTrainer:
+def changed(trainer: BaseTrainer, config: Config) -> BaseTrainer:
     """A copy of the trainer with what the trial's configuration says."""
     fresh = copy.copy(trainer)
     unknown = [name for name in config if name not in CHANGEABLE and not hasattr(fresh, name)]
@@ -126,7 +127,7 @@ class ForwardingRecorder(Recorder):
             self._hand_over(None)
         return super().close(error, value)
 
-    def _hand_over(self, metrics: dict[str, Any] | None) -> None:
+    def _hand_over(self, metrics: ResultRow | None) -> None:
         checkpoint, self._unreported = self._unreported, None
         if checkpoint is not None:  # its worker has signed what is its own
             checkpoint._note_foreign_models()

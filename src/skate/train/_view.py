@@ -9,6 +9,7 @@ from typing import Any
 from skate._core.optional_imports import is_installed
 from skate._core.standard_streams import is_terminal, say
 from skate._run.reporting import AUTOMATIC
+from skate._run.types import ResultRow
 from skate._run.values import flatten, plain
 
 FIRST_WORD_SECONDS = 10.0  # of standing still
@@ -29,7 +30,7 @@ class View:
         self._checkpoints = 0
         self._started = time.monotonic()
         self._next_word = FIRST_WORD_SECONDS
-        self._result: dict[str, Any] = {}
+        self._result: ResultRow = {}
         self._last_checkpoint: Any = None
 
     def _start_live(self) -> Any:
@@ -111,7 +112,7 @@ class View:
         return f"(iteration {iteration}, {seconds:.1f} s, {self._checkpoints} checkpoints)"
 
 
-def _own(result: dict[str, Any]) -> list[tuple[str, Any]]:
+def _own(result: ResultRow) -> list[tuple[str, Any]]:
     shown = {name: value for name, value in result.items() if name not in AUTOMATIC}
     pairs = ((name, plain(value)) for name, value in flatten(shown))
     return [(name, value) for name, value in pairs if isinstance(value, (int, float, str))]

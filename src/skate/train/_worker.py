@@ -29,6 +29,7 @@ from skate._run.reporting import DEFAULT_METRIC, Report
 from skate._run.session import RunSession, activated
 from skate._run.signing_key import adopt_signing_key, signing_key
 from skate._run.storage import Storage, write_into
+from skate._run.types import Config, ResultRow
 from skate.train._errors import LoopExitedError
 from skate.train._events import FINISHED, MEETING, Answer, Event, StoppedError
 from skate.train._handover import discard_original, hand_over
@@ -172,7 +173,7 @@ def takes_config(loop: Callable[..., Any]) -> bool:
     return bool(places)
 
 
-def call_loop(loop: Callable[..., Any], config: dict[str, Any]) -> Any:
+def call_loop(loop: Callable[..., Any], config: Config) -> Any:
     """What the loop returns. `sys.exit` ends the loop, not the process."""
     try:
         return loop(config) if takes_config(loop) else loop()
@@ -182,7 +183,7 @@ def call_loop(loop: Callable[..., Any], config: dict[str, Any]) -> Any:
         raise LoopExitedError(ended.code) from ended
 
 
-def check_metrics(metrics: dict[str, Any] | None) -> None:
+def check_metrics(metrics: ResultRow | None) -> None:
     """Tensors with more than one value are models, not metrics, and metrics have names."""
     if metrics and DEFAULT_METRIC in metrics:
         raise TypeError(

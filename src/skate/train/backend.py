@@ -46,10 +46,25 @@ class Backend:
     from where the modules have been imported that its own module uses."""
 
     def on_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
-        """The workers are there."""
+        """Prepare the workers, when they have started.
+
+        Args:
+            worker_group: The workers, with `execute(function)`.
+            backend_config: The settings.
+        """
 
     def on_training_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
-        """The loop is about to begin, and `train.get_context()` works in the workers."""
+        """Prepare the workers, when they know who they are, before the loop.
+
+        Args:
+            worker_group: The workers, with `execute(function)`.
+            backend_config: The settings.
+        """
 
     def on_shutdown(self, worker_group: WorkerGroup, backend_config: Any) -> None:
-        """The loop has ended in all workers."""
+        """Clean up, when all loops are done.
+
+        Args:
+            worker_group: The workers, with `execute(function)`.
+            backend_config: The settings.
+        """

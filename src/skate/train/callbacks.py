@@ -13,6 +13,7 @@ from typing import Any
 from skate._run import loggers
 from skate._run.loggers import CSVLoggerCallback
 from skate._run.loggers.mlflow import MLflowLoggerCallback
+from skate._run.types import Config, ResultRow
 from skate._run.values import to_json
 
 __all__ = [
@@ -28,14 +29,14 @@ __all__ = [
 class TrainingCallback:
     """Override what is of interest. Later versions may pass more arguments: take `**info`."""
 
-    def start_training(self, logdir: str, config: dict[str, Any], **info: Any) -> None:
+    def start_training(self, logdir: str, config: Config, **info: object) -> None:
         """A run begins, in this folder."""
 
-    def handle_result(self, results: list[dict[str, Any]], **info: Any) -> None:
+    def handle_result(self, results: list[ResultRow], **info: object) -> None:
         """All workers have reported: one dict each."""
 
     def finish_training(
-        self, error: bool = False, run_dir: str | None = None, **info: Any
+        self, error: bool = False, run_dir: str | None = None, **info: object
     ) -> None:
         """A run is over."""
 
@@ -43,7 +44,7 @@ class TrainingCallback:
 class PrintCallback(TrainingCallback):
     """Prints what the workers report."""
 
-    def handle_result(self, results: list[dict[str, Any]], **info: Any) -> None:
+    def handle_result(self, results: list[ResultRow], **info: object) -> None:
         print(json.dumps(results, indent=4, default=str))
 
 
@@ -63,11 +64,11 @@ class JsonLoggerCallback(loggers.JsonLoggerCallback, TrainingCallback):
         self._workers = [workers_to_log] if isinstance(workers_to_log, int) else workers_to_log
         self.log_path: Path | None = None
 
-    def start_training(self, logdir: str, config: dict[str, Any], **info: Any) -> None:
+    def start_training(self, logdir: str, config: Config, **info: object) -> None:
         self.log_path = Path(self._logdir or logdir, self._filename)
         self.log_path.write_text("[]")
 
-    def handle_result(self, results: list[dict[str, Any]], **info: Any) -> None:
+    def handle_result(self, results: list[ResultRow], **info: object) -> None:
         wanted = range(len(results)) if self._workers is None else self._workers
         row = f"[{', '.join(to_json(results[rank]) for rank in wanted)}]"
         assert self.log_path is not None
@@ -88,18 +89,18 @@ class TBXLoggerCallback(loggers.TBXLoggerCallback, TrainingCallback):
         self._worker = worker_to_log
         self._run: Any = None
 
-    def start_training(self, logdir: str, config: dict[str, Any], **info: Any) -> None:
+    def start_training(self, logdir: str, config: Config, **info: object) -> None:
         if self._logdir is not None or self._worker:
             folder = os.fspath(self._logdir or logdir)
             self._run = SimpleNamespace(trial_id="run", config=config, local_path=folder)
 
-    def handle_result(self, results: list[dict[str, Any]], **info: Any) -> None:
+    def handle_result(self, results: list[ResultRow], **info: object) -> None:
         if self._run is not None:
             result = results[self._worker]
             self.log_trial_result(result["_training_iteration"], self._run, result)
 
     def finish_training(
-        self, error: bool = False, run_dir: str | None = None, **info: Any
+        self, error: bool = False, run_dir: str | None = None, **info: object
     ) -> None:
         if self._run is not None:
             self.log_trial_end(self._run, failed=error)

@@ -17,6 +17,7 @@ from skate._run.ledger import claimed
 from skate._run.pickles import allowing, signed_pickle
 from skate._run.result import Result
 from skate._run.storage import Storage
+from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train._controller import TrainController, TrainPlan
 from skate.train._data import DataConfig, checked_datasets
@@ -34,20 +35,33 @@ AnyTrainer = TypeVar("AnyTrainer", bound="DataParallelTrainer")
 
 
 class DataParallelTrainer(BaseTrainer):
-    """Runs `train_loop_per_worker` in each worker, with `train_loop_config` if it takes one.
+    """Run a loop in each of several workers.
 
-    `backend_config` says how the workers find each other. `datasets` are split between them (see
-    `DataConfig`), after `preprocessor`, if there is one, has been fitted to the "train" one.
-    `resume_from_checkpoint` is what `get_checkpoint()` gives at the start of a new run. `metadata`
-    is what `get_context().get_metadata()` gives. `validation_config` validates checkpoints beside
-    the training, where `report(…, validation=True)` asks for it.
+    Args:
+        train_loop_per_worker: The loop: a function without arguments, or of its configuration.
+        train_loop_config: That configuration.
+        backend_config: How the workers find each other.
+        scaling_config: How many workers, and what each gets.
+        run_config: Where the run goes, what happens when it fails, and who is told.
+        datasets: By name, for `get_dataset_shard(name)`; each worker gets a part.
+        dataset_config: How they are split, a `DataConfig`; by default all of them are.
+        preprocessor: Is fitted to the "train" dataset and applied to all; also goes into
+            checkpoints.
+        resume_from_checkpoint: What `get_checkpoint()` gives at the start of a new run.
+        metadata: What `get_context().get_metadata()` gives.
+        validation_config: Validates checkpoints beside the training, where `report(…,
+            validation=True)` asks for it.
+
+    Raises:
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If the loop takes more than one argument.
     """
 
     def __init__(
         self,
         train_loop_per_worker: Callable[..., Any],
         *,
-        train_loop_config: dict[str, Any] | None = None,
+        train_loop_config: Config | None = None,
         backend_config: BackendConfig | None = None,
         scaling_config: ScalingConfig | dict[str, Any] | None = None,
         run_config: RunConfig | dict[str, Any] | None = None,
@@ -88,9 +102,16 @@ class DataParallelTrainer(BaseTrainer):
     # -- running --------------------------------------------------------------------------------
 
     def fit(self) -> Result:
-        """Train; returns when it is done. Raises TrainingFailedError when workers fail more often
-        than `FailureConfig` allows. A run whose folder exists already goes on from its last
-        checkpoint."""
+        """Train. A run whose folder exists already goes on from its last checkpoint.
+
+        Returns:
+            What the run came to, when it is done.
+
+        Raises:
+            TrainingFailedError: If workers fail more often than `FailureConfig` allows; also of
+                the type that the loop raised.
+            RuntimeError: If another program writes to the same folder.
+        """
         check_run_config(self.run_config)
         name = self.run_config.name or new_name(type(self).__name__)
         datasets = checked_datasets(self.datasets)
@@ -168,7 +189,7 @@ class DataParallelTrainer(BaseTrainer):
         cls: type[AnyTrainer],
         path: str | os.PathLike[str],
         train_loop_per_worker: Callable[..., Any] | None = None,
-        train_loop_config: dict[str, Any] | None = None,
+        train_loop_config: Config | None = None,
         storage_filesystem: Any = None,
         *,
         allow_pickle: bool = False,

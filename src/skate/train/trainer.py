@@ -25,6 +25,7 @@ from skate._run.config import (
     default_storage_path,
 )
 from skate._run.result import Result
+from skate._run.types import Config
 from skate.train._controller import TrainPlan
 from skate.train._group import WorkerGroup
 from skate.train._iterator import Tap, TrainingIterator
@@ -92,7 +93,7 @@ class Trainer:
     def run(
         self,
         train_func: Callable[..., Any],
-        config: dict[str, Any] | None = None,
+        config: Config | None = None,
         callbacks: Sequence[Any] | None = None,
         dataset: Any = None,
         checkpoint: Any = None,
@@ -121,7 +122,7 @@ class Trainer:
     def run_iterator(
         self,
         train_func: Callable[..., Any],
-        config: dict[str, Any] | None = None,
+        config: Config | None = None,
         dataset: Any = None,
         checkpoint: Any = None,
         checkpoint_strategy: CheckpointConfig | None = None,
@@ -132,7 +133,7 @@ class Trainer:
     def _begin(
         self,
         train_func: Callable[..., Any],
-        config: dict[str, Any] | None,
+        config: Config | None,
         dataset: Any,
         checkpoint: Any,
         strategy: CheckpointConfig | None,
@@ -273,10 +274,10 @@ class _LoopTrial(TrainerTrial):
         super().__init__(trainer)
         self.__name__ = getattr(trainer._train_loop_per_worker, "__name__", self.__name__)
 
-    def default_resource_request(self, config: dict[str, Any]) -> Any:
+    def default_resource_request(self, config: Config) -> Any:
         return super().default_resource_request({})
 
-    def __call__(self, config: dict[str, Any]) -> None:
+    def __call__(self, config: Config) -> None:
         super().__call__({"train_loop_config": config})
 
 
@@ -284,7 +285,7 @@ class _Hooked:
     def __init__(self, hook: Callable[[], None], loop: Callable[..., Any]) -> None:
         self._hook, self._loop = hook, loop
 
-    def __call__(self, config: dict[str, Any]) -> Any:
+    def __call__(self, config: Config) -> Any:
         self._hook()
         return call_loop(self._loop, config)
 

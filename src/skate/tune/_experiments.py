@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from skate._run.config import FailureConfig, RunConfig, as_config
+from skate._run.types import Config
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.search.search_algorithm import WITHOUT_END
 from skate.tune.tune_config import TuneConfig
 
 
 def make_experiment(
-    trainable: Any, space: dict[str, Any] | None, tuning: TuneConfig, run: RunConfig, **more: Any
+    trainable: Any, space: Config | None, tuning: TuneConfig, run: RunConfig, **more: Any
 ) -> Experiment:
     """What is run, on which space, where, and with which limits."""
     samples = tuning.num_samples

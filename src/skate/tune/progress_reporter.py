@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core.standard_streams import say
 from skate._run.reporting import AUTOMATIC
+from skate._run.types import ResultRow
 from skate._run.values import lookup, plain
 from skate.tune._table import text_table
 from skate.tune.result import (
@@ -37,24 +38,53 @@ class ProgressReporter:
         mode: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Once, before anything else."""
+        """Prepare, once, before anything else.
+
+        Args:
+            start_time: When the search began, in seconds since 1970.
+            total_samples: How many trials there will be; `None` if that is not known.
+            metric: The metric to optimise.
+            mode: Whether larger values are better, "max", or smaller ones, "min".
+            kwargs: What later versions may add.
+        """
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
-        """Whether it is time to report."""
+        """Return whether it is time to report.
+
+        Args:
+            trials: All trials so far.
+            done: Whether the search is over.
+        """
         return True
 
     def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
-        """Show how the trials are; `sys_info` are lines of the scheduler and the machine."""
+        """Show how the trials are.
+
+        Args:
+            trials: All trials so far.
+            done: Whether the search is over.
+            sys_info: Lines of the scheduler and the machine.
+        """
         raise NotImplementedError
 
 
 class TuneReporterBase(ProgressReporter):
-    """The table of trials.
+    """Make tables of trials.
 
-    `metric_columns` and `parameter_columns` are lists of names, or dictionaries from names to
-    headers; parameters are by default all that were searched. Without metrics to show, up to
-    `infer_limit` are taken from the results. `max_report_frequency` is the least number of seconds
-    between two tables; `print_intermediate_tables=False` shows only the last.
+    Args:
+        metric_columns: The metrics to show: names, or a dict from names to headers; by default
+            what most programs report, and up to `infer_limit` that are found in the results.
+        parameter_columns: The parameters to show, likewise; by default all that were searched.
+        total_samples: How many trials there will be, if that is known.
+        max_progress_rows: How many trials to show.
+        max_error_rows: How many failed trials to show.
+        max_column_length: How long a header may be.
+        max_report_frequency: The least number of seconds between two tables.
+        infer_limit: How many metrics to find.
+        print_intermediate_tables: Whether to show others than the last.
+        metric: The metric of which the best is shown; by default that of `TuneConfig`.
+        mode: Whether larger values are better, "max", or smaller ones, "min".
+        sort_by_metric: Whether the best trials come first.
     """
 
     DEFAULT_COLUMNS: Mapping[str, str] = {
@@ -184,7 +214,7 @@ class TuneReporterBase(ProgressReporter):
 
     def _shown_metrics(self, trials: list[Trial]) -> dict[str, Any]:
         """Those that somebody has reported, and a few that nobody asked for."""
-        reported: dict[str, Any] = {}
+        reported: ResultRow = {}
         for trial in trials:
             reported.update(trial.last_result)
         if not self._infers:

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 class ResultGrid:
-    """The results of all trials, in their order; `get_best_result` finds the best."""
+    """Hold the results of all trials, in their order: `grid[0]`, `len(grid)`, `for result in
+    grid`.
+
+    Args:
+        experiment_analysis: The trials.
+    """
 
     def __init__(self, experiment_analysis: ExperimentAnalysis) -> None:
         self._experiment_analysis = experiment_analysis
@@ -39,8 +44,20 @@ class ResultGrid:
         scope: str = "last",
         filter_nan_and_inf: bool = True,
     ) -> Result:
-        """The result of the trial with the best value of a metric (see
-        ExperimentAnalysis.get_best_trial)."""
+        """Return the result of the trial with the best value of a metric.
+
+        Args:
+            metric: The metric; by default that of `TuneConfig`.
+            mode: Whether the largest value is the best, "max", or the smallest, "min"; by default
+                that of `TuneConfig`.
+            scope: Which of a trial's values counts: "last", "all" (its best), "avg", "last-5-avg"
+                or "last-10-avg".
+            filter_nan_and_inf: Whether to pass over values that are not finite.
+
+        Raises:
+            ValueError: If metric or mode are nowhere given.
+            RuntimeError: If no trial has such a value.
+        """
         analysis = self._experiment_analysis
         if len(self._trials) != 1:
             for name, value in (
@@ -65,11 +82,24 @@ class ResultGrid:
     def get_dataframe(
         self, filter_metric: str | None = None, filter_mode: str | None = None
     ) -> Any:
-        """One row per trial: its last result, or the one where a metric is best."""
+        """Return a pandas DataFrame with one row per trial: its last result, or its best.
+
+        Args:
+            filter_metric: The metric by which the best is chosen; by default it is the last.
+            filter_mode: Whether the largest value is the best, "max", or the smallest, "min".
+        """
         return self._experiment_analysis.dataframe(metric=filter_metric, mode=filter_mode)
 
     def plot(self, metric: str | None = None, mode: str | None = None) -> Any:
-        """Learning curves, importance of the parameters, and parallel coordinates: a figure."""
+        """Draw learning curves, the importance of the parameters, and parallel coordinates.
+
+        Args:
+            metric: The metric; by default that of `TuneConfig`.
+            mode: Whether larger values are better, "max", or smaller ones, "min".
+
+        Returns:
+            A figure of matplotlib.
+        """
         from skate.tune.plotting import draw_grid
 
         return draw_grid(self._experiment_analysis, metric, mode)

@@ -21,6 +21,7 @@ from skate._run.config import (
 )
 from skate._run.ledger import claimed
 from skate._run.storage import Storage
+from skate._run.types import Config
 from skate.tune._experiments import make_experiment
 from skate.tune._older_spellings import changed, in_todays_words
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
@@ -56,7 +57,7 @@ def run(
     mode: str | None = None,
     stop: Any = None,
     time_budget_s: float | datetime.timedelta | None = None,
-    config: dict[str, Any] | None = None,
+    config: Config | None = None,
     resources_per_trial: Any = None,
     num_samples: int = 1,
     storage_path: str | os.PathLike[str] | None = None,
@@ -190,8 +191,23 @@ def run_experiments(
     callbacks: Sequence[Any] | None = None,
     _remote: bool | None = None,
 ) -> list[Any]:
-    """Run several experiments, given as Experiments or as `{name: {"run": …, "config": …}}`, one
-    after the other; each uses all resources, so `concurrent` changes nothing. All trials."""
+    """Run several experiments, one after the other; each uses all resources.
+
+    Args:
+        experiments: Experiments, or `{name: {"run": …, "config": …}}`.
+        scheduler: Who stops or pauses trials early.
+        verbose: 0 shows nothing, 1 a live view on a terminal, 2 also lines elsewhere.
+        progress_reporter: Shows trials instead.
+        resume: Whether to take them up; "AUTO" if they are there.
+        resume_config: What becomes of their trials, by how they had ended.
+        reuse_actors: Whether instances of a `Trainable` go on with the next trial.
+        raise_on_failed_trial: Whether to raise when a trial of an experiment has failed.
+        concurrent: Changes nothing, because each experiment uses all resources.
+        callbacks: Who is told of what happens.
+
+    Returns:
+        All trials.
+    """
     trials: list[Any] = []
     for experiment in as_experiments(experiments):
         analysis = run(

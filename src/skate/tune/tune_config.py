@@ -13,11 +13,33 @@ from skate._run.config import check_whole
 
 @dataclass
 class TuneConfig:
-    """What is optimised, by whom, and how often.
+    """Say what is optimised, by whom, and with how many trials.
 
-    Trials run in the program's working directory; with `chdir_to_trial_dir`, in their own folder.
-    `reuse_actors` lets instances of a class Trainable go on with the next trial, through
-    `reset_config`; processes are used again unless it is False.
+    Args:
+        mode: Whether a larger value of the metric is better, "max", or a smaller one, "min".
+        metric: The reported metric to optimise, "a/b" for nested ones.
+        search_alg: Who proposes configurations: a `Searcher`, a `SearchAlgorithm`, or a name as
+            "optuna"; by default grids and random draws.
+        scheduler: Who stops or pauses trials early: a `TrialScheduler`, or a name as "asha"; by
+            default nobody does.
+        num_samples: How many times to sample the space; -1 is without end.
+        max_concurrent_trials: How many trials may run at a time; `None` or 0 is no limit but the
+            machine's.
+        time_budget_s: Seconds, or a timedelta, after which everything ends.
+        reuse_actors: Whether instances of a `Trainable` go on with the next trial, through
+            `reset_config`; `False` gives each trial a process of its own.
+        trial_name_creator: Makes the name of a trial.
+        trial_dirname_creator: Makes the name of a trial's folder.
+        chdir_to_trial_dir: Whether trials run in their own folder, and not in the program's
+            working directory.
+
+    Raises:
+        ValueError: If a value is not one of those.
+
+    Example:
+        >>> from skate.tune import TuneConfig
+        >>> TuneConfig(metric="loss", mode="min", num_samples=20).num_samples
+        20
     """
 
     mode: str | None = None
@@ -42,7 +64,16 @@ class TuneConfig:
 
 @dataclass
 class ResumeConfig:
-    """What becomes of the trials of a search that is taken up again, by how they had ended."""
+    """Say what becomes of the trials of a search that is taken up again, by how they had ended.
+
+    Args:
+        finished: Those that came to their end; skipped by default.
+        unfinished: Those that were running or waiting; they go on by default.
+        errored: Those that failed; skipped by default.
+
+    Raises:
+        ValueError: If one is neither "resume", "restart" nor "skip", or a `ResumeType`.
+    """
 
     class ResumeType(Enum):
         """RESUME goes on from the last checkpoint, RESTART begins anew, SKIP leaves it."""

@@ -13,6 +13,7 @@ from skate._run.ledger import claimed
 from skate._run.pickles import allowing, signed_pickle, unpickle
 from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
+from skate._run.types import Config
 from skate.exceptions import UnreadablePickleError
 from skate.tune._experiments import make_experiment
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
@@ -32,17 +33,36 @@ TRAINABLE_FILE = "trainable.pkl"
 
 
 class Tuner:
-    """Searches `param_space` with trials of `trainable`: a function, a Trainable, a trainer, or
-    the name of a registered one.
+    """Search a space of configurations with trials of a function, a Trainable or a trainer.
+
+    Args:
+        trainable: What a trial runs: a function of its configuration, a `Trainable`, a trainer, or
+            the name of a registered one.
+        param_space: The space: values, and domains as `tune.uniform(0, 1)`; with a trainer, by the
+            names of its parameters, as `{"train_loop_config": {"lr": …}}`.
+        tune_config: What is optimised, by whom, and with how many trials.
+        run_config: Where it goes, when it stops, and who is told.
 
     Names that begin with an underscore are for Ray's own use and change nothing.
+
+    Raises:
+        TuneError: If there is no trainable.
+        TypeError: If it cannot be sent to other processes.
+
+    Example:
+        >>> from skate import tune
+        >>> def objective(config):
+        ...     tune.report({"score": config["x"] ** 2})
+        >>> tuner = tune.Tuner(objective, param_space={"x": tune.grid_search([1, 2])})
+        >>> tuner.fit().get_best_result("score", "max").config  # doctest: +SKIP
+        {'x': 2}
     """
 
     def __init__(
         self,
         trainable: Any = None,
         *,
-        param_space: dict[str, Any] | None = None,
+        param_space: Config | None = None,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
         _tuner_kwargs: dict[str, Any] | None = None,
@@ -58,7 +78,7 @@ class Tuner:
     def _configure(
         self,
         trainable: Any,
-        param_space: dict[str, Any] | None,
+        param_space: Config | None,
         tune_config: TuneConfig | None,
         run_config: RunConfig | None,
     ) -> None:
@@ -88,7 +108,15 @@ class Tuner:
     # -- running -----------------------------------------------------------------------------
 
     def fit(self) -> ResultGrid:
-        """Run all trials; what they came to. A trial's failure is in its result."""
+        """Run all trials.
+
+        Returns:
+            What they came to. The failure of a trial is in its result.
+
+        Raises:
+            TuneError: If trials can never run, for want of resources.
+            RuntimeError: If another program writes to the same folder.
+        """
         experiment = make_experiment(
             self._trainable, self._param_space, self._tune_config, self._run_config
         )
@@ -155,7 +183,7 @@ class Tuner:
         resume_unfinished: bool = True,
         resume_errored: bool = False,
         restart_errored: bool = False,
-        param_space: dict[str, Any] | None = None,
+        param_space: Config | None = None,
         storage_filesystem: Any = None,
         overwrite_trainable: Any = None,
         _resume_config: ResumeConfig | None = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
+from skate._run.types import ResultRow
 from skate._run.values import flatten, plain
 
 
@@ -34,7 +35,7 @@ class AimLoggerCallback(LoggerCallback):
         run["hparams"] = dict(flatten(trial.config))
         self._runs[trial.trial_id] = run
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         step = result.get("training_iteration", iteration)
         own = {name: value for name, value in result.items() if name != "config"}
         for name, value in flatten(own):

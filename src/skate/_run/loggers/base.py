@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate._run.callbacks import Callback
+from skate._run.types import ResultRow
 
 
 class LoggerCallback(Callback):
@@ -23,7 +24,7 @@ class LoggerCallback(Callback):
     def log_trial_save(self, trial: Any) -> None:
         """A checkpoint is there: `trial.checkpoint`."""
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         """A result came."""
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
@@ -41,32 +42,32 @@ class LoggerCallback(Callback):
         self._started.discard(trial.trial_id)
 
     def on_trial_start(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
         self._start_once(trial)
 
     def on_trial_restore(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
         self.log_trial_restore(trial)
 
     def on_trial_save(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
         self.log_trial_save(trial)
 
     def on_trial_result(
-        self, iteration: int, trials: Sequence[Any], trial: Any, result: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, result: Any, **info: object
     ) -> None:
         self._start_once(trial)
         self.log_trial_result(iteration, trial, result)
 
     def on_trial_complete(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
         self._end(trial, failed=False)
 
     def on_trial_error(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
         self._end(trial, failed=True)

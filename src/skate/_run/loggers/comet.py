@@ -6,6 +6,7 @@ from typing import Any
 
 from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
+from skate._run.types import ResultRow
 from skate._run.values import flatten, plain
 
 
@@ -37,7 +38,7 @@ class CometLoggerCallback(LoggerCallback):
         experiment.log_parameters(dict(flatten(trial.config)))
         self._experiments[trial.trial_id] = experiment
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         own = {name: value for name, value in result.items() if name != "config"}
         values = {name: plain(value) for name, value in flatten(own)}
         numbers = {n: v for n, v in values.items() if isinstance(v, (int, float))}

@@ -10,6 +10,7 @@ from typing import Any
 
 from skate._run.folders import LocalFolder
 from skate._run.loggers.files import FileLoggerCallback, folder_of
+from skate._run.types import ResultRow
 from skate._run.values import flatten, plain
 
 PROGRESS_FILE = "progress.csv"
@@ -22,7 +23,7 @@ class CSVLoggerCallback(FileLoggerCallback):
         super().__init__(flush_every_s)
         self._tables: dict[str, tuple[str, dict[str, None]]] = {}  # file and columns by trial
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         row = _row_of(result)
         if trial.trial_id not in self._tables:
             place = os.path.join(folder_of(trial), PROGRESS_FILE)
@@ -44,7 +45,7 @@ class CSVLoggerCallback(FileLoggerCallback):
         return table[0] if table else None
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
         """What came after the last checkpoint will be taken out of the file."""
         self._flush_trial(trial)
@@ -55,14 +56,14 @@ class CSVLoggerCallback(FileLoggerCallback):
         self._tables.pop(trial.trial_id, None)
 
 
-def table_of(results: list[dict[str, Any]]) -> bytes:
+def table_of(results: list[ResultRow]) -> bytes:
     """The content of the file after these results."""
     rows = [_row_of(result) for result in results]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return _written([columns, *([row.get(name, "") for name in columns] for row in rows)])
 
 
-def _row_of(result: dict[str, Any]) -> dict[str, Any]:
+def _row_of(result: ResultRow) -> dict[str, Any]:
     return {name: plain(value) for name, value in flatten(result)}
 
 

@@ -48,13 +48,13 @@ class FileLoggerCallback(LoggerCallback):
         self._flush_trial(trial)
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
         """What came after the last checkpoint will be taken out of the file."""
         self._flush_trial(trial)
 
-    def on_step_end(self, iteration: int, trials: Sequence[Any], **info: Any) -> None:
+    def on_step_end(self, iteration: int, trials: Sequence[Any], **info: object) -> None:
         self._buffer.flush_if_due()
 
-    def on_experiment_end(self, trials: Sequence[Any], **info: Any) -> None:
+    def on_experiment_end(self, trials: Sequence[Any], **info: object) -> None:
         self.flush()

@@ -10,6 +10,7 @@ import cloudpickle
 from skate._run.ledger import RESULT_FILE
 from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.storage import Storage, drop_cut_line
+from skate._run.types import ResultRow
 from skate._run.values import to_json
 
 
@@ -38,7 +39,7 @@ class JsonLoggerCallback(FileLoggerCallback):
         storage.write("params.json", to_json(config, indent=2, sort_keys=True).encode())
         storage.write("params.pkl", _pickled(config))
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         if not _has_ledger(trial):
             self.add(self._places[trial.trial_id], f"{to_json(result)}\n".encode())
 

@@ -7,6 +7,7 @@ from typing import Any
 from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
 from skate._run.session import current, in_session
+from skate._run.types import Config, ResultRow
 from skate._run.values import flatten, numbers_in
 
 
@@ -36,7 +37,7 @@ class MLflowLoggerCallback(LoggerCallback):
         self._experiment: str = ""
         self._runs: dict[str, str] = {}
 
-    def setup(self, *args: Any, **info: Any) -> None:
+    def setup(self, *args: Any, **info: object) -> None:
         mlflow = try_import("mlflow", "mlflow")
         _authorise(self.tracking_token)
         self._client = mlflow.MlflowClient(self.tracking_uri, self.registry_uri)
@@ -57,7 +58,7 @@ class MLflowLoggerCallback(LoggerCallback):
         for name, value in flatten(trial.config):
             self._client.log_param(self._runs[trial.trial_id], name, value)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         step = result.get("timesteps_total") or result.get("training_iteration") or iteration
         own = {name: value for name, value in result.items() if name != "config"}
         for name, value in numbers_in(own):
@@ -80,7 +81,7 @@ def _authorise(token: str | None) -> None:
 
 
 def setup_mlflow(
-    config: dict[str, Any] | None = None,
+    config: Config | None = None,
     tracking_uri: str | None = None,
     registry_uri: str | None = None,
     experiment_id: str | None = None,

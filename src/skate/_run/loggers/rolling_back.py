@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from skate._run.loggers.csv_file import PROGRESS_FILE, table_of
 from skate._run.loggers.tensorboard import EVENTS, events_until, step_of
 from skate._run.storage import Storage
+from skate._run.types import ResultRow
 
 
-def keep_logged(storage: Storage, rows: list[dict[str, Any]]) -> None:
+def keep_logged(storage: Storage, rows: list[ResultRow]) -> None:
     """Take all results but these, the first ones, out of the table and the event files.
 
     Args:

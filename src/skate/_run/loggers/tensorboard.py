@@ -12,11 +12,12 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from skate._core.record_files import record_of, records_in
 from skate._run.loggers.files import FileLoggerCallback, folder_of
+from skate._run.types import MetricsLike, ResultRow
 from skate._run.values import numbers_in
 
 EVENTS = "events.out.tfevents."  # how the names of the files begin
@@ -34,7 +35,7 @@ class TBXLoggerCallback(FileLoggerCallback):
         super().__init__(flush_every_s)
         self._files: dict[str, str] = {}
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         shown = {name: value for name, value in result.items() if name not in _UNSHOWN}
         numbers = [(f"{_TAG}{name}", n) for name, n in numbers_in(shown)]
         if not numbers:
@@ -51,7 +52,7 @@ class TBXLoggerCallback(FileLoggerCallback):
         return self._files.get(trial.trial_id)
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any
+        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
     ) -> None:
         """What came after the last checkpoint may be taken out of the file, which a TensorBoard
         that has it open does not notice: it looks for a newer one."""
@@ -63,7 +64,7 @@ class TBXLoggerCallback(FileLoggerCallback):
         self._files.pop(trial.trial_id, None)
 
 
-def step_of(result: Mapping[str, Any]) -> int:
+def step_of(result: MetricsLike) -> int:
     """Where a result is on the curves; 0 if it does not say."""
     return int(result.get("timesteps_total") or result.get("training_iteration") or 0)
 

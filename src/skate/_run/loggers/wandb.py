@@ -9,6 +9,7 @@ from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
 from skate._run.loggers.mlflow import Silent
 from skate._run.session import current, in_session
+from skate._run.types import Config, ResultRow
 from skate._run.values import flatten, plain
 
 _LEFT_OUT = {"config", "pid", "hostname", "node_ip", "date", "done", "trial_id", "timestamp"}
@@ -45,7 +46,7 @@ class WandbLoggerCallback(LoggerCallback):
         self.kwargs = kwargs
         self._runs: dict[str, Any] = {}
 
-    def setup(self, *args: Any, **info: Any) -> None:
+    def setup(self, *args: Any, **info: object) -> None:
         try_import("wandb", "wandb")
         _authorise(self.api_key, self.api_key_file)
         self.project = self.project or os.environ.get("WANDB_PROJECT_NAME") or "skate"
@@ -65,7 +66,7 @@ class WandbLoggerCallback(LoggerCallback):
         }
         self._runs[trial.trial_id] = wandb.init(**options)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         kept = {name: value for name, value in result.items() if name not in self.excludes}
         values = {name: plain(value) for name, value in flatten(kept)}
         shown = {n: v for n, v in values.items() if isinstance(v, (int, float, str))}
@@ -97,7 +98,7 @@ def _authorise(key: str | None, file: str | None) -> None:
 
 
 def setup_wandb(
-    config: dict[str, Any] | None = None,
+    config: Config | None = None,
     api_key: str | None = None,
     api_key_file: str | None = None,
     rank_zero_only: bool = True,

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from skate._run.session import current, in_session
+from skate._run.types import Config
 from skate.train._addresses import free_addresses
 from skate.train._group import WorkerGroup
 from skate.train._threads import own_threads
 from skate.train.backend import Backend, BackendConfig
 
-_parameters: dict[str, Any] = {}
+_parameters: Config = {}
 
 
 @dataclass

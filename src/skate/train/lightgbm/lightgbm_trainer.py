@@ -10,6 +10,7 @@ import numpy as np
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
+from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train._boosting import BoostingLoop, BoostingSettings, BoostingTrainer, Table
 from skate.train.lightgbm._callback import TrainReportCallback
@@ -25,9 +26,7 @@ class LightGBMLoop(BoostingLoop):
     def rounds_of(self, model: Any) -> int:
         return int(model.current_iteration())
 
-    def train(
-        self, params: dict[str, Any], tables: dict[str, Table], rounds: int, before: Any
-    ) -> None:
+    def train(self, params: Config, tables: dict[str, Table], rounds: int, before: Any) -> None:
         sets = {name: self._set(name, *table) for name, table in tables.items()}
         together = {"tree_learner": "data_parallel", "pre_partition": True}
         params = {"verbosity": -1, **together, **params}
@@ -81,7 +80,7 @@ class LightGBMTrainer(BoostingTrainer):
         self,
         train_loop_per_worker: Callable[..., Any] | None = None,
         *,
-        train_loop_config: dict[str, Any] | None = None,
+        train_loop_config: Config | None = None,
         lightgbm_config: LightGBMConfig | None = None,
         scaling_config: ScalingConfig | dict[str, Any] | None = None,
         run_config: RunConfig | dict[str, Any] | None = None,
@@ -92,7 +91,7 @@ class LightGBMTrainer(BoostingTrainer):
         metadata: dict[str, Any] | None = None,
         validation_config: ValidationConfig | None = None,
         label_column: str | None = None,
-        params: dict[str, Any] | None = None,
+        params: Config | None = None,
         num_boost_round: int | None = None,
         dmatrix_params: dict[str, dict[str, Any]] | None = None,
         **train_kwargs: Any,

@@ -11,6 +11,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.folders import scratch_dir
 from skate._run.reporting import CheckpointUploadMode
 from skate._run.session import local_rank, report, world_rank
+from skate._run.types import ResultRow
 from skate._run.values import plain
 from skate.train.lightning._package import lightning_module
 
@@ -51,7 +52,7 @@ class TrainReportCallback(_Callback):  # type: ignore[misc]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _report(self, metrics: dict[str, Any], folder: str) -> None:
+    def _report(self, metrics: ResultRow, folder: str) -> None:
         checkpoint = None if local_rank() else Checkpoint.from_directory(folder)
         report(
             metrics,

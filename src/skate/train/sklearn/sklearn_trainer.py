@@ -14,6 +14,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
 from skate._run.folders import scratch_dir
 from skate._run.session import report
+from skate._run.types import Config
 from skate.predict.sklearn import set_threads, thread_parameters
 from skate.train._data import TRAIN_DATASET_KEY
 from skate.train._threads import own_threads
@@ -45,7 +46,7 @@ class SklearnTrainer(BaseTrainer):
         estimator: Any,
         datasets: dict[str, Any],
         label_column: str | None = None,
-        params: dict[str, Any] | None = None,
+        params: Config | None = None,
         scoring: Any = None,
         cv: Any = None,
         return_train_score_cv: bool = False,

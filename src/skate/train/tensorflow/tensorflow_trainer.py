@@ -7,28 +7,43 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
+from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
 from skate.train.tensorflow._config import TensorflowConfig
 
 
 class TensorflowTrainer(DataParallelTrainer):
-    """A `DataParallelTrainer` whose workers form one TensorFlow cluster.
+    """Run a loop in workers that form one TensorFlow cluster.
 
-    def loop(config):
-        with tf.distribute.MultiWorkerMirroredStrategy().scope():
-            model = build_and_compile()
-        data = train.get_dataset_shard("train").to_tf("x", "y", batch_size=32)
-        model.fit(prepare_dataset_shard(data), callbacks=[ReportCheckpointCallback()])
+    In the loop, build and compile the model in the scope of a
+    `tf.distribute.MultiWorkerMirroredStrategy`, and give `model.fit` a `ReportCheckpointCallback`.
 
-    TensorflowTrainer(loop, scaling_config=ScalingConfig(num_workers=2)).fit()
+    Args:
+        train_loop_per_worker: The loop: a function without arguments, or of its configuration.
+        train_loop_config: That configuration.
+        tensorflow_config: How the cluster is made.
+        scaling_config: How many workers, and what each gets.
+        run_config: Where the run goes, what happens when it fails, and who is told.
+        datasets: By name, for `get_dataset_shard(name)`; each worker gets a part.
+        dataset_config: How they are split, a `DataConfig`; by default all of them are.
+        preprocessor: Is fitted to the "train" dataset and applied to all; also goes into
+            checkpoints.
+        resume_from_checkpoint: What `get_checkpoint()` gives at the start of a new run.
+        metadata: What `get_context().get_metadata()` gives.
+        validation_config: Validates checkpoints beside the training, where `report(…,
+            validation=True)` asks for it.
+
+    Raises:
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If the loop takes more than one argument.
     """
 
     def __init__(
         self,
         train_loop_per_worker: Callable[..., Any],
         *,
-        train_loop_config: dict[str, Any] | None = None,
+        train_loop_config: Config | None = None,
         tensorflow_config: TensorflowConfig | None = None,
         scaling_config: ScalingConfig | dict[str, Any] | None = None,
         run_config: RunConfig | dict[str, Any] | None = None,

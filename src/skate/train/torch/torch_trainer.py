@@ -7,28 +7,50 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
+from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
 from skate.train.torch._config import TorchConfig
 
 
 class TorchTrainer(DataParallelTrainer):
-    """A `DataParallelTrainer` whose workers form a `torch.distributed` process group.
+    """Run a loop in workers that form a `torch.distributed` process group.
 
-    def loop(config):
-        model = train.torch.prepare_model(Net())
-        loader = train.torch.prepare_data_loader(DataLoader(...))
-        ...
-        train.report({"loss": loss}, checkpoint=checkpoint)
+    Args:
+        train_loop_per_worker: The loop: a function without arguments, or of its configuration.
+        train_loop_config: That configuration.
+        torch_config: The back end of the group, and its time-outs.
+        scaling_config: How many workers, and what each gets.
+        run_config: Where the run goes, what happens when it fails, and who is told.
+        datasets: By name, for `get_dataset_shard(name)`; each worker gets a part.
+        dataset_config: How they are split, a `DataConfig`; by default all of them are.
+        preprocessor: Is fitted to the "train" dataset and applied to all; also goes into
+            checkpoints.
+        resume_from_checkpoint: What `get_checkpoint()` gives at the start of a new run.
+        metadata: What `get_context().get_metadata()` gives.
+        validation_config: Validates checkpoints beside the training, where `report(…,
+            validation=True)` asks for it.
 
-    TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2)).fit()
+    Raises:
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If the loop takes more than one argument.
+
+    Example:
+        >>> from skate import train
+        >>> from skate.train.torch import TorchTrainer
+        >>> def loop(config):
+        ...     for epoch in range(config["epochs"]):
+        ...         train.report({"epoch": epoch})
+        >>> trainer = TorchTrainer(loop, train_loop_config={"epochs": 2})
+        >>> trainer.fit().metrics["epoch"]  # doctest: +SKIP
+        1
     """
 
     def __init__(
         self,
         train_loop_per_worker: Callable[..., Any],
         *,
-        train_loop_config: dict[str, Any] | None = None,
+        train_loop_config: Config | None = None,
         torch_config: TorchConfig | None = None,
         scaling_config: ScalingConfig | dict[str, Any] | None = None,
         run_config: RunConfig | dict[str, Any] | None = None,

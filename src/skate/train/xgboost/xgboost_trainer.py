@@ -9,6 +9,7 @@ import xgboost
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
+from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train._boosting import BoostingLoop, BoostingSettings, BoostingTrainer, Table
 from skate.train.xgboost._callback import TrainReportCallback
@@ -23,9 +24,7 @@ class XGBoostLoop(BoostingLoop):
     def rounds_of(self, model: Any) -> int:
         return int(model.num_boosted_rounds())
 
-    def train(
-        self, params: dict[str, Any], tables: dict[str, Table], rounds: int, before: Any
-    ) -> None:
+    def train(self, params: Config, tables: dict[str, Table], rounds: int, before: Any) -> None:
         matrices = {
             name: xgboost.DMatrix(features, label=labels, **self.table_options(name))
             for name, (features, labels) in tables.items()
@@ -62,7 +61,7 @@ class XGBoostTrainer(BoostingTrainer):
         self,
         train_loop_per_worker: Callable[..., Any] | None = None,
         *,
-        train_loop_config: dict[str, Any] | None = None,
+        train_loop_config: Config | None = None,
         xgboost_config: XGBoostConfig | None = None,
         scaling_config: ScalingConfig | dict[str, Any] | None = None,
         run_config: RunConfig | dict[str, Any] | None = None,
@@ -73,7 +72,7 @@ class XGBoostTrainer(BoostingTrainer):
         metadata: dict[str, Any] | None = None,
         validation_config: ValidationConfig | None = None,
         label_column: str | None = None,
-        params: dict[str, Any] | None = None,
+        params: Config | None = None,
         num_boost_round: int | None = None,
         dmatrix_params: dict[str, dict[str, Any]] | None = None,
         **train_kwargs: Any,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import CHECKPOINT_NAME, RecordedCheckpoint
+from skate._run.types import MetricsLike, ResultRow
 from skate._run.values import flatten
 from skate.tune.error import MissingMetricError, TuneError
 from skate.tune.execution.effects import (
@@ -205,7 +206,7 @@ class TuneController:
         return Verdict.GO_ON
 
     def _on_result(
-        self, trial: Trial, result: dict[str, Any], checkpoint: str | None
+        self, trial: Trial, result: ResultRow, checkpoint: str | None
     ) -> Steps[Verdict]:
         result.setdefault("trial_id", trial.trial_id)
         flat = _flat(result)
@@ -222,19 +223,19 @@ class TuneController:
         decision = self._decide(trial, result, flat)
         return (yield from self._conclude(trial, result, flat, decision))
 
-    def _check_metrics(self, trial: Trial, flat: dict[str, Any]) -> None:
+    def _check_metrics(self, trial: Trial, flat: ResultRow) -> None:
         missing = [metric for metric in self._required if metric not in flat]
         if missing and not flat.get("done"):
             raise MissingMetricError(missing[0], trial, flat)
 
-    def _ends(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any]) -> bool:
+    def _ends(self, trial: Trial, result: ResultRow, flat: ResultRow) -> bool:
         stop = self._stopper is not None and self._stopper(trial.trial_id, flat)
         if stop or trial.should_stop(flat):
             result["done"] = flat["done"] = True
             return True
         return False
 
-    def _decide(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any]) -> str:
+    def _decide(self, trial: Trial, result: ResultRow, flat: ResultRow) -> str:
         decision = self.scheduler.on_trial_result(self, trial, flat)
         if decision == TrialScheduler.STOP:
             result["done"] = flat["done"] = True
@@ -245,7 +246,7 @@ class TuneController:
         return decision
 
     def _conclude(
-        self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: str
+        self, trial: Trial, result: ResultRow, flat: ResultRow, decision: str
     ) -> Steps[Verdict]:
         """Carry the decision out; what the trial is told."""
         yield from self._what_was_asked_for()
@@ -269,7 +270,7 @@ class TuneController:
         """Whether the trial can be asked for a checkpoint, and its last result has none."""
         return self._saves_on_demand and trial.trial_id not in self._saved
 
-    def _complete(self, trial: Trial, flat: dict[str, Any]) -> None:
+    def _complete(self, trial: Trial, flat: ResultRow) -> None:
         """A running trial has come to its end."""
         self._set_status(trial, Trial.TERMINATED)
         self.search_alg.on_trial_complete(trial.trial_id, result=flat)
@@ -286,7 +287,7 @@ class TuneController:
         decision = self._decide(trial, result, flat)
         return (yield from self._conclude(trial, result, flat, decision))
 
-    def _note_checkpoint(self, trial: Trial, name: str, metrics: Mapping[str, Any]) -> None:
+    def _note_checkpoint(self, trial: Trial, name: str, metrics: MetricsLike) -> None:
         """The scheduler may use it for its decision."""
         place = trial.storage.checkpoint(name)
         self._saved.add(trial.trial_id)
@@ -399,9 +400,7 @@ class TuneController:
         if trial.trial_id not in self._held:
             self._asked_for.append(EndTrial(trial, "on_trial_complete"))
 
-    def adopt_checkpoint(
-        self, trial: Trial, checkpoint: Checkpoint, metrics: Mapping[str, Any]
-    ) -> None:
+    def adopt_checkpoint(self, trial: Trial, checkpoint: Checkpoint, metrics: MetricsLike) -> None:
         """Go on from the checkpoint of another trial: it is copied, so that it stays."""
         name = CHECKPOINT_NAME.format(trial.next_checkpoint)
         self._asked_for += [CopyCheckpoint(trial, checkpoint, name), ChangeConfig(trial)]
@@ -442,7 +441,7 @@ class TuneController:
 _SIMPLE = (int, float, str, bool, type(None))  # asked of every metric of every result
 
 
-def _flat(result: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(result: MetricsLike) -> dict[str, Any]:
     """Nested metrics as "a/b", beside the config."""
     flat = dict(result)
     if not any(type(v) not in _SIMPLE and k != "config" for k, v in result.items()):

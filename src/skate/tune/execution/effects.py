@@ -6,6 +6,8 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from skate._run.types import ResultRow
+
 if TYPE_CHECKING:
     from skate._run.checkpoint import Checkpoint
     from skate._run.checkpoint_manager import RecordedCheckpoint
@@ -40,7 +42,7 @@ class RecordResult:
     """Write a result into the trial's ledger, and tell callbacks."""
 
     trial: Trial
-    result: dict[str, Any]
+    result: ResultRow
 
 
 @dataclass

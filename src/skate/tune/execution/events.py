@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+
+from skate._run.types import ResultRow
 
 
 class Verdict(Enum):
@@ -41,7 +42,7 @@ class Reported:
         checkpoint: The place of the checkpoint that came with it, in the trial's folder.
     """
 
-    result: dict[str, Any]
+    result: ResultRow
     checkpoint: str | None = None
 
 

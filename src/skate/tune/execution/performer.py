@@ -113,7 +113,7 @@ class Performer:
         controller = self._controller
         self._steppers.call(hook, iteration=controller.iteration, trials=controller.trials)
 
-    def _tell(self, hook: str, trial: Trial, **info: Any) -> None:
+    def _tell(self, hook: str, trial: Trial, **info: object) -> None:
         # the list itself, not a copy: there are many results, and there may be many trials
         trials, iteration = self._controller.trials, self._controller.iteration
         self._callbacks.call(hook, iteration=iteration, trials=trials, trial=trial, **info)

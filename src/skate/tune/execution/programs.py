@@ -11,6 +11,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import scratch_dir
 from skate._run.session import activated, report
+from skate._run.types import Config, ResultRow
 from skate._run.values import reached
 from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import Verdict
@@ -89,7 +90,7 @@ class ClassProgram:
             self.instance = self._new()
             self._restore(retries - 1)
 
-    def _is_due(self, result: dict[str, Any], done: bool) -> bool:
+    def _is_due(self, result: ResultRow, done: bool) -> bool:
         every = self._task.checkpoint_config.checkpoint_frequency
         if every and self.instance.iteration % every == 0:
             return True
@@ -127,7 +128,7 @@ class ClassProgram:
             self.instance.export_model(list(self._task.export_formats))
 
 
-def copy_of(config: dict[str, Any]) -> dict[str, Any]:
+def copy_of(config: Config) -> dict[str, Any]:
     """A trial may change its configuration; what cannot be copied is shared."""
     try:
         return copy.deepcopy(config)

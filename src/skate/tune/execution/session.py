@@ -20,6 +20,7 @@ from skate._run.reporting import CheckpointUploadMode, Report, ResultClock
 from skate._run.session import RunSession, current
 from skate._run.signing_key import signing_key
 from skate._run.storage import Storage
+from skate._run.types import Config, ResultRow
 from skate._run.values import reached
 from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import Reported, Saved, Verdict
@@ -49,7 +50,7 @@ class TrialTask:
     """
 
     info: SessionInfo
-    config: dict[str, Any]
+    config: Config
     stopping_criterion: dict[str, Any] = field(default_factory=dict)
     checkpoint_config: CheckpointConfig = field(default_factory=CheckpointConfig)
     checkpoint: Checkpoint | None = None
@@ -76,7 +77,7 @@ class Outbox:
         self._next = task.next_checkpoint
         self.began: float = time.time()
 
-    def result(self, metrics: dict[str, Any], checkpoint: str | None) -> Verdict:
+    def result(self, metrics: ResultRow, checkpoint: str | None) -> Verdict:
         wait = (
             self.task.waits_always
             or checkpoint is not None

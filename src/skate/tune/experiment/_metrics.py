@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from skate._run.types import MetricsLike
 from skate._run.values import flatten, plain
 from skate.tune.result import DEBUG_METRICS
 
@@ -74,7 +75,7 @@ class MetricHistory(Mapping[str, dict[str, float]]):
     def __init__(self) -> None:
         self._courses: dict[str, MetricSummary] = {}
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def add(self, result: MetricsLike) -> None:
         for name, value in result.items():
             if name in _SKIPPED:
                 continue

@@ -9,6 +9,7 @@ from typing import Any
 
 from skate._run.ledger import Ledger
 from skate._run.storage import Storage
+from skate._run.types import Config
 
 _LONGEST_NAME_CHARACTERS = 130
 _RESERVED = re.compile(r"[/()<>:\"\\|?*]")  # by some operating system, or by shells
@@ -19,7 +20,7 @@ class TrialPaths:
 
     trainable_name: str
     trial_id: str
-    config: dict[str, Any]
+    config: Config
     experiment_tag: str
     location: str
 

@@ -15,6 +15,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, SyncConfig, as_config, default_storage_path
 from skate._run.storage import Storage
+from skate._run.types import Config
 from skate.tune._older_spellings import without_checkpoints
 from skate.tune.error import TuneError
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
@@ -25,7 +26,34 @@ from skate.tune.stopper.stopper import Stopper
 
 
 class Experiment:
-    """`run` is a function, a Trainable, a trainer, or the name of a registered one."""
+    """Say what is run, on which space, where, and with which limits.
+
+    Args:
+        name: The name of its folder; by default the trainable's name and the date.
+        run: A function of a configuration, a `Trainable`, a trainer, or the name of a registered
+            one.
+        stop: Ends trials: limits as `{"training_iteration": 10}`, a function, or a `Stopper`.
+        time_budget_s: Seconds after which everything ends.
+        config: The search space.
+        resources_per_trial: As `{"cpu": 2}`.
+        num_samples: How many times to sample the space.
+        storage_path: Where its folder is; by default `~/skate_results`.
+        storage_filesystem: The Arrow file system of `storage_path`, if not this machine's.
+        sync_config: Older settings of uploads, of which `upload_dir` has a meaning.
+        checkpoint_config: Which checkpoints stay, and when a `Trainable` saves.
+        trial_name_creator: Makes the name of a trial.
+        trial_dirname_creator: Makes the name of a trial's folder.
+        log_to_file: Whether trials write their output to files too; or the names of these.
+        export_formats: In which a `Trainable` exports its model at the end of a trial.
+        max_failures: How often a trial that fails is tried again; -1 is without end.
+        restore: The place of a checkpoint that all trials begin with.
+        local_dir: An older name of `storage_path`.
+        durability: What is recorded survives: see `RunConfig`.
+
+    Raises:
+        ValueError: If the space is no dict, or a function is asked for what only classes can do.
+        TuneError: If `run` cannot be run.
+    """
 
     PUBLIC_KEYS = frozenset(("stop", "num_samples", "time_budget_s"))
 
@@ -40,7 +68,7 @@ class Experiment:
         *,
         stop: Any = None,
         time_budget_s: Any = None,
-        config: dict[str, Any] | None = None,
+        config: Config | None = None,
         resources_per_trial: Any = None,
         num_samples: int = 1,
         storage_path: Any = None,
@@ -78,7 +106,7 @@ class Experiment:
         self._max_failures = max_failures
         self._restore = restore
         self._dirnames: set[str] = set()
-        self.spec: dict[str, Any] = {
+        self.spec: Config = {
             "run": self.run_identifier,
             "stop": stop if stop is not None else {},
             "time_budget_s": time_budget_s,
@@ -109,8 +137,8 @@ class Experiment:
 
     def make_trial(
         self,
-        config: dict[str, Any],
-        evaluated_params: dict[str, Any],
+        config: Config,
+        evaluated_params: Config,
         trial_id: str,
         experiment_tag: str,
     ) -> Trial:
@@ -136,7 +164,7 @@ class Experiment:
         """No other trial may have its folder."""
         self._dirnames.add(trial.dirname)
 
-    def trial_options(self, config: dict[str, Any]) -> dict[str, Any]:
+    def trial_options(self, config: Config) -> dict[str, Any]:
         """What is the same for all trials, and the resources for this configuration."""
         return {
             "storage": self.storage,
@@ -148,7 +176,7 @@ class Experiment:
             "max_failures": self._max_failures,
         }
 
-    def resources_for(self, config: dict[str, Any]) -> PlacementGroupFactory:
+    def resources_for(self, config: Config) -> PlacementGroupFactory:
         """The resources of a trial with this configuration."""
         wanted = self._resources
         own = _own_request(self.trainable, config)
@@ -199,7 +227,7 @@ class Experiment:
         return {key: self.spec[key] for key in self.PUBLIC_KEYS}
 
     @classmethod
-    def from_json(cls, name: str, spec: dict[str, Any]) -> Experiment:
+    def from_json(cls, name: str, spec: Config) -> Experiment:
         """An experiment of a dictionary, as `{"run": …, "config": …, "num_samples": 3}`."""
         if "run" not in spec:
             raise TuneError(f"an experiment needs 'run'; {name!r} has {sorted(spec)}")
@@ -270,7 +298,7 @@ def _check_restore(path: Any) -> None:
         raise FileNotFoundError(f"restore takes the place of a checkpoint; got {path!r}")
 
 
-def _own_request(trainable: Any, config: dict[str, Any]) -> Any:
+def _own_request(trainable: Any, config: Config) -> Any:
     """What the trainable itself says it needs."""
     request = getattr(trainable, "default_resource_request", None)
     if request is not None:

@@ -16,6 +16,7 @@ from skate._run.checkpoint_manager import CheckpointManager, RecordedCheckpoint
 from skate._run.config import CheckpointConfig
 from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
+from skate._run.types import Config, MetricsLike, ResultRow
 from skate._run.values import lookup, reached, to_json
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
 from skate.tune.experiment._errors import TrialErrors
@@ -47,10 +48,10 @@ class Trial(TrialErrors):
         self,
         trainable_name: str,
         *,
-        config: dict[str, Any] | None = None,
+        config: Config | None = None,
         trial_id: str | None = None,
         storage: Storage | None = None,
-        evaluated_params: dict[str, Any] | None = None,
+        evaluated_params: Config | None = None,
         experiment_tag: str = "",
         placement_group_factory: PlacementGroupFactory | None = None,
         stopping_criterion: dict[str, Any] | None = None,
@@ -84,7 +85,7 @@ class Trial(TrialErrors):
         self.error: BaseException | None = None
         self.next_checkpoint = 0
         self.num_results: int = 0
-        self._last_result: dict[str, Any] = {}
+        self._last_result: ResultRow = {}
         self._courses = MetricHistory()
         self._adopted: RecordedCheckpoint | None = None
         if restore_path:
@@ -136,7 +137,7 @@ class Trial(TrialErrors):
         """Whether it has ended, well or not."""
         return self.status in (Trial.TERMINATED, Trial.ERROR)
 
-    def set_config(self, config: dict[str, Any]) -> None:
+    def set_config(self, config: Config) -> None:
         """Another configuration, from its next start on."""
         self.config: dict[str, Any] = config
 
@@ -189,7 +190,7 @@ class Trial(TrialErrors):
             for name, summary in self._courses.items()
         }
 
-    def update_last_result(self, result: dict[str, Any]) -> None:
+    def update_last_result(self, result: ResultRow) -> None:
         """A result came."""
         if self.experiment_tag:
             result.setdefault("experiment_tag", self.experiment_tag)
@@ -197,7 +198,7 @@ class Trial(TrialErrors):
         self._last_result = result
         self._courses.add(result)
 
-    def take_history(self, results: Iterable[dict[str, Any]]) -> None:
+    def take_history(self, results: Iterable[ResultRow]) -> None:
         """These are its results so far, from its file."""
         self._forget_results()
         for result in results:
@@ -208,7 +209,7 @@ class Trial(TrialErrors):
         self._last_result = {}
         self._courses = MetricHistory()
 
-    def should_stop(self, result: Mapping[str, Any]) -> bool:
+    def should_stop(self, result: MetricsLike) -> bool:
         """Return whether a result ends the trial by its own criteria.
 
         Args:
@@ -221,7 +222,7 @@ class Trial(TrialErrors):
                 self._warn_of_missing(name, result)
         return False
 
-    def _warn_of_missing(self, name: str, result: Mapping[str, Any]) -> None:
+    def _warn_of_missing(self, name: str, result: MetricsLike) -> None:
         """Say, once per experiment, that a criterion can never be met: it may be misspelt."""
         where = self._experiment_storage.path if self._experiment_storage else self.trial_id
         if (where, name) not in _MISSED:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from skate._run.types import Config
+
 Around = Callable[[Mapping[str, Any]], AbstractContextManager[None]]
 
 
@@ -25,7 +27,7 @@ def around(func: Callable[..., Any], inside: Around) -> Callable[..., Any]:
     """The function, called inside of the block that its configuration asks for."""
 
     @functools.wraps(func)
-    def mixed(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def mixed(config: Config, *args: Any, **kwargs: Any) -> Any:
         with inside(config):
             return func(config, *args, **kwargs)
 
@@ -37,7 +39,7 @@ class Mixin:
 
     _around: Around
 
-    def __init__(self, config: dict[str, Any] | None = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, config: Config | None = None, *args: Any, **kwargs: Any) -> None:
         from skate.tune import Trainable
 
         if not isinstance(self, Trainable):

@@ -12,13 +12,14 @@ from skate._run.loggers import (
     LoggerCallback,
     TBXLoggerCallback,
 )
+from skate._run.types import Config, ResultRow
 
 
 class Logger:
     """Override `_init`, `on_result` and `close`; `config`, `logdir` and `trial` are the trial's.
     `LegacyLoggerCallback` makes them."""
 
-    def __init__(self, config: dict[str, Any], logdir: str, trial: Any = None) -> None:
+    def __init__(self, config: Config, logdir: str, trial: Any = None) -> None:
         self.config = config
         self.logdir = logdir
         self.trial = trial
@@ -27,11 +28,11 @@ class Logger:
     def _init(self) -> None:
         """Called once."""
 
-    def on_result(self, result: dict[str, Any]) -> None:
+    def on_result(self, result: ResultRow) -> None:
         """A result came."""
         raise NotImplementedError(f"{type(self).__name__} must implement on_result()")
 
-    def update_config(self, config: dict[str, Any]) -> None:
+    def update_config(self, config: Config) -> None:
         """The trial goes on with another configuration."""
 
     def flush(self) -> None:
@@ -44,7 +45,7 @@ class Logger:
 class NoopLogger(Logger):
     """Writes nothing."""
 
-    def on_result(self, result: dict[str, Any]) -> None:
+    def on_result(self, result: ResultRow) -> None:
         pass
 
 
@@ -63,10 +64,10 @@ class _CallbackLogger(Logger):
         self._callback = self._kind()
         self._callback.log_trial_start(self._about)
 
-    def on_result(self, result: dict[str, Any]) -> None:
+    def on_result(self, result: ResultRow) -> None:
         self._callback.log_trial_result(result.get("training_iteration", 0), self._about, result)
 
-    def update_config(self, config: dict[str, Any]) -> None:
+    def update_config(self, config: Config) -> None:
         self.config = config
         if isinstance(self._callback, JsonLoggerCallback):
             self._callback.update_config(self._about, config)
@@ -97,7 +98,7 @@ class UnifiedLogger(Logger):
     """Several loggers as one; by default those that every trial has."""
 
     def __init__(
-        self, config: dict[str, Any], logdir: str, trial: Any = None, loggers: Any = None
+        self, config: Config, logdir: str, trial: Any = None, loggers: Any = None
     ) -> None:
         self._kinds = (JsonLogger, CSVLogger, TBXLogger) if loggers is None else loggers
         super().__init__(config, logdir, trial)
@@ -105,11 +106,11 @@ class UnifiedLogger(Logger):
     def _init(self) -> None:
         self._loggers = [kind(self.config, self.logdir, self.trial) for kind in self._kinds]
 
-    def on_result(self, result: dict[str, Any]) -> None:
+    def on_result(self, result: ResultRow) -> None:
         for logger in self._loggers:
             logger.on_result(result)
 
-    def update_config(self, config: dict[str, Any]) -> None:
+    def update_config(self, config: Config) -> None:
         for logger in self._loggers:
             logger.update_config(config)
 
@@ -140,7 +141,7 @@ class LegacyLoggerCallback(LoggerCallback):
     def log_trial_save(self, trial: Any) -> None:
         self._loggers[trial.trial_id].flush()
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         self._loggers[trial.trial_id].on_result(result)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:

@@ -7,12 +7,13 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from skate._run.types import Config
 from skate.tune.search.sample import Domain
 from skate.tune.search.variant_generator import format_vars
 
 
 def explore(
-    config: dict[str, Any],
+    config: Config,
     mutations: Mapping[str, Any],
     resample_probability: float,
     perturbation_factors: tuple[float, ...],
@@ -75,7 +76,7 @@ def draw(space: Any) -> Any:
     return random.choice(space)
 
 
-def fill(config: dict[str, Any], mutations: Mapping[str, Any]) -> dict[str, Any]:
+def fill(config: Config, mutations: Mapping[str, Any]) -> dict[str, Any]:
     """Draw what the configuration does not have; these values by names as "layer/size"."""
     drawn: dict[str, Any] = {}
     for key, space in mutations.items():

@@ -6,21 +6,41 @@ import bisect
 import math
 import random
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from skate._run.types import ResultRow
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 
 if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
     from skate.tune.experiment.trial import Trial
 
 
 class AsyncHyperBandScheduler(FIFOScheduler):
-    """Stops a trial at `grace_period`, and at each multiple of it by `reduction_factor`, unless
-    it is among the best 1/`reduction_factor` of all that came there before.
+    """Stop a trial at each rung unless it is among the best of all that came there before.
 
-    Times are those of `time_attr`. All trials end at `max_t`, unless `stop_last_trials` is False.
-    With several `brackets`, a trial is put into one at random; later ones begin to stop later.
-    See https://arxiv.org/abs/1810.05934.
+    Rungs are at `grace_period` and at each multiple of it by `reduction_factor`. This is ASHA, see
+    https://arxiv.org/abs/1810.05934.
+
+    Args:
+        time_attr: The reported metric that is the time.
+        metric: The reported metric by which trials are compared; by default that of `TuneConfig`.
+        mode: Whether a larger value is better, "max", or a smaller one, "min"; by default that of
+            `TuneConfig`.
+        max_t: When all trials end, in units of `time_attr`.
+        grace_period: Before which no trial is stopped.
+        reduction_factor: One trial in so many goes on at a rung.
+        brackets: Into how many groups trials are put at random; later ones begin to stop later.
+        stop_last_trials: Whether trials end at `max_t`.
+
+    Raises:
+        ValueError: If these numbers make no sense together.
+
+    Example:
+        >>> from skate import tune
+        >>> from skate.tune.schedulers import ASHAScheduler
+        >>> tune.TuneConfig(scheduler=ASHAScheduler(max_t=50), metric="loss", mode="min").mode
+        'min'
     """
 
     _needs_mode = True
@@ -58,7 +78,7 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         self._trial_info: dict[str, HalvingBracket] = {}
         self._num_stopped = 0
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         self._check_metric()
         self._trial_info[trial.trial_id] = self._any_bracket()
 
@@ -66,13 +86,15 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         weights = [math.exp(len(bracket.rungs)) for bracket in self._brackets]
         return random.choices(self._brackets, weights)[0]
 
-    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+    def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
         bracket = self._trial_info.get(trial.trial_id) or self._any_bracket()
         for result in results:
             if self._time_attr in result and self._metric in result:
                 bracket.on_result(trial, result[self._time_attr], self._score(result))
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
         if self._time_attr not in result or self._metric not in result:
             return TrialScheduler.CONTINUE
         time = result[self._time_attr]
@@ -85,16 +107,16 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         return action
 
     def on_trial_complete(
-        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> None:
         bracket = self._trial_info.pop(trial.trial_id, None)
         if bracket and self._time_attr in result and self._metric in result:
             bracket.on_result(trial, result[self._time_attr], self._score(result))
 
-    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
         self._trial_info.pop(trial.trial_id, None)
 
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_remove(self, tune_controller: TuneController, trial: Trial) -> None:
         self._trial_info.pop(trial.trial_id, None)
 
     def debug_string(self) -> str:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from skate._run.types import ResultRow
 from skate.tune.schedulers.hyperband import Bracket, HyperBandScheduler
 from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, RUNNING, TrialScheduler
 
 if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
     from skate.tune.experiment.trial import Trial
 
 
 class HyperBandForBOHB(HyperBandScheduler):
-    """To be used with TuneBOHB: trials are paused before their bracket is full, so that the
-    searcher learns from them before it suggests the next."""
+    """Halve brackets as `HyperBandScheduler` does, together with the searcher `TuneBOHB`.
+
+    Trials are paused before their bracket is full, so that the searcher learns from them before it
+    suggests the next.
+
+    Args:
+        time_attr: The reported metric that is the time.
+        metric: The reported metric by which trials are compared; by default that of `TuneConfig`.
+        mode: Whether a larger value is better, "max", or a smaller one, "min"; by default that of
+            `TuneConfig`.
+        max_t: The most that a trial may run, in units of `time_attr`.
+        reduction_factor: One trial in so many goes on.
+        stop_last_trials: Whether those that are left at `max_t` end.
+    """
 
     def _next_s(self, position: int) -> int:
         return self._brackets_per_band - position - 1
@@ -23,7 +37,9 @@ class HyperBandForBOHB(HyperBandScheduler):
             self._current = None  # who came later would be compared with those that were chosen
         return super()._place(trial)
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
         bracket = self._bracket_of[trial.trial_id]
         result["hyperband_info"] = {}
         bracket.update(trial, result)
@@ -40,11 +56,11 @@ class HyperBandForBOHB(HyperBandScheduler):
     def _is_complete(self, bracket: Bracket) -> bool:
         return bracket.is_closed()
 
-    def _on_unpause(self, tune_controller: Any, trial: Trial) -> None:
+    def _on_unpause(self, tune_controller: TuneController, trial: Trial) -> None:
         _tell(tune_controller, "on_unpause", trial)
 
     def choose_trial_to_run(
-        self, tune_controller: Any, allow_recurse: bool = True
+        self, tune_controller: TuneController, allow_recurse: bool = True
     ) -> Trial | None:
         if self._taken_up:
             self._settle(tune_controller)
@@ -71,7 +87,7 @@ class HyperBandForBOHB(HyperBandScheduler):
         return None
 
 
-def _tell(tune_controller: Any, event: str, trial: Trial) -> None:
+def _tell(tune_controller: TuneController, event: str, trial: Trial) -> None:
     """Searchers that limit concurrency do not count paused trials."""
     searcher = getattr(tune_controller.search_alg, "searcher", None)
     method = getattr(searcher, event, None)

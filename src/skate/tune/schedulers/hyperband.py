@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from skate._run.types import ResultRow
 from skate.tune.schedulers.trial_scheduler import (
     PAUSED,
     PENDING,
@@ -23,14 +24,26 @@ from skate.tune.schedulers.trial_scheduler import (
 )
 
 if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
     from skate.tune.experiment.trial import Trial
 
 
 class HyperBandScheduler(FIFOScheduler):
-    """HyperBand, with pauses; trials must be able to save and load checkpoints.
+    """Halve brackets of trials again and again, each when all of its trials have come as far.
 
-    `max_t` is the most that a trial may run, in units of `time_attr`; `reduction_factor` is eta.
-    Without `stop_last_trials`, those that are left at `max_t` go on.
+    Trials pause while they wait for the others, so that they must save and load checkpoints.
+
+    Args:
+        time_attr: The reported metric that is the time.
+        metric: The reported metric by which trials are compared; by default that of `TuneConfig`.
+        mode: Whether a larger value is better, "max", or a smaller one, "min"; by default that of
+            `TuneConfig`.
+        max_t: The most that a trial may run, in units of `time_attr`.
+        reduction_factor: One trial in so many goes on; called eta in the literature.
+        stop_last_trials: Whether those that are left at `max_t` end.
+
+    Raises:
+        ValueError: If these numbers make no sense.
     """
 
     _needs_mode = True
@@ -64,7 +77,7 @@ class HyperBandScheduler(FIFOScheduler):
 
     # -- brackets ----------------------------------------------------------------------------
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         self._check_metric()
         self._place(trial)
 
@@ -104,7 +117,7 @@ class HyperBandScheduler(FIFOScheduler):
 
     # -- taking up ---------------------------------------------------------------------------
 
-    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+    def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
         """Trials come in the order of their making, and so into the brackets that they were in.
         Those that have ended hold their places until all have come."""
         self._taken_up = True
@@ -113,7 +126,7 @@ class HyperBandScheduler(FIFOScheduler):
             if self._time_attr in result and self._metric in result:
                 bracket.update(trial, result)
 
-    def _settle(self, tune_controller: Any) -> None:
+    def _settle(self, tune_controller: TuneController) -> None:
         """Halve what had been halved already: it is the same once more, because a round ends with
         so many trials, whoever has gone on since."""
         self._taken_up = False
@@ -127,14 +140,18 @@ class HyperBandScheduler(FIFOScheduler):
 
     # -- trials ------------------------------------------------------------------------------
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
         bracket = self._bracket_of[trial.trial_id]
         bracket.update(trial, result)
         if bracket.goes_on(trial):
             return TrialScheduler.CONTINUE
         return self._process(tune_controller, bracket, trial)
 
-    def _process(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
+    def _process(
+        self, tune_controller: TuneController, bracket: Bracket, current: Trial | None
+    ) -> str:
         """Halve the bracket if all of its trials are there; what becomes of the current one?"""
         if not bracket.round_done():
             return TrialScheduler.PAUSE
@@ -144,7 +161,9 @@ class HyperBandScheduler(FIFOScheduler):
         finally:
             bracket.being_processed = False
 
-    def _next_round(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
+    def _next_round(
+        self, tune_controller: TuneController, bracket: Bracket, current: Trial | None
+    ) -> str:
         if bracket.finished():
             return self._end(tune_controller, bracket, current)
         action = self._halve(tune_controller, bracket, current)
@@ -156,7 +175,9 @@ class HyperBandScheduler(FIFOScheduler):
         self._next_round(tune_controller, bracket, None)
         return action
 
-    def _halve(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
+    def _halve(
+        self, tune_controller: TuneController, bracket: Bracket, current: Trial | None
+    ) -> str:
         good, bad = bracket.halve()
         self._num_stopped += len(bad)
         action = TrialScheduler.PAUSE
@@ -176,17 +197,19 @@ class HyperBandScheduler(FIFOScheduler):
                 self._on_unpause(tune_controller, trial)
         return action
 
-    def _end(self, tune_controller: Any, bracket: Bracket, current: Trial | None) -> str:
+    def _end(
+        self, tune_controller: TuneController, bracket: Bracket, current: Trial | None
+    ) -> str:
         for trial in bracket.trials():
             bracket.forget(trial)
             if trial is not current and trial.status in (PENDING, PAUSED):
                 tune_controller.stop_trial(trial)
         return TrialScheduler.STOP
 
-    def _on_unpause(self, tune_controller: Any, trial: Trial) -> None:
+    def _on_unpause(self, tune_controller: TuneController, trial: Trial) -> None:
         pass
 
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_remove(self, tune_controller: TuneController, trial: Trial) -> None:
         bracket = self._bracket_of.pop(trial.trial_id, None)
         if bracket is None:
             return
@@ -201,14 +224,14 @@ class HyperBandScheduler(FIFOScheduler):
         return True
 
     def on_trial_complete(
-        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> None:
         self.on_trial_remove(tune_controller, trial)
 
-    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
         self.on_trial_remove(tune_controller, trial)
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         """The bracket that is least far gets the resources."""
         if self._taken_up:
             self._settle(tune_controller)
@@ -271,7 +294,7 @@ class Bracket:
         """Whether all of its trials have come, or it was halved without the others."""
         return len(self._all) >= self._planned
 
-    def update(self, trial: Trial, result: dict[str, Any]) -> None:
+    def update(self, trial: Trial, result: ResultRow) -> None:
         self._work_done += result[self._owner._time_attr] - self._time(trial.trial_id)
         self._results[trial.trial_id] = result
         self.ready.discard(trial.trial_id)

@@ -5,20 +5,28 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from skate._run.types import ResultRow
 from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, FIFOScheduler, TrialScheduler
 
 if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
     from skate.tune.experiment.trial import Trial
 
 
 class MedianStoppingRule(FIFOScheduler):
-    """The rule of Google's Vizier.
+    """Stop a trial whose best result is worse than the median of the others' running means.
 
-    It begins at `grace_period` and when `min_samples_required` other trials have come as far.
-    Until then a trial gives way to waiting ones after every `min_time_slice`. Without
-    `hard_stop` trials are paused instead of stopped, and go on when all others have ended.
+    Args:
+        time_attr: The reported metric that is the time.
+        metric: The reported metric by which trials are compared; by default that of `TuneConfig`.
+        mode: Whether a larger value is better, "max", or a smaller one, "min"; by default that of
+            `TuneConfig`.
+        grace_period: Before which no trial is stopped, in units of `time_attr`.
+        min_samples_required: How many other trials must have come as far.
+        min_time_slice: After how much time a trial gives way to waiting ones until then.
+        hard_stop: Whether trials are stopped; `False` pauses them, until all others have ended.
     """
 
     _needs_mode = True
@@ -46,15 +54,17 @@ class MedianStoppingRule(FIFOScheduler):
         self._last_times: list[float] = []  # of all trials, in order
         self._means_at: dict[float, list[float]] = {}  # by whole times, in order
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         self._check_metric()
 
-    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+    def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
         for result in results:
             if self._time_attr in result and self._metric in result:
                 self._note(trial, result)
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
         if self._time_attr not in result or self._metric not in result:
             return TrialScheduler.CONTINUE
         if trial.trial_id in self._stopped_trials:
@@ -72,12 +82,12 @@ class MedianStoppingRule(FIFOScheduler):
         return TrialScheduler.STOP if self._hard_stop else TrialScheduler.PAUSE
 
     def on_trial_complete(
-        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> None:
         if self._time_attr in result and self._metric in result:
             self._note(trial, result)
 
-    def _note(self, trial: Trial, result: dict[str, Any]) -> _History:
+    def _note(self, trial: Trial, result: ResultRow) -> _History:
         history = self._histories.setdefault(trial.trial_id, _History())
         time = result[self._time_attr]
         if time <= history.last_time:  # its end, or a trial that repeats what a failure undid
@@ -102,7 +112,7 @@ class MedianStoppingRule(FIFOScheduler):
         means = (other.mean_until(time) for other in others if other.last_time >= time)
         return sorted(mean for mean in means if math.isfinite(mean))
 
-    def _too_few(self, tune_controller: Any, trial: Trial, time: float) -> str:
+    def _too_few(self, tune_controller: TuneController, trial: Trial, time: float) -> str:
         since = time - self._last_pause.get(trial.trial_id, float("-inf"))
         if since <= self._min_time_slice:
             return TrialScheduler.CONTINUE

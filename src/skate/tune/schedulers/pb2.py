@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skate._core.optional_imports import try_import
+from skate._run.types import ResultRow
 from skate.tune.schedulers.pbt import PopulationBasedTraining, _State
 
 if TYPE_CHECKING:
@@ -24,8 +25,28 @@ _TRIES = 1000
 
 
 class PB2(PopulationBasedTraining):
-    """As PopulationBasedTraining; `hyperparam_bounds` are the `[low, high]` of each parameter,
-    nested as the configuration is."""
+    """Change configurations by what a Gaussian process expects of them.
+
+    All else is as with `PopulationBasedTraining`.
+
+    Needs scikit-learn: `pip install "skate[pb2]"`.
+
+    Args:
+        time_attr: The reported metric that is the time.
+        metric: The reported metric by which trials are compared; by default that of `TuneConfig`.
+        mode: Whether a larger value is better, "max", or a smaller one, "min"; by default that of
+            `TuneConfig`.
+        perturbation_interval: Time between two rankings of a trial.
+        hyperparam_bounds: The `[low, high]` of each parameter, nested as the configuration is.
+        quantile_fraction: The part of the trials, from 0 to 0.5, that counts as bad, and as good.
+        log_config: Whether changes are written to files.
+        require_attrs: Whether a result without `time_attr` or the metric is an error.
+        synch: Whether all trials wait for each other at every interval.
+        custom_explore_fn: Is given the changed configuration, and returns the one to use.
+
+    Raises:
+        ValueError: If there are no bounds.
+    """
 
     def __init__(
         self,
@@ -60,7 +81,7 @@ class PB2(PopulationBasedTraining):
         )
         self._rows: list[tuple[str, tuple[float, ...], float, float]] = []
 
-    def _note(self, state: _State, time: float, result: dict[str, Any], trial: Trial) -> None:
+    def _note(self, state: _State, time: float, result: ResultRow, trial: Trial) -> None:
         super()._note(state, time, result, trial)
         config = result.get("config", trial.config)  # the one that it had then
         values = tuple(_at(config, path) for path in self._bounds)

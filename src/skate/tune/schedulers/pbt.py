@@ -7,9 +7,10 @@ import logging
 import math
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from skate._run.types import Config, MetricsLike, ResultRow
 from skate._run.values import to_json
 from skate.tune.error import TuneError
 from skate.tune.schedulers._explore import explore, fill, mutated_part, perturbed_tag
@@ -19,20 +20,37 @@ from skate.tune.search.sample import Domain, Function
 from skate.tune.search.search_generator import SearchGenerator
 
 if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
     from skate.tune.experiment.trial import Trial
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 
 class PopulationBasedTraining(FIFOScheduler):
-    """Every `perturbation_interval` (in units of `time_attr`) the trials are ranked. One of the
-    lower `quantile_fraction` takes over the checkpoint and the configuration of one of the upper,
-    changed by `hyperparam_mutations`: values are multiplied with one of `perturbation_factors`, or
-    drawn anew with `resample_probability`. `custom_explore_fn(config)` may change it further.
+    """Let bad trials go on from the checkpoint of a good one, slightly changed.
 
-    With `synch`, all trials wait for each other at every interval. Changes are written to
-    pbt_global.txt and pbt_policy_<trial>.txt if `log_config`. Results without `time_attr` or
-    the metric are an error unless `require_attrs` is False.
+    Changes are written to pbt_global.txt and pbt_policy_<trial>.txt, for
+    `PopulationBasedTrainingReplay`.
+
+    Args:
+        time_attr: The reported metric that is the time.
+        metric: The reported metric by which trials are compared; by default that of `TuneConfig`.
+        mode: Whether a larger value is better, "max", or a smaller one, "min"; by default that of
+            `TuneConfig`.
+        perturbation_interval: Time between two rankings of a trial.
+        burn_in_period: Time before the first of them.
+        hyperparam_mutations: The parameters that change, with their domains or lists of values.
+        quantile_fraction: The part of the trials, from 0 to 0.5, that counts as bad, and as good.
+        resample_probability: How likely a value is drawn anew, and not multiplied.
+        perturbation_factors: With one of which a number is multiplied.
+        custom_explore_fn: Is given the changed configuration, and returns the one to use.
+        log_config: Whether changes are written to files.
+        require_attrs: Whether a result without `time_attr` or the metric is an error.
+        synch: Whether all trials wait for each other at every interval.
+
+    Raises:
+        ValueError: If the numbers make no sense.
+        TuneError: If there is nothing to change.
     """
 
     _needs_mode = True
@@ -77,7 +95,7 @@ class PopulationBasedTraining(FIFOScheduler):
         self._num_checkpoints = 0
         self._num_perturbations = 0
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         if isinstance(tune_controller.search_alg, SearchGenerator):
             raise ValueError(
                 f"{type(self).__name__} chooses configurations by itself; it cannot be used "
@@ -93,7 +111,7 @@ class PopulationBasedTraining(FIFOScheduler):
 
     # -- taking up ---------------------------------------------------------------------------
 
-    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+    def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
         state = self._states.get(trial.trial_id) or _State(trial)
         for result in results:
             time = result.get(self._time_attr)
@@ -105,7 +123,7 @@ class PopulationBasedTraining(FIFOScheduler):
         if self._synch:
             self._next_perturbation_sync = self._first_sync_ahead()
 
-    def _go_on_from(self, state: _State, metrics: Mapping[str, Any]) -> None:
+    def _go_on_from(self, state: _State, metrics: MetricsLike) -> None:
         """The checkpoint may be that of another trial, at another time."""
         time, own = metrics.get(self._time_attr), state.trial.trial_id
         if time is not None and metrics.get("trial_id", own) != own:
@@ -121,13 +139,15 @@ class PopulationBasedTraining(FIFOScheduler):
 
     # -- results -----------------------------------------------------------------------------
 
-    def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
+    def needs_checkpoint(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> bool:
         """Others may go on from it at once, or it is paused."""
         if not self._is_due(trial, result):
             return False
         return self._synch or _others_wait(tune_controller) or self._is_good(trial, result)
 
-    def _is_due(self, trial: Trial, result: dict[str, Any]) -> bool:
+    def _is_due(self, trial: Trial, result: ResultRow) -> bool:
         if not self._has_attributes(result):
             return False
         return self._is_time(self._states[trial.trial_id], result[self._time_attr])
@@ -136,7 +156,7 @@ class PopulationBasedTraining(FIFOScheduler):
         since = time - state.last_perturbation_time
         return bool(time >= self._burn_in_period and since >= self._perturbation_interval)
 
-    def _is_good(self, trial: Trial, result: dict[str, Any]) -> bool:
+    def _is_good(self, trial: Trial, result: ResultRow) -> bool:
         """Whether this result makes it one of the best."""
         state = self._states[trial.trial_id]
         before, state.last_score = state.last_score, self._score(result)
@@ -145,7 +165,9 @@ class PopulationBasedTraining(FIFOScheduler):
         finally:
             state.last_score = before
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
         if not self._is_due(trial, result):
             return TrialScheduler.CONTINUE
         time = result[self._time_attr]
@@ -161,7 +183,7 @@ class PopulationBasedTraining(FIFOScheduler):
             return TrialScheduler.NOOP
         return TrialScheduler.PAUSE if others_wait else TrialScheduler.CONTINUE
 
-    def _has_attributes(self, result: dict[str, Any]) -> bool:
+    def _has_attributes(self, result: ResultRow) -> bool:
         missing = [name for name in (self._time_attr, self._metric) if name not in result]
         if missing and self._require_attrs:
             raise RuntimeError(
@@ -170,12 +192,14 @@ class PopulationBasedTraining(FIFOScheduler):
             )
         return not missing
 
-    def _note(self, state: _State, time: float, result: dict[str, Any], trial: Trial) -> None:
+    def _note(self, state: _State, time: float, result: ResultRow, trial: Trial) -> None:
         state.last_score = self._score(result)
         state.last_train_time = time
         state.last_result = result
 
-    def _when_all_are_here(self, tune_controller: Any, trial: Trial, time: float) -> str:
+    def _when_all_are_here(
+        self, tune_controller: TuneController, trial: Trial, time: float
+    ) -> str:
         live = tune_controller.get_live_trials()
         due = self._next_perturbation_sync
         behind = (t for t in live if t is not trial and self._time_of(t) < due)
@@ -186,7 +210,7 @@ class PopulationBasedTraining(FIFOScheduler):
     def _time_of(self, trial: Trial) -> float:
         return self._states[trial.trial_id].last_train_time
 
-    def _perturb_all(self, tune_controller: Any, live: Any, time: float) -> None:
+    def _perturb_all(self, tune_controller: TuneController, live: Any, time: float) -> None:
         lower, upper = self._quantiles()
         middle = [t for t in live if t not in lower and t not in upper]
         for trial in [*upper, *middle, *lower]:
@@ -213,7 +237,7 @@ class PopulationBasedTraining(FIFOScheduler):
     # -- changes -----------------------------------------------------------------------------
 
     def _checkpoint_or_exploit(
-        self, trial: Trial, tune_controller: Any, upper: list[Trial], lower: list[Trial]
+        self, trial: Trial, tune_controller: TuneController, upper: list[Trial], lower: list[Trial]
     ) -> None:
         if trial in upper:
             if trial.status != PAUSED:
@@ -222,7 +246,7 @@ class PopulationBasedTraining(FIFOScheduler):
         if trial in lower:
             self._exploit(tune_controller, trial, random.choice(upper))
 
-    def _exploit(self, tune_controller: Any, trial: Trial, source: Trial) -> None:
+    def _exploit(self, tune_controller: TuneController, trial: Trial, source: Trial) -> None:
         """Go on from the source's checkpoint with a changed copy of its configuration."""
         state, source_state = self._states[trial.trial_id], self._states[source.trial_id]
         kept = source.latest_checkpoint_result  # an earlier one may be deleted by now
@@ -262,7 +286,7 @@ class PopulationBasedTraining(FIFOScheduler):
             self._custom_explore_fn,
         )
 
-    def _log_change(self, state: _State, source: _State, config: dict[str, Any]) -> None:
+    def _log_change(self, state: _State, source: _State, config: Config) -> None:
         """The policy of a trial: who it was copied from, when, and the configurations."""
         trial, other = state.trial, source.trial
         row = [
@@ -288,7 +312,7 @@ class PopulationBasedTraining(FIFOScheduler):
 
     # -- order -------------------------------------------------------------------------------
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         """Whoever is least far, so that all come along."""
         live = tune_controller.get_live_trials()
         waiting = [t for t in live if t.status in (PENDING, PAUSED) and not t.is_saving]
@@ -322,10 +346,10 @@ class _State:
         self.last_score = math.nan
         self.last_perturbation_time = 0.0
         self.last_train_time = 0.0
-        self.last_result: dict[str, Any] = {}
+        self.last_result: ResultRow = {}
 
 
-def _others_wait(tune_controller: Any) -> bool:
+def _others_wait(tune_controller: TuneController) -> bool:
     return any(t.status in (PENDING, PAUSED) for t in tune_controller.get_live_trials())
 
 

@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skate._run.types import ResultRow
 from skate.tune.result import TRAINING_ITERATION
 from skate.tune.schedulers._explore import perturbed_tag
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 
 if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
     from skate.tune.experiment.trial import Trial
 
 
@@ -36,7 +38,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         self._position = 0
         self._current_step = 0
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         if self._trial is trial:  # it failed, and begins again
             return
         if self._trial is not None:
@@ -49,23 +51,31 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         else:
             raise ValueError(f"the policy in {self.policy_file} is empty, and there is no config")
 
-    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+    def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
         for result in results:
             self._current_step = result.get(TRAINING_ITERATION, self._current_step)
-            if self.needs_checkpoint(None, trial, result):
+            if self._is_due(result):
                 self.current_config = self._policy[self._position][1]
                 self._position += 1
         if self._position and not trial.is_finished():
             trial.set_config(dict(self.current_config))
 
-    def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
+    def needs_checkpoint(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> bool:
+        return self._is_due(result)
+
+    def _is_due(self, result: ResultRow) -> bool:
+        """Whether the next change of the policy is to be made at this result."""
         if TRAINING_ITERATION not in result or self._position >= len(self._policy):
             return False
         return bool(result[TRAINING_ITERATION] >= self._policy[self._position][0])
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
         self._current_step = result.get(TRAINING_ITERATION, self._current_step)
-        if not self.needs_checkpoint(tune_controller, trial, result):
+        if not self._is_due(result):
             return TrialScheduler.CONTINUE
         config = self._policy[self._position][1]
         self._position += 1

@@ -8,10 +8,12 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from skate._run.types import ResultRow
 from skate.tune.execution.placement_groups import PlacementGroupFactory
 from skate.tune.schedulers.trial_scheduler import RUNNING, FIFOScheduler, TrialScheduler
 
 if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
     from skate.tune.experiment.trial import Trial
 
 Bundle = dict[str, float]
@@ -48,7 +50,7 @@ class DistributeResources:
         self.reserve_resources: dict[str, float] = _named(reserve_resources)
 
     def __call__(
-        self, tune_controller: Any, trial: Trial, result: dict[str, Any], scheduler: Any
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow, scheduler: Any
     ) -> PlacementGroupFactory | None:
         """The new resources of a trial that has reported; None if they stay."""
         base = scheduler.base_trial_resources or PlacementGroupFactory([{"CPU": 1}])
@@ -57,7 +59,9 @@ class DistributeResources:
         units = self._units_for(tune_controller, trial, base)
         return self._grown(base, units)
 
-    def _units_for(self, tune_controller: Any, trial: Trial, base: PlacementGroupFactory) -> int:
+    def _units_for(
+        self, tune_controller: TuneController, trial: Trial, base: PlacementGroupFactory
+    ) -> int:
         """How many units the trial gets on top of what it began with."""
         live = [t for t in tune_controller.get_live_trials() if not t.is_finished()]
         order = sorted(live, key=lambda t: t.trial_id)
@@ -69,7 +73,9 @@ class DistributeResources:
     def _limited(self, units: int) -> int:
         return min(units, self.increase_by_times) if self.increase_by_times > 0 else units
 
-    def _spare_units(self, tune_controller: Any, base: PlacementGroupFactory, trials: int) -> int:
+    def _spare_units(
+        self, tune_controller: TuneController, base: PlacementGroupFactory, trials: int
+    ) -> int:
         """How many units are left when each trial has its base."""
         total, unit = tune_controller.total_resources(), self._unit(base)
         counts = []
@@ -114,15 +120,17 @@ class DistributeResourcesToTopJob(DistributeResources):
         self.metric = metric
         self.mode = mode
 
-    def _units_for(self, tune_controller: Any, trial: Trial, base: PlacementGroupFactory) -> int:
+    def _units_for(
+        self, tune_controller: TuneController, trial: Trial, base: PlacementGroupFactory
+    ) -> int:
         if not self.metric or self.mode not in ("min", "max"):
             raise ValueError(
                 f"DistributeResourcesToTopJob needs metric and mode; got {self.metric!r} and "
                 f"{self.mode!r}"
             )
-        live = [t for t in tune_controller.get_live_trials() if self.metric in t.last_result]
-        sign = 1 if self.mode == "max" else -1
-        best = max(live, key=lambda t: sign * t.last_result[self.metric], default=None)
+        metric, sign = self.metric, 1 if self.mode == "max" else -1
+        live = [t for t in tune_controller.get_live_trials() if metric in t.last_result]
+        best = max(live, key=lambda t: sign * t.last_result[metric], default=None)
         if trial is not best:
             return 0
         every = len(tune_controller.get_live_trials())
@@ -168,7 +176,7 @@ class ResourceChangingScheduler(TrialScheduler):
         self._metric, self._mode = metric, mode
         return self._base.set_search_properties(metric, mode, **spec)
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial, **kwargs: Any) -> None:
         wanted = trial.placement_group_factory
         if self._base_trial_resources is None:
             self._base_trial_resources = wanted
@@ -179,16 +187,20 @@ class ResourceChangingScheduler(TrialScheduler):
             )
         self._base.on_trial_add(tune_controller, trial, **kwargs)
 
-    def on_trial_error(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+    def on_trial_error(self, tune_controller: TuneController, trial: Trial, **kwargs: Any) -> None:
         self._base.on_trial_error(tune_controller, trial, **kwargs)
 
-    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
+    def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
         self._base.learn_from(trial, results)
 
-    def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
+    def needs_checkpoint(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> bool:
         return self._base.needs_checkpoint(tune_controller, trial, result)
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
         decision = self._base.on_trial_result(tune_controller, trial, result)
         if decision != TrialScheduler.CONTINUE:
             return decision
@@ -199,14 +211,16 @@ class ResourceChangingScheduler(TrialScheduler):
         return TrialScheduler.PAUSE
 
     def on_trial_complete(
-        self, tune_controller: Any, trial: Trial, result: dict[str, Any], **kwargs: Any
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow, **kwargs: Any
     ) -> None:
         self._base.on_trial_complete(tune_controller, trial, result, **kwargs)
 
-    def on_trial_remove(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+    def on_trial_remove(
+        self, tune_controller: TuneController, trial: Trial, **kwargs: Any
+    ) -> None:
         self._base.on_trial_remove(tune_controller, trial, **kwargs)
 
-    def choose_trial_to_run(self, tune_controller: Any, **kwargs: Any) -> Trial | None:
+    def choose_trial_to_run(self, tune_controller: TuneController, **kwargs: Any) -> Trial | None:
         for trial_id, (trial, wanted) in list(self._changes.items()):
             if trial.status != RUNNING:
                 del self._changes[trial_id]
@@ -222,7 +236,7 @@ class ResourceChangingScheduler(TrialScheduler):
         return True
 
     def reallocate_trial_resources_if_needed(
-        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> PlacementGroupFactory | None:
         """What the function says, if it is not what the trial has."""
         if self._allocate is None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from skate._run.types import ResultRow
 from skate.tune.result import DEFAULT_METRIC
 from skate.tune.search._files import SavesState
 
 if TYPE_CHECKING:
+    from skate.tune.execution.controller import TuneController
     from skate.tune.experiment.trial import Trial
 
 PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
 
 
 class TrialScheduler(SavesState):
-    """Base of all schedulers.
+    """Say after each result whether a trial goes on: the base of all schedulers.
 
     A trial waits at its report until the scheduler has answered: CONTINUE, PAUSE (it gives up
     its resources and goes on later from its checkpoint), STOP, or NOOP when the scheduler has
@@ -44,7 +46,16 @@ class TrialScheduler(SavesState):
         return self._metric
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Take metric and mode from the tuner; False if they are set already."""
+        """Take metric and mode from the tuner.
+
+        Args:
+            metric: The metric of `TuneConfig`.
+            mode: Its mode.
+            spec: What else is known of the experiment.
+
+        Returns:
+            `False` if they are set already.
+        """
         if (self._metric and metric) or (self._needs_mode and self._mode and mode):
             return False
         self._metric = metric or self._metric
@@ -53,42 +64,92 @@ class TrialScheduler(SavesState):
             self._metric = DEFAULT_METRIC
         return True
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """There is a new trial."""
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
+        """Note a new trial, or one that begins again.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            trial: The trial.
+        """
         raise NotImplementedError
 
-    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """A running trial failed."""
+    def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
+        """Note that a running trial has failed.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            trial: The trial.
+        """
         raise NotImplementedError
 
-    def learn_from(self, trial: Trial, results: Iterable[dict[str, Any]]) -> None:
-        """What a trial, which may have ended, reported before this program took the search up.
-        It is on record: nothing is to be decided."""
+    def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
+        """Learn what a trial reported before this program took the search up.
 
-    def needs_checkpoint(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> bool:
-        """Whether the trial is to save before `on_trial_result` is asked about this result."""
+        The trial may have ended; its results are on record, and nothing is to be decided.
+
+        Args:
+            trial: The trial.
+            results: All of its results.
+        """
+
+    def needs_checkpoint(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> bool:
+        """Return whether the trial is to save before `on_trial_result` is asked about a result.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            trial: The trial.
+            result: What it has reported.
+        """
         return False
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """A running trial has reported: what now?"""
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
+        """Decide how a running trial that has reported goes on.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            trial: The trial.
+            result: What it has reported.
+
+        Returns:
+            CONTINUE, PAUSE, STOP or NOOP.
+        """
         raise NotImplementedError
 
     def on_trial_complete(
-        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> None:
-        """A running trial has ended, or was stopped."""
+        """Note that a running trial has ended, or was stopped.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            trial: The trial.
+            result: Its last result.
+        """
         raise NotImplementedError
 
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """A trial that is not running was ended."""
+    def on_trial_remove(self, tune_controller: TuneController, trial: Trial) -> None:
+        """Note that a trial was ended that is not running.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            trial: The trial.
+        """
         raise NotImplementedError
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """The waiting or paused trial that is to run next; None if none is."""
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
+        """Return the waiting or paused trial that is to run next; `None` if none is.
+
+        Args:
+            tune_controller: The state of the experiment, with `get_live_trials()`.
+        """
         raise NotImplementedError
 
     def debug_string(self) -> str:
-        """One or a few lines for people."""
+        """Return one or a few lines for people."""
         return f"Using {type(self).__name__}."
 
     # -- for schedulers that compare ---------------------------------------------------------
@@ -99,7 +160,7 @@ class TrialScheduler(SavesState):
         self._metric = metric
         self._mode = mode
 
-    def _score(self, result: dict[str, Any]) -> float:
+    def _score(self, result: ResultRow) -> float:
         """The metric, such that more is better."""
         value = float(result[self._metric or DEFAULT_METRIC])
         return value if self._mode == "max" else -value
@@ -114,26 +175,28 @@ class TrialScheduler(SavesState):
 
 
 class FIFOScheduler(TrialScheduler):
-    """Trials run in the order in which they were made, to their end."""
+    """Run trials in the order in which they were made, to their end."""
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         pass
 
-    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
         pass
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
+    ) -> str:
         return TrialScheduler.CONTINUE
 
     def on_trial_complete(
-        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+        self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> None:
         pass
 
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+    def on_trial_remove(self, tune_controller: TuneController, trial: Trial) -> None:
         pass
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         paused = None
         for trial in tune_controller.get_live_trials():
             if trial.status == PENDING:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate._run.types import Config, ResultRow
 from skate.tune.search.sample import Rng
 from skate.tune.search.search_algorithm import SearchAlgorithm
 from skate.tune.search.searcher import plain_points
@@ -102,7 +103,7 @@ class BasicVariantGenerator(SearchAlgorithm):
                 if number >= self._skipped:
                     yield self._trial(experiment, number, resolved, spec)
 
-    def _variants(self, spec: dict[str, Any]) -> Iterator[Any]:
+    def _variants(self, spec: Config) -> Iterator[Any]:
         left = spec.get("num_samples", 1)
         options = (self._constant_grid_search, self._rng)
         for point in self._points_to_evaluate:
@@ -113,7 +114,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             left -= 1
 
     def _trial(
-        self, experiment: Experiment, number: int, resolved: dict[Any, Any], spec: dict[str, Any]
+        self, experiment: Experiment, number: int, resolved: dict[Any, Any], spec: Config
     ) -> Trial:
         tag = f"{number}_{format_vars(resolved)}" if resolved else str(number)
         return experiment.make_trial(
@@ -124,7 +125,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         )
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         self._live_trials.discard(trial_id)
 

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from skate._run.pickles import allowing
+from skate._run.types import Config, ResultRow
 from skate.tune.search.searcher import Searcher
 
 
@@ -19,13 +20,13 @@ class _Wrapper(Searcher):
         super().__init__(searcher.metric, searcher.mode)
 
     def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+        self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
         done = self.searcher._tell(metric, mode, config, spec)
         self._metric, self._mode = self.searcher.metric, self.searcher.mode
         return done
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
         self.searcher.on_trial_result(trial_id, result)
 
     def on_pause(self, trial_id: str) -> None:
@@ -86,7 +87,7 @@ class ConcurrencyLimiter(_Wrapper):
         return suggestion
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         if not self._limit_concurrency:
             self.searcher.on_trial_complete(trial_id, result=result, error=error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from skate._run.types import Config, ResultRow
 from skate.tune.search.concurrency_limiter import _Wrapper
 from skate.tune.search.searcher import Searcher
 
@@ -14,7 +15,7 @@ TRIAL_INDEX = "__trial_index__"
 class _Group:
     """The trials of one configuration."""
 
-    def __init__(self, primary: str, config: dict[str, Any], wanted: int) -> None:
+    def __init__(self, primary: str, config: Config, wanted: int) -> None:
         self.primary = primary
         self.config = config
         self.wanted = wanted
@@ -59,11 +60,11 @@ class Repeater(_Wrapper):
         self._group_of[trial_id] = group
         return {**group.config, TRIAL_INDEX: index} if self._set_index else dict(group.config)
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
         """The searcher hears of means only."""
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         group = self._group_of.get(trial_id)
         if group is None or group.scores[trial_id] is not None:
@@ -79,5 +80,5 @@ class Repeater(_Wrapper):
             )
 
 
-def _without(result: dict[str, Any] | None, key: str) -> dict[str, Any]:
+def _without(result: ResultRow | None, key: str) -> dict[str, Any]:
     return {name: value for name, value in (result or {}).items() if name != key}

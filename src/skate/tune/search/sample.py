@@ -382,68 +382,145 @@ def _warn_of_base(base: Any) -> None:
 
 
 def sample_from(func: Callable[..., Any]) -> Function:
-    """Draw by calling `func()` or `func(config)`, where config holds the other values."""
+    """Draw by calling a function.
+
+    Args:
+        func: Without arguments, or of `config`, which holds the other values.
+    """
     return Function(func)
 
 
 def uniform(lower: float, upper: float) -> Float:
-    """A float between the bounds, all alike."""
+    """Draw a float between two bounds, all alike.
+
+    Args:
+        lower: The lower bound.
+        upper: The upper bound.
+
+    Example:
+        >>> from skate import tune
+        >>> 0 <= tune.uniform(0, 1).sample() <= 1
+        True
+    """
     return Float(lower, upper).uniform()
 
 
 def quniform(lower: float, upper: float, q: float) -> Float:
-    """As `uniform`, rounded to multiples of `q`; the upper bound is included."""
+    """Draw as `uniform` does, rounded.
+
+    Args:
+        lower: The lower bound.
+        upper: The upper bound, which is included.
+        q: Its values are multiples of this.
+    """
     return Float(lower, upper).uniform().quantized(q)
 
 
 def loguniform(lower: float, upper: float, base: Any = _UNSET) -> Float:
-    """A float between the bounds, all orders of magnitude alike."""
+    """Draw a float between two bounds, all orders of magnitude alike.
+
+    Args:
+        lower: The lower bound.
+        upper: The upper bound.
+        base: Has no effect on such a distribution.
+    """
     _warn_of_base(base)
     result: Float = Float(lower, upper).loguniform()
     return result
 
 
 def qloguniform(lower: float, upper: float, q: float, base: Any = _UNSET) -> Float:
-    """As `loguniform`, rounded to multiples of `q`; the upper bound is included."""
+    """Draw as `loguniform` does, rounded.
+
+    Args:
+        lower: The lower bound.
+        upper: The upper bound, which is included.
+        q: Its values are multiples of this.
+        base: Has no effect.
+    """
     _warn_of_base(base)
     result: Float = Float(lower, upper).loguniform().quantized(q)
     return result
 
 
 def choice(categories: Iterable[Any]) -> Categorical:
-    """One of the values."""
+    """Draw one of several values, all alike.
+
+    Args:
+        categories: The values.
+
+    Example:
+        >>> from skate import tune
+        >>> tune.choice(["adam"]).sample()
+        'adam'
+    """
     return Categorical(categories).uniform()
 
 
 def randint(lower: int, upper: int) -> Integer:
-    """A whole number from `lower` up to, not including, `upper`."""
+    """Draw a whole number, all alike.
+
+    Args:
+        lower: The lower bound.
+        upper: The upper bound, which is not included.
+    """
     return Integer(lower, upper).uniform()
 
 
 def lograndint(lower: int, upper: int, base: Any = _UNSET) -> Integer:
-    """As `randint`, all orders of magnitude alike."""
+    """Draw a whole number, all orders of magnitude alike.
+
+    Args:
+        lower: The lower bound.
+        upper: The upper bound, which is not included.
+        base: Has no effect on such a distribution.
+    """
     _warn_of_base(base)
     result: Integer = Integer(lower, upper).loguniform()
     return result
 
 
 def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
-    """As `randint`, rounded to multiples of `q`; with q above 1 the upper bound is included."""
+    """Draw as `randint` does, rounded.
+
+    Args:
+        lower: The lower bound.
+        upper: The upper bound; with `q` above 1 it is included.
+        q: Its values are multiples of this.
+    """
     return Integer(lower, upper).uniform().quantized(q)
 
 
 def qlograndint(lower: int, upper: int, q: int, base: Any = _UNSET) -> Integer:
-    """As `lograndint`, rounded to multiples of `q`; with q above 1 the upper bound is included."""
+    """Draw as `lograndint` does, rounded.
+
+    Args:
+        lower: The lower bound.
+        upper: The upper bound; with `q` above 1 it is included.
+        q: Its values are multiples of this.
+        base: Has no effect.
+    """
     _warn_of_base(base)
     result: Integer = Integer(lower, upper).loguniform().quantized(q)
     return result
 
 
 def randn(mean: float = 0.0, sd: float = 1.0) -> Float:
-    """A float from a normal distribution."""
+    """Draw a float from a normal distribution.
+
+    Args:
+        mean: Its mean.
+        sd: Its standard deviation.
+    """
     return Float(None, None).normal(mean, sd)
 
 
 def qrandn(mean: float, sd: float, q: float) -> Float:
-    """As `randn`, rounded to multiples of `q`."""
+    """Draw as `randn` does, rounded.
+
+    Args:
+        mean: The mean.
+        sd: The standard deviation.
+        q: Its values are multiples of this.
+    """
     return Float(None, None).normal(mean, sd).quantized(q)

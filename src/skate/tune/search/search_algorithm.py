@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate._run.types import Config, ResultRow
+
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
@@ -22,7 +24,7 @@ class SearchAlgorithm:
         return self._metric
 
     def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+        self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
         """Take metric, mode and space from the tuner; False if they are set already."""
         if self._metric and metric:
@@ -43,11 +45,11 @@ class SearchAlgorithm:
         """The next trial; None if there is none now."""
         raise NotImplementedError
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
         """A trial has reported."""
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         """A trial has ended."""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate._run.pickles import signed_pickle, unpickle
+from skate._run.types import Config, ResultRow
 from skate.tune.search._files import newest, write_atomically
 from skate.tune.search.search_algorithm import SearchAlgorithm
 from skate.tune.search.searcher import Searcher
@@ -41,7 +42,7 @@ class SearchGenerator(SearchAlgorithm):
         return self._total_samples
 
     def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+        self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
         return self.searcher._tell(metric, mode, config, spec)
 
@@ -81,11 +82,11 @@ class SearchGenerator(SearchAlgorithm):
             experiment_tag=f"{self._counter}_{format_vars(chosen)}",
         )
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
         self.searcher.on_trial_result(trial_id, result)
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         self.searcher.on_trial_complete(trial_id=trial_id, result=result, error=error)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skate._run.types import Config, ResultRow
 from skate.tune._arguments import accepted
 from skate.tune.search._files import SavesState, newest
 
@@ -31,10 +32,15 @@ UNDEFINED_METRIC_MODE = (
 
 
 class Searcher(SavesState):
-    """Base of all search algorithms.
+    """Suggest configurations, and learn from their results: the base of all search algorithms.
 
-    `suggest` gives the next configuration; `on_trial_result` and `on_trial_complete` bring what
-    came of it. `metric` and `mode` may also be lists, for several objectives.
+    Args:
+        metric: The reported metric to optimise, or a list of several.
+        mode: Whether a larger value is better, "max", or a smaller one, "min"; a list with one per
+            metric.
+
+    Raises:
+        ValueError: If they are something else, or do not fit together.
     """
 
     FINISHED = "FINISHED"
@@ -56,48 +62,95 @@ class Searcher(SavesState):
         return self._mode
 
     def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+        self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
-        """Take metric, mode and space from the tuner; False if they are set already."""
+        """Take metric, mode and space from the tuner.
+
+        Args:
+            metric: The metric of `TuneConfig`.
+            mode: Its mode.
+            config: The search space.
+            spec: What else is known of the experiment.
+
+        Returns:
+            `False` if they are set already.
+        """
         return False
 
-    def _tell(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], spec: dict[str, Any]
-    ) -> bool:
+    def _tell(self, metric: str | None, mode: str | None, config: Config, spec: Config) -> bool:
         """`set_search_properties`, also of a class that was written when there was no `spec`."""
         taken = accepted(self.set_search_properties, spec)
         return self.set_search_properties(metric, mode, config, **taken)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The configuration of the next trial; None for "not now", FINISHED for "no more"."""
+        """Return the configuration of the next trial; `None` for "not now", FINISHED for "no
+        more".
+
+        Args:
+            trial_id: The id that the trial will have.
+        """
         raise NotImplementedError
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """A trial has reported."""
+    def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
+        """Learn that a trial has reported.
+
+        Args:
+            trial_id: Its id.
+            result: What it has reported.
+        """
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
-        """A trial has ended; `result` is its last one."""
+        """Learn that a trial has ended.
+
+        Args:
+            trial_id: Its id.
+            result: Its last result.
+            error: Whether it has failed.
+        """
         raise NotImplementedError
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Whether the searcher itself obeys a limit of trials at a time."""
+        """Take a limit of trials at a time.
+
+        Args:
+            max_concurrent: The limit.
+
+        Returns:
+            Whether the searcher itself obeys it.
+        """
         return False
 
     def add_evaluated_point(
         self,
-        parameters: dict[str, Any],
+        parameters: Config,
         value: float,
         error: bool = False,
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """Learn from a point that somebody else evaluated."""
+        """Learn from a point that somebody else evaluated.
+
+        Args:
+            parameters: Its configuration.
+            value: What came of it.
+            error: Whether it failed.
+            pruned: Whether it was stopped early.
+            intermediate_values: What was reported on the way.
+
+        Raises:
+            NotImplementedError: If the searcher cannot.
+        """
         raise NotImplementedError(f"{type(self).__name__} cannot take evaluated points")
 
     def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
-        """Learn from the finished trials of another search."""
+        """Learn from the finished trials of another search.
+
+        Args:
+            trials_or_analysis: A trial, a list of them, or an `ExperimentAnalysis`.
+            metric: The metric that was optimised there.
+        """
         for trial in _trials_of(trials_or_analysis):
             self._add_trial(trial, metric)
 
@@ -128,11 +181,23 @@ class Searcher(SavesState):
         self.set_state(state)
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """Write the state to a file of that folder."""
+        """Write the state to a file of a folder.
+
+        Args:
+            checkpoint_dir: The folder.
+            session_str: Goes into the name of the file.
+        """
         self.save(os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str)))
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Go on from the newest state in that folder."""
+        """Go on from the newest state in a folder.
+
+        Args:
+            checkpoint_dir: The folder.
+
+        Raises:
+            RuntimeError: If there is none.
+        """
         path = newest(checkpoint_dir, self.CKPT_FILE_TMPL.format("*"))
         if path is None:
             raise RuntimeError(f"there is no state of a searcher in {checkpoint_dir}")

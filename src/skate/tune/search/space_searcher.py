@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from skate._run.types import Config
 from skate.tune.result import DEFAULT_METRIC
 from skate.tune.search.searcher import (
     UNDEFINED_METRIC_MODE,
@@ -30,7 +31,7 @@ class SpaceSearcher(Searcher):
             self._set_up_once()
 
     def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+        self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
         if self._is_set_up:
             return False

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from skate._run.types import Config
 from skate.tune.search.sample import Categorical, Domain, Function, Rng
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -210,7 +211,7 @@ def _combinations(grids: list[tuple[Path, Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _draw(
-    spec: dict[str, Any], domains: list[tuple[Path, Any]], rng: Rng, allow_fail: bool = False
+    spec: Config, domains: list[tuple[Path, Any]], rng: Rng, allow_fail: bool = False
 ) -> dict[Path, Any]:
     """Draw all domains into the spec; those that wait for others come in a later pass."""
     drawn: dict[Path, Any] = {}
@@ -225,7 +226,7 @@ def _draw(
 
 
 def _one_pass(
-    spec: dict[str, Any], domains: list[tuple[Path, Any]], rng: Rng, drawn: dict[Path, Any]
+    spec: Config, domains: list[tuple[Path, Any]], rng: Rng, drawn: dict[Path, Any]
 ) -> tuple[list[tuple[Path, Any]], Exception | None]:
     waiting, error = [], None
     for path, domain in domains:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from skate._run.types import MetricsLike
 from skate._run.values import lookup, reached
 from skate.tune.stopper.function_stopper import FunctionStopper
 from skate.tune.stopper.stopper import CombinedStopper, Stopper
@@ -22,13 +23,13 @@ class DictStopper(Stopper):
         self.criteria = dict(criteria)
         self._looked_for = False
 
-    def __call__(self, trial_id: str, result: Mapping[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: MetricsLike) -> bool:
         if not self._looked_for:
             self._looked_for = True
             self._warn_of_missing(result)
         return reached(self.criteria, result)
 
-    def _warn_of_missing(self, result: Mapping[str, Any]) -> None:
+    def _warn_of_missing(self, result: MetricsLike) -> None:
         missing = [name for name in self.criteria if lookup(result, name) is None]
         if missing:
             logger.warning(

@@ -6,12 +6,20 @@ import bisect
 import statistics
 from typing import Any
 
+from skate._run.types import ResultRow
 from skate.tune.stopper.stopper import Stopper
 
 
 class ExperimentPlateauStopper(Stopper):
-    """Ends everything when the `top` best values of a metric vary by at most `std`, for more
-    than `patience` results."""
+    """End everything when the best values of a metric hardly vary any more.
+
+    Args:
+        metric: Which metric.
+        std: The standard deviation of these values, up to which it counts as a plateau.
+        top: How many values.
+        mode: Whether smaller values are better, "min", or larger ones, "max".
+        patience: How many results in a row may be such before all ends.
+    """
 
     def __init__(
         self,
@@ -37,7 +45,7 @@ class ExperimentPlateauStopper(Stopper):
         self._iterations = 0
         self._top_values: list[float] = []
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: ResultRow) -> bool:
         bisect.insort(self._top_values, float(result[self._metric]))
         if len(self._top_values) > self._top:
             self._top_values.pop(-1 if self._mode == "min" else 0)

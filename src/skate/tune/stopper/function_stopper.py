@@ -6,12 +6,17 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from skate._run.types import ResultRow
 from skate.tune.error import TuneError
 from skate.tune.stopper.stopper import Stopper
 
 
 class FunctionStopper(Stopper):
-    """Ends a trial when `function(trial_id, result)` is true."""
+    """End a trial when a function says so.
+
+    Args:
+        function: Of the trial's id and its result.
+    """
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
         try:
@@ -24,7 +29,7 @@ class FunctionStopper(Stopper):
             pass
         self._fn = function
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: ResultRow) -> bool:
         return bool(self._fn(trial_id, result))
 
     def stop_all(self) -> bool:

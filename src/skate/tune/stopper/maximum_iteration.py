@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
+from skate._run.types import ResultRow
 from skate.tune.stopper.stopper import Stopper
 
 
 class MaximumIterationStopper(Stopper):
-    """Ends a trial with its `max_iter`-th result."""
+    """End a trial after a number of results.
+
+    Args:
+        max_iter: With which result it ends.
+    """
 
     def __init__(self, max_iter: int) -> None:
         self._max_iter = max_iter
         self._counts: Counter[str] = Counter()
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: ResultRow) -> bool:
         self._counts[trial_id] += 1
         return self._counts[trial_id] >= self._max_iter
 

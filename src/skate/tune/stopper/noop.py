@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from skate._run.types import ResultRow
 from skate.tune.stopper.stopper import Stopper
 
 
 class NoopStopper(Stopper):
     """Never ends anything."""
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: ResultRow) -> bool:
         return False
 
     def stop_all(self) -> bool:

@@ -6,12 +6,18 @@ import datetime
 import time
 from typing import Any
 
+from skate._run.types import ResultRow
 from skate.tune.stopper.stopper import Stopper
 
 
 class TimeoutStopper(Stopper):
-    """Ends everything after `timeout` (seconds, or a timedelta). The clock starts with the first
-    question, and stands still between a stop and a restore."""
+    """End everything after a time.
+
+    The clock starts with the first question, and stands still between a stop and a restore.
+
+    Args:
+        timeout: Seconds, or a timedelta.
+    """
 
     def __init__(self, timeout: float | datetime.timedelta) -> None:
         if isinstance(timeout, datetime.timedelta):
@@ -21,7 +27,7 @@ class TimeoutStopper(Stopper):
         self._left = float(timeout)
         self._last_check: float | None = None
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: ResultRow) -> bool:
         return False
 
     @property

@@ -6,14 +6,20 @@ import statistics
 from collections import Counter, defaultdict, deque
 from typing import Any
 
+from skate._run.types import ResultRow
 from skate.tune.stopper.stopper import Stopper
 
 
 class TrialPlateauStopper(Stopper):
-    """Ends a trial when the last `num_results` of a metric vary by less than `std`.
+    """End a trial when the last values of a metric hardly vary.
 
-    Not before `grace_period` results, and not before the metric is beyond `metric_threshold` in
-    the direction of `mode`.
+    Args:
+        metric: Which metric.
+        std: Their standard deviation, below which it ends.
+        num_results: How many values.
+        grace_period: How many results a trial has in any case.
+        metric_threshold: The value that the metric must have passed, in the direction of `mode`.
+        mode: Whether that is from below, "max", or from above, "min".
     """
 
     def __init__(
@@ -36,7 +42,7 @@ class TrialPlateauStopper(Stopper):
         self._counts: Counter[str] = Counter()
         self._values: defaultdict[str, deque[Any]] = defaultdict(deque)
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: ResultRow) -> bool:
         value = result.get(self._metric)
         values = self._values[trial_id]
         values.append(value)

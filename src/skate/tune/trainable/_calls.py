@@ -11,6 +11,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
 from skate._run.session import report
+from skate._run.types import Config
 from skate.tune.result import DEFAULT_METRIC
 
 CHECKPOINT_NAMES = ("checkpoint", "checkpoint_dir")
@@ -42,7 +43,7 @@ def free_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter
 
 def arguments_for(
     function: Callable[..., Any],
-    config: dict[str, Any],
+    config: Config,
     checkpoint: Checkpoint | None,
     reporter: Callable[..., None],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:

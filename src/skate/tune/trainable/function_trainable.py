@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
 from skate._run.storage import Storage
+from skate._run.types import Config
 from skate.tune.execution.channel import Channel
 from skate.tune.execution.events import Reported, Saved, Verdict
 from skate.tune.execution.placement_groups import PlacementGroupFactory
@@ -30,7 +31,7 @@ class FunctionTrainable(Trainable):
 
     _function: Callable[..., Any]
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config: Config) -> None:
         self._channel = Channel()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -70,7 +71,7 @@ class FunctionTrainable(Trainable):
             own = os.path.join(self.logdir, "restored")
             self._latest = Checkpoint(shutil.copytree(checkpoint, own, dirs_exist_ok=True))
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config: Config) -> bool:
         self.cleanup()
         self.setup(new_config)
         return True
@@ -82,7 +83,7 @@ class FunctionTrainable(Trainable):
             thread.join(_GRACE_SECONDS)
 
     @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+    def default_resource_request(cls, config: Config) -> Any:
         wanted = getattr(cls._function, "_resources", None)
         if callable(wanted) and not isinstance(wanted, PlacementGroupFactory):
             return wanted(config)

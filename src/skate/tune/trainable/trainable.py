@@ -13,6 +13,7 @@ from typing import Any
 
 from skate._run.checkpoint import DICT_FILE, Checkpoint
 from skate._run.folders import scratch_dir
+from skate._run.types import Config, ResultRow
 from skate.tune.result import (
     DONE,
     EPISODES_THIS_ITER,
@@ -33,10 +34,10 @@ class SavedCheckpoint(str):
     """The folder that `Trainable.save` wrote; also as `checkpoint`, with the `metrics` so far."""
 
     checkpoint: Checkpoint
-    metrics: dict[str, Any]
+    metrics: ResultRow
 
     @classmethod
-    def at(cls, path: str, metrics: dict[str, Any]) -> SavedCheckpoint:
+    def at(cls, path: str, metrics: ResultRow) -> SavedCheckpoint:
         saved = cls(path)
         saved.checkpoint = Checkpoint(path)
         saved.metrics = metrics
@@ -53,7 +54,7 @@ class Trainable:
 
     def __init__(
         self,
-        config: dict[str, Any] | None = None,
+        config: Config | None = None,
         storage: Any = None,
         *,
         logger_creator: Callable[[dict[str, Any]], Any] | None = None,
@@ -70,12 +71,12 @@ class Trainable:
         self._timesteps_since_restore = 0
         self._iterations_since_restore = 0
         self._time_since_restore = 0.0
-        self._last_result: dict[str, Any] = {}
+        self._last_result: ResultRow = {}
         self.setup(copy.deepcopy(self.config))
 
     # -- to be overridden --------------------------------------------------------------------
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config: Config) -> None:
         """Called once, before the first step."""
 
     def step(self) -> dict[str, Any]:
@@ -90,7 +91,7 @@ class Trainable:
         """Take up the state from the folder, or from the dictionary that was returned."""
         raise NotImplementedError(f"{type(self).__name__} must implement load_checkpoint()")
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config: Config) -> bool:
         """Begin anew with `new_config`, in the same instance; True if it did. Override it where
         that is cheaper than a new process, which is what False asks for."""
         return False
@@ -98,7 +99,7 @@ class Trainable:
     def cleanup(self) -> None:
         """Called at the end."""
 
-    def log_result(self, result: dict[str, Any]) -> None:
+    def log_result(self, result: ResultRow) -> None:
         """Called with each result, in the trial's process."""
         if self._result_logger is not None:
             self._result_logger.on_result(result)
@@ -112,12 +113,12 @@ class Trainable:
         return {}
 
     @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+    def default_resource_request(cls, config: Config) -> Any:
         """The resources that a trial with this configuration needs; None for one CPU."""
         return None
 
     @classmethod
-    def resource_help(cls, config: dict[str, Any]) -> str:
+    def resource_help(cls, config: Config) -> str:
         """A hint for people whose trials do not get their resources."""
         return ""
 
@@ -145,7 +146,7 @@ class Trainable:
         self.log_result(filled)
         return filled
 
-    def _count(self, result: dict[str, Any]) -> None:
+    def _count(self, result: ResultRow) -> None:
         steps = result.get(TIMESTEPS_THIS_ITER)
         if steps is not None:
             self._timesteps_total = (self._timesteps_total or 0) + steps
@@ -197,7 +198,7 @@ class Trainable:
     ) -> list[dict[str, Any]]:
         """Steps until the time is over, one is done, or there are enough of them."""
         end = time.monotonic() + buffer_time_s
-        results: list[dict[str, Any]] = []
+        results: list[ResultRow] = []
         while len(results) < max_buffer_length:
             results.append(self.train())
             if results[-1][DONE] or time.monotonic() >= end:
@@ -267,7 +268,7 @@ class Trainable:
         else:
             self.load_checkpoint(folder)
 
-    def reset(self, new_config: dict[str, Any], storage: Any = None) -> bool:
+    def reset(self, new_config: Config, storage: Any = None) -> bool:
         """Make the instance that of another trial; False if it cannot be."""
         trial_info = new_config.pop(TRIAL_INFO, None)
         if trial_info is not None:

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from skate._run.types import Config
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
 from skate.tune.trainable.trainable import Trainable
 
@@ -70,7 +71,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
 
 def _class_with_parameters(trainable: Any, parameters: _Parameters) -> Any:
     class WithParameters(trainable):  # type: ignore[misc]
-        def setup(self, config: dict[str, Any]) -> None:
+        def setup(self, config: Config) -> None:
             super().setup(config, **parameters.get())
 
     WithParameters.__name__ = trainable.__name__
@@ -84,7 +85,7 @@ def _function_with_parameters(trainable: Callable[..., Any], parameters: _Parame
     free = {k: p for k, p in free_parameters(trainable).items() if k not in names}
     takes_checkpoint = [name for name in CHECKPOINT_NAMES if name in free]
 
-    def with_values(config: dict[str, Any], **more: Any) -> Any:
+    def with_values(config: Config, **more: Any) -> Any:
         return trainable(config, **more, **parameters.get())
 
     with_values.__name__ = getattr(trainable, "__name__", "tune_with_parameters")
@@ -112,7 +113,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
 
         class WithResources(trainable):  # type: ignore[misc]
             @classmethod
-            def default_resource_request(cls, config: dict[str, Any]) -> Any:
+            def default_resource_request(cls, config: Config) -> Any:
                 return as_resources(wanted(config)) if is_function else wanted
 
         WithResources.__name__ = trainable.__name__
@@ -129,7 +130,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
 
 
 def _plain_function(trainable: Any) -> Any:
-    def function(config: dict[str, Any], **more: Any) -> Any:
+    def function(config: Config, **more: Any) -> Any:
         return trainable(config, **more)
 
     inner = getattr(trainable, "func", trainable)

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate._run.types import Config
 from skate.tune.result import TRAINING_ITERATION
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
 
 def validate_save_restore(
     trainable_cls: type[Trainable],
-    config: dict[str, Any] | None = None,
+    config: Config | None = None,
     num_gpus: int = 0,
     use_object_store: bool = False,
 ) -> bool:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skate._run.types import ResultRow
+
 
 def flatten_dict(
     dt: Mapping[str, Any],
@@ -18,7 +20,7 @@ def flatten_dict(
 
     `prevent_delimiter` refuses keys that contain the delimiter, so that the way back is unique.
     """
-    flat: dict[str, Any] = _new_like(dt)
+    flat: ResultRow = _new_like(dt)
     for key, value in dt.items():
         if prevent_delimiter and delimiter in str(key):
             raise ValueError(f"the key {key!r} contains the delimiter {delimiter!r}")
@@ -34,7 +36,7 @@ def flatten_dict(
 
 
 def _flatten_into(
-    flat: dict[str, Any], key: str, value: Any, delimiter: str, strict: bool, lists: bool
+    flat: ResultRow, key: str, value: Any, delimiter: str, strict: bool, lists: bool
 ) -> None:
     if isinstance(value, Mapping) and value:
         inner = flatten_dict(value, delimiter, strict, lists)

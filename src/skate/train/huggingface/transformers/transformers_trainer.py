@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
 from skate._run.session import get_checkpoint, get_dataset_shard, report
+from skate._run.types import Config
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train.huggingface.transformers._callback import TrainReportCallback
 from skate.train.huggingface.transformers._data import prepare_trainer
@@ -81,7 +82,7 @@ class TransformersLoop:
         self.init = init
         self.names = names
 
-    def __call__(self, config: dict[str, Any]) -> None:
+    def __call__(self, config: Config) -> None:
         trainer = self.init(
             self._rows(TRAIN_DATASET_KEY), self._rows(EVALUATION_DATASET_KEY), **config
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate._core.optional_imports import try_import
+from skate._run.types import Config, MetricsLike, ResultRow
 from skate.tune.search.sample import Float
 from skate.tune.search.searcher import Searcher, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher
@@ -29,7 +30,7 @@ class BayesOptSearch(SpaceSearcher):
 
     def __init__(
         self,
-        space: dict[str, Any] | None = None,
+        space: Config | None = None,
         metric: str | None = None,
         mode: str | None = None,
         points_to_evaluate: list[dict[str, Any]] | None = None,
@@ -74,7 +75,7 @@ class BayesOptSearch(SpaceSearcher):
     def _translated(self, space: Mapping[str, Any]) -> dict[str, Any]:
         return self.convert_search_space(space)
 
-    def _setup(self, space: dict[str, Any]) -> None:
+    def _setup(self, space: Config) -> None:
         import bayes_opt
 
         self.optimizer = bayes_opt.BayesianOptimization(
@@ -116,7 +117,7 @@ class BayesOptSearch(SpaceSearcher):
         return not self._still_random() or self._random_made < self.random_search_trials
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         params = self._live.pop(trial_id, None)
         if params is None:
@@ -133,7 +134,7 @@ class BayesOptSearch(SpaceSearcher):
             for one, found in self._first:
                 self._register(one, found)
 
-    def _register(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    def _register(self, params: Mapping[str, Any], result: MetricsLike) -> None:
         value = float(result[self._metric])
         if math.isfinite(value):
             self.optimizer.register(dict(params), value if self._mode == "max" else -value)
@@ -148,7 +149,7 @@ class BayesOptSearch(SpaceSearcher):
 
     def add_evaluated_point(
         self,
-        parameters: dict[str, Any],
+        parameters: Config,
         value: float,
         error: bool = False,
         pruned: bool = False,

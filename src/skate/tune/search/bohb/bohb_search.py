@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate._core.optional_imports import try_import
+from skate._run.types import Config, ResultRow
 from skate.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
 from skate.tune.search.searcher import negated_if_max, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher
@@ -17,7 +18,7 @@ from skate.tune.utils.util import flatten_dict, unflatten_list_dict
 class _Job:
     """One result, in the form that BOHB's model learns from."""
 
-    def __init__(self, loss: float, budget: float, config: dict[str, Any]) -> None:
+    def __init__(self, loss: float, budget: float, config: Config) -> None:
         self.result = {"loss": loss}
         self.kwargs = {"budget": budget, "config": copy.deepcopy(config)}
         self.exception = None
@@ -76,15 +77,15 @@ class TuneBOHB(SpaceSearcher):
             config = {name: _as_python(value) for name, value in chosen.items()}
         self.trial_to_params[trial_id] = copy.deepcopy(config)
         self.running.add(trial_id)
-        result: dict[str, Any] = unflatten_list_dict(config)
+        result: ResultRow = unflatten_list_dict(config)
         return result
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
         if trial_id not in self.paused:
             self.running.add(trial_id)
         self._learn(trial_id, result)
 
-    def _learn(self, trial_id: str, result: dict[str, Any]) -> None:
+    def _learn(self, trial_id: str, result: ResultRow) -> None:
         """From results at the end of a round, once each."""
         budget = result.get("hyperband_info", {}).get("budget")
         if budget is None or self._learned.get(trial_id) == budget:
@@ -94,7 +95,7 @@ class TuneBOHB(SpaceSearcher):
         self.bohber.new_result(_Job(loss, budget, self.trial_to_params[trial_id]))
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         if result and not error and trial_id in self.trial_to_params:
             self._learn(trial_id, result)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skate._core.optional_imports import try_import
+from skate._run.types import Config, ResultRow
 from skate.tune.search.sample import (
     Categorical,
     Domain,
@@ -40,7 +41,7 @@ class HyperOptSearch(SpaceSearcher):
 
     def __init__(
         self,
-        space: dict[str, Any] | None = None,
+        space: Config | None = None,
         metric: str | None = None,
         mode: str | None = None,
         points_to_evaluate: list[dict[str, Any]] | None = None,
@@ -66,7 +67,7 @@ class HyperOptSearch(SpaceSearcher):
     def _translated(self, space: Mapping[str, Any]) -> dict[str, Any]:
         return self.convert_search_space(space)
 
-    def _setup(self, space: dict[str, Any]) -> None:
+    def _setup(self, space: Config) -> None:
         hyperopt = _hyperopt()
         self._points_left = len(self._points)
         if self._points:
@@ -108,11 +109,11 @@ class HyperOptSearch(SpaceSearcher):
                 f"HyperOpt cannot make a configuration of {chosen}: a point to evaluate must "
                 f"have a value for every parameter of the space {list(self._space)}"
             ) from error
-        result: dict[str, Any] = copy.deepcopy(_plain(config))
+        result: ResultRow = copy.deepcopy(_plain(config))
         return result
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         base, utils = _hyperopt("base"), _hyperopt("utils")
         trial = self._live_trial(trial_id)
@@ -138,7 +139,7 @@ class HyperOptSearch(SpaceSearcher):
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         """Domains as HyperOpt's expressions; what is no domain stays."""
-        space: dict[str, Any] = copy_space(spec)
+        space: Config = copy_space(spec)
         _, domains, grids = parse_spec_vars(space)
         if grids:
             raise ValueError(
@@ -231,7 +232,7 @@ def _option(place: str, name: str, option: Any) -> Any:
     return option
 
 
-def _indexed(point: dict[str, Any], space: dict[str, Any]) -> dict[str, Any]:
+def _indexed(point: dict[str, Any], space: Config) -> dict[str, Any]:
     """The point as HyperOpt wants it: options of choices by their position."""
     made: dict[str, Any] = {}
     for key, value in point.items():

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate._core.optional_imports import try_import
+from skate._run.types import Config, ResultRow
 from skate.tune.search.sample import (
     Categorical,
     Domain,
@@ -82,7 +83,7 @@ class NevergradSearch(SpaceSearcher):
         return {**values, **rounded}
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         candidate = self._live.pop(trial_id, None)
         if candidate is not None and result and not error:
@@ -94,7 +95,7 @@ class NevergradSearch(SpaceSearcher):
 
     def add_evaluated_point(
         self,
-        parameters: dict[str, Any],
+        parameters: Config,
         value: float,
         error: bool = False,
         pruned: bool = False,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from skate._core.optional_imports import try_import
+from skate._run.types import Config, ResultRow
 from skate.tune.result import TRAINING_ITERATION
 from skate.tune.search.sample import (
     Categorical,
@@ -136,7 +137,7 @@ class OptunaSearch(SpaceSearcher):
         q = domain.get_sampler().q
         return domain.cast(min(max(round(value / q) * q, domain.lower), domain.upper))
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
         if isinstance(self._metric, list) or trial_id in self._completed_trials:
             return  # Optuna takes intermediate values of one objective only
         if self._metric in result and trial_id in self._ot_trials:
@@ -144,7 +145,7 @@ class OptunaSearch(SpaceSearcher):
             self._ot_trials[trial_id].report(float(result[self._metric]), step)
 
     def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
         import optuna
 
@@ -161,7 +162,7 @@ class OptunaSearch(SpaceSearcher):
         else:
             self._ot_study.tell(trial, values)
 
-    def _values(self, result: dict[str, Any] | None) -> list[float] | None:
+    def _values(self, result: ResultRow | None) -> list[float] | None:
         names = self._metric if isinstance(self._metric, (list, tuple)) else [self._metric]
         if not result or any(result.get(name) is None for name in names):
             return None
@@ -169,7 +170,7 @@ class OptunaSearch(SpaceSearcher):
 
     def add_evaluated_point(
         self,
-        parameters: dict[str, Any],
+        parameters: Config,
         value: float,
         error: bool = False,
         pruned: bool = False,
