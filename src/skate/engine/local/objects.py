@@ -73,7 +73,7 @@ class Needs(Waiter):
 
     def __init__(self, wanted: set[ObjectEntry], missing: int, fail_fast: bool) -> None:
         super().__init__()
-        self.wanted: set[Entry] = wanted
+        self.wanted: set[ObjectEntry] = wanted
         self.missing: int = missing
         self.look: bool = missing == 1
         self.fail_fast: bool = fail_fast

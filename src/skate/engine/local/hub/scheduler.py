@@ -55,7 +55,7 @@ class Shape:
     ) -> None:
         self.demand: Demand = demand
         self.environment: Environment = environment
-        self.group: Group | None = group
+        self.group: HubGroup | None = group
         self.bundle: int = bundle
         self.dedicated: bool = dedicated  # for actors: each gets a new worker for itself
         self.problem: str | None = None  # why none of its tasks can ever run here
