@@ -57,7 +57,7 @@ def loop(config: dict[str, Any]) -> None:
             scores = model(batch["image"])
             loss = nn.functional.cross_entropy(scores, batch["label"])
             optimizer.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             optimizer.step()
             right += int((scores.argmax(1) == batch["label"]).sum())
             seen += len(scores)
@@ -76,10 +76,8 @@ def main() -> None:
             scaling_config=ScalingConfig(num_workers=2),
             run_config=RunConfig(storage_path=f"{place}/runs", verbose=0),
         ).fit()
-    print(
-        "it learned" if result.metrics["accuracy"] > 0.9 else "it did not learn",
-        result.metrics["accuracy"],
-    )
+    accuracy = (result.metrics or {})["accuracy"]
+    print("it learned" if accuracy > 0.9 else "it did not learn", accuracy)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def main() -> None:
             ),
         ).fit()
         best = grid.get_best_result(filter_nan_and_inf=False)
-    print(f"{len(grid)} trials, the best came to {best.metrics['distance']:.3f}")
+    print(f"{len(grid)} trials, the best came to {(best.metrics or {})['distance']:.3f}")
 
 
 if __name__ == "__main__":

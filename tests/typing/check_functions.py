@@ -6,11 +6,11 @@ import functools
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, TypeVar, cast
 
-from skate.remote_function import RemoteFunction
 from typing_extensions import assert_type
 
 import skate
 from skate import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
+from skate._facade.remote import RemoteFunction
 
 T = TypeVar("T")
 

@@ -308,7 +308,7 @@ def shutdown() -> None:
     _kill_controller(controller)
 
 
-def _kill_controller(controller: ActorHandle) -> None:
+def _kill_controller(controller: ActorHandle[Any]) -> None:
     """Kill the controller first: it would replace its state store."""
     skate.kill(controller)
     try:

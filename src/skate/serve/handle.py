@@ -246,14 +246,14 @@ class DeploymentResponseGenerator(_Response):
         if self._request.cancelled:
             raise RequestCancelledError(self._request.id)
 
-    def _look(self, items: skate.ObjectRefGenerator, first: object) -> None:
+    def _look(self, items: skate.ObjectRefGenerator[Any], first: object) -> None:
         """Look at the first item, which only says whether the replica takes the request."""
         if first is None:
             self._items = items
         else:
             self._request.router.handle_answer(self._request, items, first)
 
-    def _failed(self, items: skate.ObjectRefGenerator, error: Exception) -> None:
+    def _failed(self, items: skate.ObjectRefGenerator[Any], error: Exception) -> None:
         self._request.router.handle_failure(self._request, items, error)
         self._raise_failure()
 

@@ -24,10 +24,11 @@ _MAX_CALLS = (
 )
 
 
-async def create(action: StartReplica, saved_state: StateReference) -> ActorHandle:
+async def create(action: StartReplica, saved_state: StateReference) -> ActorHandle[Any]:
     """Start the actor of a replica, once there is room for all that it asks for."""
     options = action.spec.options
-    placed = {"scheduling_strategy": await _reserve(action)} if options.bundles else {}
+    strategy = await _reserve(action) if options.bundles else None
+    placed: Any = {"scheduling_strategy": strategy} if strategy is not None else {}
     actor_class = skate.remote(Replica).options(
         **options.actor_options,
         **placed,
@@ -37,7 +38,7 @@ async def create(action: StartReplica, saved_state: StateReference) -> ActorHand
         max_concurrency=_MAX_CALLS,
     )
     here = skate.get_runtime_context().current_actor
-    actor: ActorHandle = actor_class.remote(action.id, action.spec, here, saved_state)
+    actor: ActorHandle[Any] = actor_class.remote(action.id, action.spec, here, saved_state)
     return actor
 
 
@@ -66,14 +67,14 @@ def _give_back(id: ReplicaID) -> None:
         pass  # it had none
 
 
-async def start(actor: ActorHandle, action: StartReplica) -> ReplicaInfo:
+async def start(actor: ActorHandle[Any], action: StartReplica) -> ReplicaInfo:
     """Make the user's instance; return what the replica tells about it."""
     started = actor.start.remote(action.rank, action.world_size, os.getpid())
     info: ReplicaInfo = await started
     return info
 
 
-async def health(actor: ActorHandle, timeout: float) -> str | None:
+async def health(actor: ActorHandle[Any], timeout: float) -> str | None:
     """Return why the replica is not well; None if it is."""
     try:
         await asyncio.wait_for(actor.check_health.remote().as_future(), timeout)
@@ -84,7 +85,7 @@ async def health(actor: ActorHandle, timeout: float) -> str | None:
     return None
 
 
-async def drain(actor: ActorHandle, patience: float) -> None:
+async def drain(actor: ActorHandle[Any], patience: float) -> None:
     """Let it finish what it has, for so many seconds at most."""
     try:
         await asyncio.wait_for(actor.drain.remote().as_future(), patience)
@@ -92,7 +93,7 @@ async def drain(actor: ActorHandle, patience: float) -> None:
         pass
 
 
-def kill(actor: ActorHandle, id: ReplicaID) -> None:
+def kill(actor: ActorHandle[Any], id: ReplicaID) -> None:
     """End the actor, and what was reserved for it."""
     try:
         skate.kill(actor)
@@ -101,7 +102,7 @@ def kill(actor: ActorHandle, id: ReplicaID) -> None:
         pass
 
 
-def find_running() -> Iterator[tuple[ReplicaID, ActorHandle]]:
+def find_running() -> Iterator[tuple[ReplicaID, ActorHandle[Any]]]:
     """Find the replicas of a controller that is no more."""
     from skate.util import list_named_actors
 

@@ -42,7 +42,7 @@ class ReplicaManager:
         self, happened: Callable[[], None], invite: Callable[[ReplicaID], PortInvitation | None]
     ) -> None:
         """Tell `happened` of events; `invite(id)` returns what a replica needs to answer HTTP."""
-        self.actors: dict[str, ActorHandle] = {}
+        self.actors: dict[str, ActorHandle[Any]] = {}
         self.saved_state: StateReference = None  # which replicas keep for the next controller
         self._happened = happened
         self._invite = invite

@@ -57,11 +57,11 @@ class StateStore:
         await asyncio.Event().wait()
 
 
-def _find_or_start_store() -> ActorHandle:
+def _find_or_start_store() -> ActorHandle[Any]:
     store = skate.remote(StateStore).options(
         name=STATE_STORE, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
     )
-    actor: ActorHandle = store.remote()
+    actor: ActorHandle[Any] = store.remote()
     return actor
 
 

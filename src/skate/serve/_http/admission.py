@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate.exceptions import SkateError
@@ -179,7 +179,7 @@ def _give_up(turn: asyncio.Future[bool]) -> None:
 
 
 async def _first_with_room(
-    others: list[ActorHandle], queue: AdmissionQueue, changed: asyncio.Event, waits: bool
+    others: list[ActorHandle[Any]], queue: AdmissionQueue, changed: asyncio.Event, waits: bool
 ) -> str | None:
     """Return the address of whoever has room first, "" for this replica; None if the replicas
     changed, or if none has room now and nobody `waits`."""
@@ -203,7 +203,7 @@ async def _first_with_room(
             task.cancel()
 
 
-async def _offer(other: ActorHandle, waits: bool) -> str:
+async def _offer(other: ActorHandle[Any], waits: bool) -> str:
     ref = other.address_with_room.remote(waits)
     try:
         return str(await ref)

@@ -91,7 +91,7 @@ class Replica:
         self,
         id: ReplicaID,
         spec: DeploymentSpec,
-        controller: ActorHandle | None,
+        controller: ActorHandle[Any] | None,
         saved_state: StateReference = None,
     ) -> None:
         self.id = id
