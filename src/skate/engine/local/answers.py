@@ -62,7 +62,8 @@ class Answers:
             self._send(id, m.encode(m.WorkResults(id, values, _micros(start))))
 
     def _items(self, work: Work, items: Iterator[Any], count: int) -> list[WorkerValue]:
-        """The first items of a generator, stored as they come; after an error, the error."""
+        """Return the first items of a generator, stored as they come; after an error, the
+        error."""
         values: list[WorkerValue] = []
         try:
             for item in islice(items, count):
@@ -76,7 +77,7 @@ class Answers:
         return values
 
     def _collect(self, work: Work, items: Any) -> DynamicObjectRefGenerator[Any]:
-        """All items as references; an error on the way is the last one."""
+        """Return all items as references; an error on the way is the last one."""
         refs = []
         try:
             for item in _iterate(items):
@@ -207,7 +208,7 @@ class Answers:
         return self._credits.get(task_id) != -1
 
     def _may_go_on(self, task_id: int, produced: int, limit: int | None) -> bool:
-        """Whether to produce more; waits while the consumer is `limit` items behind."""
+        """Return whether to produce more; waits while the consumer is `limit` items behind."""
         while limit and self.wanted(task_id) and self.behind(task_id, produced) >= limit:
             waiter = self._credit_came[task_id] = Waiter()
             if self.behind(task_id, produced) >= limit and self.wanted(task_id):
@@ -251,7 +252,7 @@ def _micros(start: float) -> int:
 
 
 def _prepared(value: Any) -> bytes | Serialized:
-    """The value in bytes if it is plain and small, else as it can be laid out in memory."""
+    """Return the value in bytes if it is plain and small, else as it can be laid out in memory."""
     if serialization.is_plain((value,)):
         data = pickle.dumps(value, 5)
         if len(data) <= INLINE_LIMIT_BYTES:

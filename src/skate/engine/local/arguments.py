@@ -122,7 +122,7 @@ def modules_used(function: Any, payload: bytes) -> bytes:
 
 
 def _level_of_user() -> int:
-    """How far up the stack the caller finds the first frame that is not skate's own."""
+    """Return how far up the stack the caller finds the first frame that is not skate's own."""
     frame: types.FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):

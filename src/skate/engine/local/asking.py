@@ -23,11 +23,11 @@ class Asking(Engine):
 
     @abstractmethod
     def given(self, id: int) -> ObjectRef[Any]:
-        """A reference to an object whose id came in an answer."""
+        """Return a reference to an object whose id came in an answer."""
 
     @abstractmethod
     def new_object(self) -> ObjectRef[Any]:
-        """A reference to an object that is still to come."""
+        """Return a reference to an object that is still to come."""
 
     # -- actors --------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def _task_name(execution: Execution, running: Running | None) -> str | None:
 
 
 def _full_name(execution: Execution, running: Running | None) -> str | None:
-    """With the module of the function, or of the actor's class."""
+    """Return the name with the module of the function, or of the actor's class."""
     if running is None:
         return None
     if not execution.actor.id:

@@ -75,7 +75,7 @@ class DriverStreams(ObjectTable):
         self._tell_all()
 
     def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
-        """Nothing to do: the generator's reference goes with it, and the stream with that."""
+        """Do nothing: the generator's reference goes with it, and the stream with that."""
 
     def add_stream_callback(
         self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]

@@ -175,7 +175,7 @@ class LocalEngine(DriverStreams, Asking):
         return ref
 
     def _keep(self, serialized: Serialized) -> tuple[int, Any]:
-        """Small values stay in the message; large ones go to the store."""
+        """Keep small values in the message, and large ones in the store."""
         if serialized.size <= INLINE_LIMIT_BYTES:
             return INLINE, serialized.packed()
         self.collect()
@@ -193,13 +193,13 @@ class LocalEngine(DriverStreams, Asking):
         return mapping
 
     def _own(self, entry: ObjectEntry) -> None:
-        """The driver holds a new entry by the reference that it is about to make."""
+        """Hold a new entry by the reference that is about to be made."""
         self.entries[entry.id] = entry
         entry.held = True
         entry.count = 1
 
     def _want(self, entries: Iterable[ObjectEntry]) -> None:
-        """Nothing to do: all values arrive here by themselves."""
+        """Do nothing: all values arrive here by themselves."""
 
     def _hold(self, entry: ObjectEntry) -> None:
         entry.count += 1
@@ -258,7 +258,7 @@ class LocalEngine(DriverStreams, Asking):
         return HubTask(self.next_id(), function, args, dependencies, nested, plan, None)
 
     def _returned(self, task: HubTask) -> Any:
-        """What the caller gets: references to the values that the task will have."""
+        """Return what the caller gets: references to the values that the task will have."""
         if task.plan.simple:
             return self._value_of(task, task.id)
         refs = [self._value_of(task, id) for id in task.return_ids]
@@ -305,7 +305,7 @@ class LocalEngine(DriverStreams, Asking):
             self.interrupts.deliver()
 
     def _tell_all(self) -> None:
-        """Objects were completed by this thread: another may wait for them in the reactor."""
+        """Wake whoever waits in the reactor for objects that this thread has completed."""
         self.reactor.flush()
         self.reactor.interrupt()
         if self.interrupts.pending:
@@ -428,7 +428,7 @@ class LocalEngine(DriverStreams, Asking):
         self.interrupts.close()
 
     def detach_in_child(self) -> None:
-        """This is a forked child of the driver: the engine is the parent's, its sockets too."""
+        """Detach in a forked child of the driver: the engine is the parent's, its sockets too."""
         self.closed = True
         self.interrupts.detach_in_child()
         atexit.unregister(self.shutdown)
@@ -451,7 +451,7 @@ class LocalEngine(DriverStreams, Asking):
 
 
 def _shut_down(id: str) -> Any:
-    """Packed: why there will be no value."""
+    """Return, packed, why there will be no value."""
     error = exceptions.ObjectLostError(id)
     error.reason = "the session was shut down"
     return serialization.dumps(error).packed()

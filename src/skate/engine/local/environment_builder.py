@@ -97,7 +97,7 @@ def _hashable(item: Any) -> Any:
 
 
 def _make_venv(path: str) -> str:
-    """An environment without packages of its own that sees those of this process."""
+    """Return an environment without packages of its own that sees those of this process."""
     import venv
 
     venv.EnvBuilder(symlinks=True, with_pip=False).create(path)
@@ -150,7 +150,8 @@ def _uv(path: str, wanted: Requirements) -> str | None:
 
 
 def _pip(path: str, python: str, run: Callable[[Sequence[str]], None]) -> list[str]:
-    """The command that installs into the environment: the pip of this process, if it can."""
+    """Return the command that installs into the environment: the pip of this process, if it
+    can."""
     if (_pip_version() or (0, 0)) >= _PIP_THAT_INSTALLS_ELSEWHERE:
         return [sys.executable, "-m", "pip", "--python", python]
     if not os.path.exists(os.path.join(path, "bin", "pip")):
@@ -180,7 +181,7 @@ def _which(name: str) -> str:
 
 
 def _checked(python: str) -> str:
-    """The interpreter, if what is pickled here can be run there."""
+    """Return the interpreter, if what is pickled here can be run there."""
     here = f"{sys.version_info[0]} {sys.version_info[1]} {sys.implementation.name}"
     there = _output([python, "-c", _VERSION])
     if there != here:

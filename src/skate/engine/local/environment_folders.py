@@ -41,7 +41,7 @@ class EnvironmentFolder:
 
     @property
     def interpreter(self) -> str | None:
-        """The path of its Python if it is complete."""
+        """Return the path of its Python if it is complete."""
         try:
             with open(os.path.join(self.path, _MARK)) as file:
                 return str(json.load(file)["python"])
@@ -185,8 +185,8 @@ def _files_among(
 
 
 def _content(path: str) -> Iterator[bytes]:
-    """What tells this state of a file or folder from any other. Of a folder, the names, sizes and
-    times of what is in it: reading all could take long."""
+    """Return what tells this state of a file or folder from any other. Of a folder, the names,
+    sizes and times of what is in it: reading all could take long."""
     if os.path.isfile(path):
         yield hashlib.sha256(Path(path).read_bytes()).digest()
         return

@@ -90,7 +90,7 @@ class _Actor:
         return lane
 
     def _stop(self) -> None:
-        """On any thread."""
+        """End the loop. On any thread."""
         self._loop.call_soon_threadsafe(self._stopped.set)
 
     def _read(self) -> None:

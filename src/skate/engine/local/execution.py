@@ -84,7 +84,7 @@ class Execution:
     # -- messages ------------------------------------------------------------------------------
 
     def take(self, work: Work, caller: Connection | None = None) -> None:
-        """Work has come: from the hub, or from a caller that wants the answer itself."""
+        """Take work that has come: from the hub, or from a caller that wants the answer itself."""
         operation, id = work.operation, work.id
         if operation == m.CALL:
             self.unanswered.add(id)
@@ -125,7 +125,7 @@ class Execution:
                 self.interrupts.end_wait()
 
     def end_wait_of(self, id: int) -> None:
-        """A call of an actor that runs several is cancelled: it need not wait any longer."""
+        """End the wait of a cancelled call, in an actor that runs several."""
         running = self._calls_waiting.get(id)
         waiter = running.waiter if running is not None else None  # its thread may end the wait now
         if running is not None and waiter is not None:
@@ -148,7 +148,7 @@ class Execution:
         self.on_exit()
 
     def give_back(self) -> None:
-        """This worker is going to wait: what it has not started is for others. Lock held."""
+        """Give what has not started to others, before a wait. The lock is held."""
         if self.queue and self.actor.instance is None:
             self._give_back([work.id for work in self.queue])
 
@@ -172,7 +172,7 @@ class Execution:
             self.preparation.refuse_all(error)
 
     def run(self) -> int:
-        """Work until told to exit; returns the exit code."""
+        """Work until told to exit, and return the exit code."""
         self.engine.reactor.start_courier()
         reactor = self.engine.reactor
         done_since = 0
@@ -244,7 +244,7 @@ class Execution:
             self.interrupts.deliver()
 
     def _leave_if_forked(self) -> None:
-        """The user's code has forked, and this is the child: its parent answers."""
+        """End the child of user code that has forked: its parent answers."""
         if os.getpid() != self._pid:
             os._exit(0)
 
@@ -253,8 +253,8 @@ class Execution:
             self.answers.fail(work, error, start)
 
     def ends_actor(self, work: Work, error: BaseException) -> bool:
-        """Whether what a call has raised, or has asked for before, is the end of its actor, which
-        begins then: the process ends, and the hub sees the call unanswered."""
+        """Return whether what a call has raised, or has asked for before, is the end of its
+        actor, which begins then: the process ends, and the hub sees the call unanswered."""
         running = running_now.get()
         if running is not None and running.leaving:
             error = ExitActor(0)
@@ -288,7 +288,8 @@ class Execution:
     # -- preparing a call ----------------------------------------------------------------------
 
     def begin(self, work: Work) -> Prepared | None:
-        """The function, its arguments and the context; None if it has been answered already."""
+        """Return the function, its arguments and the context; None if it has been answered
+        already."""
         try:
             return self.preparation.prepare(work)
         except BaseException as error:
@@ -348,7 +349,7 @@ class Execution:
 
     @staticmethod
     def current() -> Running | None:
-        """The piece of work that this thread or coroutine is busy with."""
+        """Return the piece of work that this thread or coroutine is busy with."""
         return running_now.get()
 
     def label(self) -> str:
@@ -356,8 +357,8 @@ class Execution:
         return running.label if running is not None else self.actor.print_label or "worker"
 
     def captured(self, options: Options) -> Options:
-        """Options of a child: in the parent's environment, and in its placement group if that
-        captures children."""
+        """Return options of a child: in the parent's environment, and in its placement group if
+        that captures children."""
         running = running_now.get()
         settings: WorkSettings = {**self.actor.settings, **(running.settings if running else {})}
         group = settings.get("placement_group") if settings.get("capture_child_tasks") else None
@@ -388,7 +389,7 @@ class Execution:
         return build_context(self, running_now.get())
 
     def group_of(self, work: Work, groups: Iterable[str]) -> str | None:
-        """The concurrency group of a call ("" is the default one); None if there is no such
+        """Return the concurrency group of a call ("" is the default one); None if there is no such
         group, which the caller has been told then."""
         settings = work.settings
         group = (settings.get("concurrency_group") if settings else None) or ""
@@ -399,7 +400,7 @@ class Execution:
         return None
 
     def remote_error(self, error: BaseException, name: str) -> Any:
-        """Packed error of user code."""
+        """Return the packed error of user code."""
         actor = self.actor
         actor_id = actor.id.to_bytes(16, "big").hex() if actor.id else None
         label = safe_repr(actor.instance) if actor.instance is not None else ""
@@ -414,5 +415,5 @@ def _is_sequential(settings: WorkSettings) -> bool:
 
 
 def _exit_code(exit: SystemExit) -> int:
-    """The status of a process that has crashed: never 0."""
+    """Return the status of a process that has crashed: never 0."""
     return exit.code & 0xFF or 1 if isinstance(exit.code, int) else 1

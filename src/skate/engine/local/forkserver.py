@@ -92,7 +92,7 @@ def _preload(names: list[str]) -> None:
 
 
 def _machine_is_busy() -> bool:
-    """Whether all processors have work, this process aside."""
+    """Return whether all processors have work, this process aside."""
     try:
         with open("/proc/loadavg") as file:
             running = int(file.read().split()[3].partition("/")[0])
@@ -238,7 +238,7 @@ class _Server:
         os._exit(0)
 
     def _remove_what_comes_late(self) -> None:
-        """The workers of a server that died notice the end by themselves, and write until then."""
+        """Remove what the workers of a server that died write until they notice the end."""
         deadline = time.monotonic() + 0.5
         while not remove(self._session_dirs) and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -267,7 +267,7 @@ def _adopt_orphans() -> None:
 
 
 def _children() -> list[int]:
-    """The children of this process; none where the system does not tell."""
+    """Return the children of this process; none where the system does not tell."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
@@ -336,7 +336,7 @@ def command(
 
 
 def _interpreter_options() -> list[str]:
-    """The options that this interpreter was started with: -O, -W, -X utf8 and the like."""
+    """Return the options that this interpreter was started with: -O, -W, -X utf8 and the like."""
     flags = sys.flags
     if not (
         sys.warnoptions or sys._xoptions or flags.isolated or flags.optimize or flags.dev_mode

@@ -39,7 +39,7 @@ class HostedActor:
 
     @property
     def has_cpu(self) -> bool:
-        """Whether it keeps CPUs for itself while it waits."""
+        """Return whether it keeps CPUs for itself while it waits."""
         return bool(self.settings.get("resources", {}).get("CPU"))
 
     def method(self, name: str) -> Callable[..., Any]:

@@ -126,12 +126,12 @@ class Interrupts:
         self._alarm = _getsignal(_ALARM)
 
     def look_briefly(self) -> None:
-        """As `look`, for what is called very often: only alarms are installed at any time."""
+        """Do as `look`, for what is called very often: only alarms are installed at any time."""
         if _getsignal(_ALARM) is not self._alarm:
             self._guard()
 
     def detach_in_child(self) -> None:
-        """In a forked child: what was put off is the parent's to handle."""
+        """Detach in a forked child: what was put off is the parent's to handle."""
         self._noted.clear()
         self.close()
 
@@ -180,7 +180,7 @@ class Interrupts:
                 _thread.interrupt_main(noted[1])  # type: ignore[arg-type]  # any number will do
 
     def _take(self) -> tuple[Handler, int] | None:
-        """What was put off first, once: another thread may be about to take it too."""
+        """Take what was put off first, once: another thread may be about to take it too."""
         try:
             return self._noted.pop(0)
         except IndexError:
@@ -208,7 +208,7 @@ class Interrupts:
     # -- waiting ---------------------------------------------------------------------------------
 
     def wait(self, waiter: Waiter, timeout: float | None) -> bool:
-        """As `reactor.run_until`; ended early by a handler that raises."""
+        """Wait as `reactor.run_until` does; ended early by a handler that raises."""
         if threading.get_ident() != MAIN or self._reactor.leads():
             return self._reactor.run_until(waiter, timeout)
         self.look()
@@ -271,7 +271,7 @@ def _report_errors(handler: Handler, number: int, frame: FrameType | None) -> No
 
 
 def _is_asyncio(handler: Handler) -> bool:
-    """Whether asyncio has installed it: a placeholder, where the event loop learns of the signal
-    by itself, or what `asyncio.run` takes back only if it finds the very same again."""
+    """Return whether asyncio has installed it: a placeholder, where the event loop learns of
+    the signal by itself, or what `asyncio.run` takes back only if it finds the very same again."""
     function = getattr(handler, "func", handler)  # the latter is a partial of a method
     return getattr(function, "__module__", "") in ("asyncio.unix_events", "asyncio.runners")

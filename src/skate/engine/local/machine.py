@@ -75,7 +75,7 @@ def resources(
 
 
 def store_capacity(shm_dir: str) -> int:
-    """How many bytes of objects to keep in shared memory unless told otherwise."""
+    """Return how many bytes of objects to keep in shared memory unless told otherwise."""
     free = os.statvfs(shm_dir)
     return int(min(memory() * _STORE_SHARE, free.f_bavail * free.f_frsize * 0.9))
 

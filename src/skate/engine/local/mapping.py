@@ -22,7 +22,7 @@ _live: dict[int, weakref.ref[Any]] = {}  # by address
 
 
 def map_copy_on_write(fd: int, size: int, on_close: Callable[[], None] | None = None) -> Mapping:
-    """The first `size` bytes of the file; writing changes only this mapping.
+    """Return the first `size` bytes of the file; writing changes only this mapping.
 
     `on_close` is called, maybe inside garbage collection, when it is unmapped.
     """
@@ -32,7 +32,7 @@ def map_copy_on_write(fd: int, size: int, on_close: Callable[[], None] | None = 
 
 
 def map_shared(fd: int, size: int) -> Mapping:
-    """The first `size` bytes of the file; writing changes the file."""
+    """Return the first `size` bytes of the file; writing changes the file."""
     return _map(fd, size, mmap.MAP_SHARED, None)
 
 

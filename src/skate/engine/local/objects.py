@@ -129,15 +129,15 @@ class ObjectTable(ABC):
 
     @abstractmethod
     def _release(self, entry: ObjectEntry) -> None:
-        """Nothing in this process needs the entry any more. The lock is held."""
+        """Let go of an entry that nothing in this process needs. The lock is held."""
 
     @abstractmethod
     def _hold(self, entry: ObjectEntry) -> None:
-        """This process begins to need an entry that came from elsewhere. The lock is held."""
+        """Hold an entry that came from elsewhere. The lock is held."""
 
     @abstractmethod
     def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
-        """A new entry that will be completed when item `index` of the stream is there."""
+        """Return a new entry that will be completed when item `index` of the stream is there."""
 
     def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
         """Wait; False on time-out. Workers give their CPUs back meanwhile."""
@@ -145,7 +145,7 @@ class ObjectTable(ABC):
 
     @abstractmethod
     def _refetch(self, entry: ObjectEntry) -> None:
-        """The segment is not where it was (it was spilled): find out where it is now."""
+        """Find out where a segment is now that was moved (it was spilled)."""
 
     # -- references ----------------------------------------------------------------------------
     #
@@ -306,8 +306,8 @@ class ObjectTable(ABC):
         return ready, rest
 
     def _next_item(self, generator: ObjectRefGenerator[Any]) -> ObjectEntry:
-        """An entry that is complete when the generator's next item is there. One per item, or
-        else whoever polls would leave another one behind each time."""
+        """Return an entry that is complete when the generator's next item is there. One per
+        item, or else whoever polls would leave another one behind each time."""
         watched = generator._watched
         if watched is None or watched[0] != generator._index:
             self.entry_of(generator._generator_ref)
@@ -337,8 +337,8 @@ class ObjectTable(ABC):
     # -- values --------------------------------------------------------------------------------
 
     def load(self, entry: ObjectEntry, copy: bool = False, borrow: bool = False) -> Any:
-        """The value of a complete entry. Views on it count as a hold, unless it is borrowed:
-        then someone else sees to it that the object lives, until `keep_borrowed`."""
+        """Return the value of a complete entry. Views on it count as a hold, unless it is
+        borrowed: then someone else sees to it that the object lives, until `keep_borrowed`."""
         while True:
             kind, data = entry.kind, entry.data
             if kind == INLINE:
@@ -378,7 +378,7 @@ class ObjectTable(ABC):
             self.reactor.interrupt()
 
     def keep_borrowed(self, entries: Sequence[ObjectEntry]) -> None:
-        """What was borrowed is about to be given back: hold what is still in use. Lock held."""
+        """Hold what is still in use of what is about to be given back. The lock is held."""
         self._count_closed_views()
         for entry in entries:
             if entry.mapped:
@@ -413,7 +413,7 @@ def _stale(ref: ObjectRef[Any]) -> exceptions.ObjectLostError:
 
 
 def _first_ready(refs: Sequence[ObjectRef[Any]], limit: int) -> list[int]:
-    """Positions of up to `limit` ready references; stops looking when it has them."""
+    """Return the positions of up to `limit` ready references; stops looking when it has them."""
     positions: list[int] = []
     for position, ref in enumerate(refs):
         if ref._entry.kind is not None:
@@ -440,4 +440,4 @@ def _ids_of(process: int) -> Callable[[], int]:
 
 
 def _gone() -> None:
-    """The weak reference of an entry that has no reference."""
+    """Stand for the weak reference of an entry that has none."""

@@ -78,7 +78,7 @@ class Peers:
         self._user = os.geteuid()
 
     def detach_in_child(self) -> None:
-        """In a forked child: let go of what is the parent's."""
+        """Detach in a forked child: let go of what is the parent's."""
         for link in self._links.values():
             if link.connection is not None:
                 link.connection.detach_in_child()
@@ -184,7 +184,7 @@ class Peers:
     # -- the connection ------------------------------------------------------------------------
 
     def on_peer(self, actor_id: int, path: str, concurrent: bool, target: int) -> None:
-        """Where the actor listens; "" if it cannot be reached directly now."""
+        """Connect to where the actor listens; "" if it cannot be reached directly now."""
         link = self._links.get(actor_id)
         if link is None:
             return
@@ -250,7 +250,7 @@ class Peers:
             engine.send(m.PutValue(entry.id, kind, data, ()))
 
     def _ask_hub(self, link: _Link, id: int, sent: _Sent) -> None:
-        """The actor has given the values to the hub, or has died before that was written: the
+        """Wait for the hub: the actor has given it the values, or has died before: the
         call is not over until they are here."""
         link.at_hub[id] = sent
         refs, *_ = sent
@@ -285,7 +285,7 @@ class Peers:
             engine.send(m.SubmitCall(id, actor._id, method, *sendable, key, parent))
 
     def _lost(self, actor_id: int, link: _Link) -> None:
-        """The actor's process is gone: the hub knows what that means for these calls."""
+        """Report calls whose actor's process is gone: the hub knows what that means."""
         engine = self._engine
         assert link.connection is not None
         engine.reactor.remove(link.connection.fileno())
@@ -310,7 +310,7 @@ class Peers:
     # -- private objects -----------------------------------------------------------------------
 
     def publish(self, entry: ObjectEntry) -> None:
-        """A reference leaves this process: tell the hub of its object, if only we know it."""
+        """Tell the hub of an object whose reference leaves, if only this process knows it."""
         if entry.link is None:
             return
         entry.link = None

@@ -102,7 +102,8 @@ class Reactor:
     # -- descriptors ---------------------------------------------------------------------------
 
     def fileno(self) -> int:
-        """Readable when `turn` has something to do; for event loops that poll by themselves."""
+        """Return what is readable when `turn` has something to do; for event loops that poll by
+        themselves."""
         return self._poller.fileno()
 
     def add(self, fd: int, handler: Callable[[], None]) -> None:
@@ -189,8 +190,9 @@ class Reactor:
             self._poller.modify(fd, _READ | select.EPOLLOUT)
 
     def _resume_writing(self, fd: int) -> None:
-        """The peer has read. Disarmed first, as another thread may have to arm it anew; and not
-        written under `_arming`: a garbage collection there could want any other lock."""
+        """Write more, as the peer has read. Disarmed first, as another thread may have to arm
+        it anew; and not written under `_arming`: a garbage collection there could want any
+        other lock."""
         with self._arming:
             connection = self._writers.pop(fd, None)
             if fd in self._handlers:
@@ -249,15 +251,16 @@ class Reactor:
         return waiter.done
 
     def _turn_until(self, waiter: Waiter, deadline: float | None, stop: StopSignal | None) -> None:
-        """At least one turn, so that a wait of no time sees what has come already. Told to stop
-        before the lead was taken, there is none: the leader before may have read that alarm."""
+        """Take at least one turn, so that a wait of no time sees what has come already. Told to
+        stop before the lead was taken, there is none: the leader before may have read that
+        alarm."""
         while not (waiter.done or self.closed or _stopped(stop)):
             self.turn(_left(deadline), waiter.look)
             if deadline is not None and time.monotonic() >= deadline:
                 return
 
     def leads(self) -> bool:
-        """Whether the calling thread is the leader."""
+        """Return whether the calling thread is the leader."""
         return self._leader == threading.get_ident()
 
     def _take_lead(self) -> bool:
@@ -331,7 +334,7 @@ class Reactor:
             self.flush()
 
     def touch(self) -> None:
-        """Messages were collected and not flushed: the courier must, at its next tick."""
+        """Leave what was collected to the courier, at its next tick."""
         self.activity += 1
         if self._courier_leads:
             self._courier_leads = False
@@ -385,7 +388,7 @@ class Reactor:
             pass
 
     def detach_in_child(self) -> None:
-        """In a forked child: everything here is the parent's."""
+        """Detach in a forked child: everything here is the parent's."""
         self.closed = True
         self._poller.close()
         os.close(self._alarm)

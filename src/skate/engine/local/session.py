@@ -79,7 +79,7 @@ class SessionFiles:
         return made
 
     def detach_in_child(self) -> None:
-        """In a forked child: the lock is the parent's."""
+        """Detach in a forked child: the lock is the parent's."""
         os.close(self._lock)
 
     def remove(self) -> None:
@@ -181,8 +181,8 @@ def _places_of_the_dead(home: str) -> list[str] | None:
 
 
 def _was_never_finished(home: str) -> bool:
-    """Whether its driver was killed before it had the lock (and is not just about to take it, or
-    to remove the home)."""
+    """Return whether its driver was killed before it had the lock (and is not just about to
+    take it, or to remove the home)."""
     pid = os.path.basename(home).removeprefix(_own_prefix()).partition("-")[0]
     try:
         age = time.time() - os.lstat(home).st_mtime
@@ -260,7 +260,7 @@ def _quietly(remove: Callable[[str], None], path: str) -> None:
 
 
 def _is_there(path: str) -> bool:
-    """Whether there is something of this user: what others put there instead is theirs."""
+    """Return whether there is something of this user: what others put there instead is theirs."""
     try:
         return is_own(os.lstat(path))
     except OSError:

@@ -116,7 +116,7 @@ class Store:
         return fd
 
     def exists(self, location: Location) -> bool:
-        """Whether the segment is there, as it was written."""
+        """Return whether the segment is there, as it was written."""
         try:
             os.close(self._open_whole(*location))
         except SegmentMovedError:
@@ -124,7 +124,7 @@ class Store:
         return True
 
     def recycle(self, name: str) -> None:
-        """A segment that this process wrote is free: keep it for the next value, or delete it."""
+        """Keep a free segment of this process for the next value, or delete it."""
         if name[0] == "s":
             try:
                 kept = self._pool.keep(_Segment(name, self.path(name)))
@@ -195,8 +195,8 @@ class Store:
         return f"{kind}{self._process}-{self._count}"
 
     def _write_file(self, name: str, value: Serialized, size: int) -> bool:
-        """False if there is no space. Written with `pwritev`: fails cleanly where a mapping
-        would raise SIGBUS, and is twice as fast on fresh memory."""
+        """Write a new segment; False if there is no space. Written with `pwritev`: fails
+        cleanly where a mapping would raise SIGBUS, and is twice as fast on fresh memory."""
         try:
             fd = os.open(self.path(name), _NEW_FILE, 0o600)
             try:
@@ -245,7 +245,7 @@ class _Pool:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> _Segment | None:
-        """A free segment that `size` fits without wasting more than a quarter."""
+        """Return a free segment that `size` fits without wasting more than a quarter."""
         most = max(size + size // 4, _LEAST_BYTES)
         with self._lock:
             fitting = [segment for segment in self._free if size <= segment.size <= most]
@@ -294,7 +294,7 @@ class _Pool:
 
 
 def parts_of(mapping: Mapping) -> Packed:
-    """The packed value in a mapped segment: read-only views that keep the mapping alive."""
+    """Return the packed value in a mapped segment: read-only views that keep the mapping alive."""
     whole = memoryview(mapping).cast("B").toreadonly()
     count, length = struct.unpack_from("<QQ", whole)
     sizes = struct.unpack_from(f"<{count}Q", whole, 16)
@@ -307,7 +307,7 @@ def parts_of(mapping: Mapping) -> Packed:
 
 
 def segment_size(value: Serialized) -> int:
-    """Bytes of the segment that holds the value."""
+    """Return the size of the segment that holds the value."""
     size = _aligned(16 + 8 * len(value.buffers))
     for length in (len(value.payload), *(buffer.nbytes for buffer in value.buffers)):
         size = _aligned(size + length)

@@ -116,5 +116,5 @@ def show_accelerators(given: Mapping[str, tuple[int | str, ...]]) -> None:
 
 
 def end_process_group() -> None:
-    """The driver is gone: end, with all that this process has started."""
+    """End, with all that this process has started: the driver is gone."""
     os.killpg(os.getpgrp(), signal.SIGKILL)

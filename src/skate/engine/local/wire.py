@@ -91,7 +91,7 @@ class Connection:
             self._unsent += memoryview(data)[sent:]
 
     def receive(self) -> list[Message] | None:
-        """The messages that have come, or None when the peer is gone and all is read."""
+        """Return the messages that have come, or None when the peer is gone and all is read."""
         try:
             count = self.socket.recv_into(_buffer)
         except BlockingIOError:
@@ -106,7 +106,8 @@ class Connection:
         return self._complete_frames()
 
     def drain(self) -> Iterator[list[Message]]:
-        """All messages that can be read now: also behind one that is read in several parts."""
+        """Return all messages that can be read now: also behind one that is read in several
+        parts."""
         while True:
             before = len(self._inbox)
             received = self.receive()
@@ -130,7 +131,8 @@ class Connection:
         return messages
 
     def detach_in_child(self) -> None:
-        """In a forked child: the socket is the parent's, and so is what was to be written."""
+        """Detach in a forked child: the socket is the parent's, and so is what was to be
+        written."""
         self.closed = True
         self.outbox = []
         self._unsent = bytearray()

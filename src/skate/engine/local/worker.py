@@ -158,7 +158,7 @@ class WorkerEngine(ObjectTable, Asking):
         return self.new_ref(entry)
 
     def put_error(self, packed: Any) -> ObjectRef[Any]:
-        """A reference whose value is an error."""
+        """Return a reference whose value is an error."""
         entry = ObjectEntry(self.next_id())
         with self.lock:
             self._own(entry)
@@ -167,7 +167,7 @@ class WorkerEngine(ObjectTable, Asking):
         return self.new_ref(entry)
 
     def keep(self, serialized: Serialized) -> tuple[int, Any]:
-        """Small values stay in the message; large ones go to the store."""
+        """Keep small values in the message, and large ones in the store."""
         if serialized.size <= INLINE_LIMIT_BYTES:
             return INLINE, serialized.packed()
         if self.dropped:
@@ -175,7 +175,8 @@ class WorkerEngine(ObjectTable, Asking):
         return STORED, self.store.write(serialized, lambda size: self.request("make_room", size))
 
     def published(self, refs: Sequence[ObjectRef[Any]]) -> tuple[int, ...]:
-        """Ids of references that leave this process: the hub must know their objects."""
+        """Return the ids of references that leave this process: the hub must know their
+        objects."""
         if not refs:
             return ()
         for ref in refs:
@@ -202,7 +203,8 @@ class WorkerEngine(ObjectTable, Asking):
             self.send(m.Subscribe([entry.id for entry in unknown]))
 
     def load_argument(self, kind: int, data: Any, id: int, borrowed: list[ObjectEntry]) -> Any:
-        """The value of an object that came along with a call, which keeps it until answered."""
+        """Return the value of an object that came along with a call, which keeps it until
+        answered."""
         if kind == INLINE:
             return serialization.loads(data)
         with self.lock:
@@ -243,8 +245,8 @@ class WorkerEngine(ObjectTable, Asking):
                 self.send(m.Unblocked(number))
 
     def _hub_need_not_know(self, needs: Needs, timeout: float | None) -> bool:
-        """Whether waiting keeps no CPU from others: an actor that has none, or an answer that
-        comes directly from another actor, and soon."""
+        """Return whether waiting keeps no CPU from others: an actor that has none, or an answer
+        that comes directly from another actor, and soon."""
         if self.execution.actor.instance is not None and not self.execution.actor.has_cpu:
             return True
         if all(entry.link is not None for entry in needs.wanted):
@@ -305,7 +307,7 @@ class WorkerEngine(ObjectTable, Asking):
         return exported[1]  # type: ignore[no-any-return]
 
     def options_key(self, options: Any) -> int:
-        """Options are sent once; afterwards their number says it all."""
+        """Return the number of options, which are sent once."""
         known = self._options_sent.get(id(options))
         if known is not None:
             return known[1]
@@ -346,7 +348,8 @@ class WorkerEngine(ObjectTable, Asking):
         return None if id is None else self.given(id)
 
     def given(self, id: int) -> ObjectRef[Any]:
-        """A reference to what the hub has lent us: ours from now on, so the loan can end."""
+        """Return a reference to what the hub has lent us: ours from now on, so the loan can
+        end."""
         with self.lock:
             ref = self.adopt(id)
             self.send(m.ReturnLoan(id))
@@ -362,7 +365,7 @@ class WorkerEngine(ObjectTable, Asking):
         self.request("stream_close", generator._id)
 
     def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
-        """Nothing to do: the generator's reference goes with it, and the stream with that."""
+        """Do nothing: the generator's reference goes with it, and the stream with that."""
 
     def add_stream_callback(
         self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
@@ -434,7 +437,7 @@ class WorkerEngine(ObjectTable, Asking):
     # -- surroundings --------------------------------------------------------------------------
 
     def finish_lines(self, writer: object) -> None:
-        """A piece of work is over: so are the lines that it has begun to print."""
+        """End the lines that a piece of work has begun to print."""
         for ended in {writer, None} & self.unfinished_lines:
             self.unfinished_lines.discard(ended)
             for printer in self.printers:
@@ -451,7 +454,7 @@ class WorkerEngine(ObjectTable, Asking):
         return self.execution.context()
 
     def detach_in_child(self) -> None:
-        """This is a child that user code has forked: the sockets are its parent's."""
+        """Detach in a child that user code has forked: the sockets are its parent's."""
         from skate.engine import install_engine
 
         if self.reactor.closed:

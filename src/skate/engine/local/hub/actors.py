@@ -63,7 +63,7 @@ class HubActor:
     # -- calls ---------------------------------------------------------------------------------
 
     def add_call(self, task: HubTask) -> list[HubTask]:
-        """A new call; those that can be sent now, in order."""
+        """Add a call, and return those that can be sent now, in order."""
         if self.unfinished is not None:
             self.count(task, 1)
         key = self._lane_of(task)
@@ -73,7 +73,7 @@ class HubActor:
         return self.advance(task)
 
     def count(self, task: HubTask, change: int) -> None:
-        """A call was made, or answered."""
+        """Count a call that was made, or answered."""
         if self.unfinished is not None:
             caller = _caller(task)
             count = self.unfinished.pop(caller, 0) + change
@@ -84,7 +84,7 @@ class HubActor:
         return task.id if self.concurrent else _caller(task)
 
     def advance(self, task: HubTask) -> list[HubTask]:
-        """A call has its last argument, or has failed; those that can be sent now, in order."""
+        """Return the calls that can be sent now that one has its last argument, or has failed."""
         key = self._lane_of(task)
         lane = self._lanes.get(key)
         ready: list[HubTask] = []
@@ -105,7 +105,7 @@ class HubActor:
     # -- life ----------------------------------------------------------------------------------
 
     def placed(self, worker: WorkerProcess) -> list[HubTask]:
-        """A process is there and has the constructor; the calls that waited for it."""
+        """Note the process that has the constructor, and return the calls that waited for it."""
         self.worker = worker
         self.state = STARTING
         waiting = [task for task in self._waiting if not task.cancelled]
@@ -117,7 +117,7 @@ class HubActor:
         return not self.stop_reason and (limit < 0 or self.restarts < limit)
 
     def restarting(self, in_flight: list[HubTask]) -> list[HubTask]:
-        """The process has died and another is to come; the calls that are lost. While it was
+        """Prepare for another process, and return the calls that are lost. While it was
         still being constructed, no call had begun: none is."""
         begun = self.state != STARTING
         self.state = RESTARTING
@@ -134,7 +134,7 @@ class HubActor:
         return lost
 
     def died(self, error: Packed) -> list[HubTask]:
-        """The end; all calls that were not sent."""
+        """Note the end, and return all calls that were not sent."""
         self.state = DEAD
         self.worker = None
         self.error = error
@@ -146,5 +146,5 @@ class HubActor:
 
 
 def _caller(task: HubTask) -> int:
-    """The number of the process that made the call."""
+    """Return the number of the process that made the call."""
     return task.owner.number if task.owner else 0

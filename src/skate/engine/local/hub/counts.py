@@ -33,7 +33,7 @@ class Counts:
         self._dropped = dropped
 
     def entry(self, id: int) -> ObjectEntry:
-        """The entry of an id that someone has heard of; a new one is pending."""
+        """Return the entry of an id that someone has heard of; a new one is pending."""
         entry = self._entries.get(id)
         if entry is None:
             entry = self._entries[id] = ObjectEntry(id)
@@ -57,7 +57,7 @@ class Counts:
             self._dropped(entry)
 
     def hold(self, worker: WorkerProcess, ids: Iterable[int]) -> None:
-        """A worker has a reference or a view."""
+        """Count the first reference or view of a worker."""
         # An actor with a handle to itself would never end.
         own = worker.actor.id if worker.actor is not None else None
         for id in ids:

@@ -79,7 +79,7 @@ class Environments:
         return error if time.monotonic() < until else None
 
     def _complete(self, wanted: WantedEnvironment) -> Interpreter | None:
-        """The environment, if it is on disk: kept there from now on."""
+        """Return the environment, if it is on disk: kept there from now on."""
         if wanted.requirements.tool == "py_executable":
             return None
         folder = EnvironmentFolder(wanted.name)
@@ -157,7 +157,7 @@ class Environments:
         self._let_go()
 
     def detach_in_child(self) -> None:
-        """In a forked child: the builders are the parent's."""
+        """Detach in a forked child: the builders are the parent's."""
         for build in self._builds.values():
             build.detach_in_child()
         self._builds.clear()
@@ -208,7 +208,7 @@ class _Build:
         return not data or data.endswith(b"\n")
 
     def outcome(self) -> tuple[str, str | None]:
-        """The path of the interpreter, or "" and why there is none."""
+        """Return the path of the interpreter, or "" and why there is none."""
         try:
             answer = json.loads(self._received)
         except ValueError:

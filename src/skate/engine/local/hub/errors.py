@@ -58,7 +58,7 @@ def not_started(task: HubTask, reason: str) -> exceptions.SkateError:
 
 
 def no_process(why: str) -> str:
-    """A sentence without its full stop."""
+    """Return a sentence without its full stop."""
     return f"no process could be started for it: {why}"
 
 
@@ -75,7 +75,7 @@ def system_said(error: OSError) -> str:
 
 
 def how_it_ended(worker: WorkerProcess) -> str:
-    """A sentence without its full stop."""
+    """Return a sentence without its full stop."""
     if worker.never_started or worker.last_words:
         return worker.never_started or worker.last_words
     if worker.evicted is not None:
@@ -111,7 +111,8 @@ _EXIT_TYPES = {
 
 
 def _spoken(reason: Any) -> str:
-    """As the program knows the library: `ray.kill`, where it imports skate by that name."""
+    """Return it as the program knows the library: `ray.kill`, where it imports skate by that
+    name."""
     return str(reason).replace("`skate.", f"`{exceptions.library_name()}.")
 
 
@@ -139,7 +140,8 @@ def group_removed(task: HubTask) -> exceptions.SkateError:
 
 
 def ended_with_group(task: HubTask) -> exceptions.SkateError:
-    """Of a task that ran: it is not run again, or would be, where there is no place for it."""
+    """Return the error of a task that ran: it is not run again, or would be, where there is no
+    place for it."""
     if task.actor is None and task.plan.retries == 0:
         return exceptions.WorkerCrashedError(
             f"the worker of {task.name} was ended, because its placement group was removed"

@@ -79,7 +79,7 @@ class Functions:
         name: str,
         nested: Sequence[int],
     ) -> None:
-        """The worker will submit tasks of a function."""
+        """Keep a function that the worker will submit tasks of."""
         uses = data[:_MOST_BYTES_SEARCHED] if isinstance(data, bytes) else b""
         function = ExportedFunction(key, kind, data, name, uses)
         self.keep(function, nested)
@@ -87,7 +87,8 @@ class Functions:
         worker.exported.add(key)
 
     def on_unexport(self, worker: WorkerProcess, key: int) -> None:
-        """The worker cannot any more. Tasks that are under way have the function themselves."""
+        """Forget one that it cannot submit any more. Tasks that are under way have the function
+        themselves."""
         worker.exported.discard(key)
         self._state.functions.pop(key, None)
 

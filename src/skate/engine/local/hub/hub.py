@@ -217,7 +217,7 @@ class Hub:
         self._losses.lose(worker)
 
     def _unwanted(self, entry: ObjectEntry) -> None:
-        """Nobody can ask for the entry any more: what stands behind it ends."""
+        """End what stands behind an entry that nobody can ask for any more."""
         if entry.stream is not None:
             self.streaming.abandon(entry)
         self.lifecycle.unwanted(entry)

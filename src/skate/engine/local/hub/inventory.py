@@ -69,8 +69,8 @@ def _cause(error: Packed) -> Row:
 
 
 def _tasks(info: SessionInfo, state: State) -> list[Row]:
-    """Those that have not ended, then the others, the last one first. (Calls from one worker to
-    another are known to these alone.)"""
+    """Return those that have not ended, then the others, the last one first. (Calls from one
+    worker to another are known to these alone.)"""
     found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
     going_on = [_task_row(info, task) for task in dict.fromkeys(found) if task is not None]
     return going_on + [_ended_row(info, TaskRun._make(run)) for run in reversed(state.runs)]
@@ -127,7 +127,7 @@ def _task_row(info: SessionInfo, task: HubTask) -> Row:
 
 
 def _called(name: str, method: str, of_actor: bool) -> str:
-    """A function, a method, or the constructor of an actor."""
+    """Return the name of a function, a method, or the constructor of an actor."""
     return f"{name}.{method or '__init__'}" if of_actor else name
 
 

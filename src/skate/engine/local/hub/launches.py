@@ -57,13 +57,13 @@ class WorkerLaunches:
         self.send(server)
 
     def send(self, server: ForkServer) -> None:
-        """The server may have room for more requests."""
+        """Send what a server may have room for now."""
         failed = server.requests.send()
         if failed is not None:
             self._try_again(failed[0], system_said(failed[1]), _PAUSE_SECONDS)
 
     def forked(self, server: ForkServer, worker: WorkerProcess | None, pid: int) -> None:
-        """The server has answered; `pid` is a negative error number if it could not fork."""
+        """Note the answer of a server; `pid` is a negative error number if it could not fork."""
         server.requests.answered()
         if worker is not None and worker.launch is not None:
             if pid < 0:
@@ -74,7 +74,7 @@ class WorkerLaunches:
         self.send(server)
 
     def died(self, worker: WorkerProcess) -> None:
-        """Its process was there, and ended before it could tell so."""
+        """Try again: its process was there, and ended before it could tell so."""
         assert worker.server is not None
         worker.server.requests.answered()
         self._try_again(worker, "it was killed as it began", 0)

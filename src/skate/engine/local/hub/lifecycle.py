@@ -134,7 +134,7 @@ class ActorLifecycle:
             self.declare_dead(actor, error)
 
     def on_exiting(self, worker: WorkerProcess, wanted: bool, why: str) -> None:
-        """The actor of a worker ends itself: as it wants to, by exit_actor(), or by a crash."""
+        """Note that an actor ends itself: as it wants to, by exit_actor(), or by a crash."""
         worker.last_words = why
         if wanted and worker.actor is not None:
             worker.actor.stop_reason = why

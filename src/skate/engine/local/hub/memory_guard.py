@@ -96,7 +96,7 @@ class MemoryGuard:
         self.asleep: bool = self._refresh > 0  # and to be woken when work begins
 
     def wake(self) -> None:
-        """Work begins: watch, until none is left."""
+        """Watch, until no work is left."""
         self.asleep = False
         self._look_again(self._refresh)
 
@@ -190,7 +190,7 @@ def _candidate(worker: WorkerProcess) -> Candidate:
 
 
 def _own_limit(worker: WorkerProcess) -> int | None:
-    """Bytes that its work has asked for with `memory=`."""
+    """Return how many bytes its work has asked for with `memory=`."""
     allocation = worker.allocation
     asked = allocation.demand.get("memory") if allocation is not None else None
     return None if asked is None else max(asked // UNIT, _LEAST_LIMIT_BYTES)
@@ -202,7 +202,7 @@ def _own_use(worker: WorkerProcess) -> int:
 
 
 def _inherited(worker: WorkerProcess) -> int:
-    """Bytes that a worker shares with the fork server that it came from, at the most."""
+    """Return how many bytes a worker shares with its fork server, at the most."""
     server = None if worker.server is None else process_memory(worker.server.pid)
     return 0 if server is None else server.private
 

@@ -23,7 +23,7 @@ class Peering:
         self._outbox = outbox
 
     def on_connect(self, worker: WorkerProcess, actor_id: int) -> None:
-        """The worker wants to talk to an actor directly."""
+        """Tell the worker where an actor listens, or that it cannot be called directly."""
         actor = self._state.actors.get(actor_id)
         target = actor.worker if actor is not None else None
         if actor is None or target is None or actor.options.max_pending_calls > 0:
@@ -36,7 +36,7 @@ class Peering:
             target.wants_peer.append(worker)
 
     def on_listening(self, worker: WorkerProcess, path: str) -> None:
-        """An actor has made its socket, or could not."""
+        """Tell who waits for it that an actor has made its socket, or could not."""
         worker.listening = path
         for asking in worker.wants_peer:
             self._tell_address(asking, worker)
@@ -57,7 +57,7 @@ class Peering:
         data: Any,
         contained: Sequence[int],
     ) -> None:
-        """The answer to a direct call, too large or too connected to go directly."""
+        """Keep the answer to a direct call, too large or too connected to go directly."""
         caller = self._state.workers.get(owner)
         if caller is not None:
             self._values.on_put(caller, id, kind, data, contained)

@@ -118,7 +118,7 @@ class Planner:
     def _settings(
         self, options: TaskOptions | ActorOptions, demand: dict[str, float]
     ) -> WorkSettings:
-        """What a worker cannot take for granted."""
+        """Return what a worker cannot take for granted."""
         settings: WorkSettings = {}
         if options.name and isinstance(options, TaskOptions):
             settings["name"] = plain_text(options.name)
@@ -192,7 +192,7 @@ class Planner:
     def _group(
         self, options: TaskOptions | ActorOptions, demand: Mapping[str, float]
     ) -> HubGroup | None:
-        """The placement group that is asked for. Raises ValueError if it cannot serve."""
+        """Return the placement group that is asked for. Raises ValueError if it cannot serve."""
         if not options.placement_group:
             return None
         group = self._scheduler.groups.get(options.placement_group._ref._id)
@@ -212,7 +212,7 @@ class Planner:
         return group
 
     def _runtime_env(self, own: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The session's environment with the task's own on top; variables are merged."""
+        """Return the session's environment with the task's own on top; variables are merged."""
         if own:
             check_possible_here(own, installs=True)
         return merge_runtime_envs(self._info.runtime_env, own)
@@ -243,7 +243,7 @@ class Planner:
         return tuple(sorted(items.items()))
 
     def _wanted_environment(self, runtime_env: Mapping[str, Any]) -> WantedEnvironment | None:
-        """The environment of packages that workers need; None: the driver's own will do."""
+        """Return the environment of packages that workers need; None: the driver's own will do."""
         asked = asked_requirements(runtime_env)
         if asked is None:
             return None
@@ -306,13 +306,15 @@ def _demand(options: TaskOptions | ActorOptions, default_cpus: float) -> dict[st
 
 @lru_cache(maxsize=8)
 def _packed_hook(hook: Any) -> bytes:
-    """Packed once: the bytes may differ from time to time, and with them the workers that fit."""
+    """Return the hook, packed once: the bytes may differ from time to time, and with them the
+    workers that fit."""
     packed: bytes = cloudpickle.dumps(hook)
     return packed
 
 
 def _packed_exceptions(allowed: Any) -> Any:
-    """As a worker gets them; a worker's own arrive packed, as the driver may not know them."""
+    """Return them as a worker gets them; a worker's own arrive packed, as the driver may not
+    know them."""
     if isinstance(allowed, bytes):
         return allowed
     types = (Exception,) if allowed is True else allowed
@@ -320,6 +322,7 @@ def _packed_exceptions(allowed: Any) -> Any:
 
 
 def _module_parent(module: Any) -> str:
-    """The directory to put on sys.path for a py_modules item: a path or an imported module."""
+    """Return the directory to put on sys.path for a py_modules item: a path or an imported
+    module."""
     path = os.fspath(module) if isinstance(module, (str, os.PathLike)) else module.__path__[0]
     return os.path.dirname(os.path.abspath(path))

@@ -72,7 +72,7 @@ class Processes:
     # -- starting ------------------------------------------------------------------------------
 
     def start(self, environment: Environment, task: HubTask) -> WorkerProcess:
-        """A new worker. It can be sent messages at once; they wait until it is up. Raises
+        """Start a worker. It can be sent messages at once; they wait until it is up. Raises
         OSError if this process cannot have another one."""
         if not self._warming:
             self._warming = True
@@ -174,7 +174,8 @@ class Processes:
             self.kill(worker)
 
     def _hung_up(self, worker: WorkerProcess) -> None:
-        """Its socket is closed. The server will say how it ended, unless it is gone too."""
+        """Find out how a worker ended whose socket is closed. Its server will say, if it is
+        there."""
         self._reactor.remove(worker.connection.fileno())
         if worker.status is not None or worker.server is None or worker.server.dead:
             self._gone(worker)
@@ -182,7 +183,7 @@ class Processes:
             self._look_for_its_end(worker, looks=_LOOKS)
 
     def _look_for_its_end(self, worker: WorkerProcess, looks: int) -> None:
-        """A server that is in the middle of an import tells nothing for seconds."""
+        """Look at /proc: a server in the middle of an import tells nothing for seconds."""
         worker.status = _status_of_zombie(worker.pid)
         if worker.status is not None or not looks:
             self.kill(worker)  # what it has started itself goes with it
@@ -245,7 +246,7 @@ class Processes:
         self._gone(worker)
 
     def _server_lost(self, server: ForkServer) -> None:
-        """Its workers live on, and notice by themselves when the driver goes."""
+        """Forget a server. Its workers live on, and notice by themselves when the driver goes."""
         self._reactor.remove(server.control.fileno())
         server.end_at_once()
         self._servers.forget(server)
@@ -254,7 +255,7 @@ class Processes:
     # -- the end -------------------------------------------------------------------------------
 
     def detach_in_child(self) -> None:
-        """In a forked child: workers and servers are the parent's."""
+        """Detach in a forked child: workers and servers are the parent's."""
         for worker in self._workers.values():
             worker.connection.detach_in_child()
             worker.end_launch()
@@ -284,7 +285,8 @@ def _cwd() -> str:
 
 
 def _status_of_zombie(pid: int) -> int | None:
-    """As from waitpid, of a process that has ended and that its parent has not collected yet."""
+    """Return the status, as from waitpid, of a process that has ended and that its parent has
+    not collected yet."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

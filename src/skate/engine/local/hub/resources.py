@@ -21,7 +21,7 @@ _NONE: Numbered = {}
 
 
 def to_units(amounts: Mapping[str, float]) -> dict[str, int]:
-    """User's amounts as integers; zeros are left out."""
+    """Return the user's amounts as integers; zeros are left out."""
     units = {name: round(amount * UNIT) for name, amount in amounts.items()}
     return {name: amount for name, amount in units.items() if amount > 0}
 
@@ -42,7 +42,7 @@ class Allocation:
         self.lent_cpu = 0  # given back while its worker is blocked
 
     def numbers(self, resource: str) -> tuple[int, ...]:
-        """Which of the accelerators it has."""
+        """Return which of the accelerators it has."""
         return tuple(number for number, _ in self.numbered.get(resource, ()))
 
     @property
@@ -69,7 +69,7 @@ class ResourcePool:
             self._numbered = {name: dict(parts) for name, parts in numbered.items()}
 
     def grow(self, amounts: Demand) -> None:
-        """From now on there is so much more; new accelerators are numbered after the others."""
+        """Have so much more from now on; new accelerators are numbered after the others."""
         for name, amount in amounts.items():
             self.total[name] = self.total.get(name, 0) + amount
             self.free[name] = self.free.get(name, 0) + amount
@@ -87,12 +87,12 @@ class ResourcePool:
         return not lacking or (self.growing and not any(n.startswith("node:") for n in lacking))
 
     def would_fit(self, demand: Demand, returned: Allocation) -> bool:
-        """Whether the demand would be free once the allocation has come back."""
+        """Return whether the demand would be free once the allocation has come back."""
         free, back = self.free, returned.demand
         return all(free.get(n, 0) + back.get(n, 0) >= amount for n, amount in demand.items())
 
     def take(self, demand: Demand) -> Allocation | None:
-        """All of the demand, or None and nothing is changed."""
+        """Take all of the demand, or return None and change nothing."""
         free = self.free
         for name, amount in demand.items():
             if free.get(name, 0) < amount:
@@ -116,20 +116,20 @@ class ResourcePool:
                 self._numbered[name][number] += amount
 
     def lend_cpu(self, allocation: Allocation) -> None:
-        """The holder waits for others: its CPUs are free meanwhile."""
+        """Free the CPUs of a holder that waits for others."""
         if not allocation.lent_cpu:
             allocation.lent_cpu = allocation.demand.get(CPU, 0)
             self.free[CPU] = self.free.get(CPU, 0) + allocation.lent_cpu
 
     def reclaim_cpu(self, allocation: Allocation) -> None:
-        """The holder goes on at once, even if its CPUs were taken meanwhile (free goes below 0
+        """Let the holder go on at once, even if its CPUs were taken meanwhile (free goes below 0
         until they come back): making it wait could deadlock."""
         if allocation.lent_cpu:
             self.free[CPU] -= allocation.lent_cpu
             allocation.lent_cpu = 0
 
     def _choose(self, demand: Demand) -> Numbered | None:
-        """Which accelerators to take, by resource; None if there are not enough of one."""
+        """Return which accelerators to take, by resource; None if there are not enough of one."""
         chosen: dict[str, Sequence[tuple[int, int]]] = {}
         for name, free in self._numbered.items():
             amount = demand.get(name, 0)

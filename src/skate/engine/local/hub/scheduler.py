@@ -102,7 +102,7 @@ class Scheduler:
         return shape
 
     def grow(self, amounts: Demand) -> None:
-        """The machine has more from now on: for what waits, too."""
+        """Have more from now on: for what waits, too."""
         self.machine.grow(amounts)
         self._keep_idle = max(self._keep_idle, self.machine.total.get(CPU, 0) // UNIT)
         for shape in self._shapes.values():
@@ -122,14 +122,15 @@ class Scheduler:
         self.dispatch(shape)
 
     def _piles_up(self, shape: Shape) -> bool:
-        """Whether many workers wait for others: each task that starts now may be one more, so what
-        they wait for goes first. A thousand tasks with one inner task each need few processes."""
+        """Return whether many workers wait for others: each task that starts now may be one
+        more, so what they wait for goes first. A thousand tasks with one inner task each need
+        few processes."""
         limit = self._keep_idle + _BLOCKED_WORKERS
         leases = shape.leases
         return len(leases) > limit and sum(worker.blocked > 0 for worker in leases) > limit
 
     def requeue(self, task: HubTask) -> None:
-        """Again, before the others."""
+        """Enqueue a task again, before the others."""
         shape = task.plan.shape
         assert shape is not None
         task.worker = None
@@ -220,7 +221,7 @@ class Scheduler:
         return worker
 
     def _window(self, task: HubTask) -> int:
-        """How many tasks may be with a worker at once, if this one is to join them."""
+        """Return how many tasks may be with a worker at once, if this one is to join them."""
         if _goes_alone(task):
             return 1
         assert task.function is not None
@@ -237,7 +238,7 @@ class Scheduler:
     # -- workers -------------------------------------------------------------------------------
 
     def refill(self, worker: WorkerProcess) -> None:
-        """A worker has answered: give it more, or end its lease."""
+        """Give more to a worker that has answered, or end its lease."""
         shape = worker.shape
         if shape is None or shape.dedicated:
             return
@@ -256,7 +257,7 @@ class Scheduler:
             self.end_lease(worker)
 
     def _others_wait(self, worker: WorkerProcess) -> bool:
-        """Whether tasks of another shape could go if the worker's lease ended."""
+        """Return whether tasks of another shape could go if the worker's lease ended."""
         shape, allocation = worker.shape, worker.allocation
         assert shape is not None
         assert allocation is not None
@@ -293,14 +294,14 @@ class Scheduler:
             self._effects.rested()
 
     def _help_out(self, shape: Shape) -> None:
-        """A worker is idle while another has several tasks: ask that one to give some back."""
+        """Ask the worker with most tasks to give some back, as another one is idle."""
         loaded = max(shape.leases, key=_load, default=None)
         if loaded is not None and len(loaded.in_flight) > 1 and not loaded.stealing:
             loaded.stealing = True
             self._effects.steal(loaded)
 
     def gave_back(self, worker: WorkerProcess, task_ids: list[int]) -> None:
-        """The worker has not started these and will not."""
+        """Enqueue again what the worker has not started and will not."""
         worker.stealing = False
         shape = worker.shape
         for task_id in reversed(task_ids):
@@ -312,7 +313,7 @@ class Scheduler:
             self.refill(worker)
 
     def block(self, worker: WorkerProcess) -> None:
-        """A thread of the worker waits for others; its CPUs are free meanwhile."""
+        """Free the CPUs of a worker of which a thread waits for others."""
         worker.blocked += 1
         if worker.blocked == 1 and worker.allocation is not None:
             worker.allocation.pool.lend_cpu(worker.allocation)
@@ -324,7 +325,7 @@ class Scheduler:
             worker.allocation.pool.reclaim_cpu(worker.allocation)
 
     def remove(self, worker: WorkerProcess) -> list[HubTask]:
-        """The worker is gone: free what it had; the tasks that were with it."""
+        """Free what a dead worker had, and return the tasks that were with it."""
         idle = self._idle.get(worker.environment)
         if idle and worker in idle:
             idle.remove(worker)
@@ -345,7 +346,7 @@ class Scheduler:
         return surplus
 
     def dismiss(self, worker: WorkerProcess) -> None:
-        """An idle worker is being ended: it gets no more work."""
+        """Give no more work to an idle worker that is being ended."""
         self._idle[worker.environment].remove(worker)
 
     def has_surplus(self) -> bool:
@@ -366,7 +367,8 @@ class Scheduler:
 
 
 def _goes_alone(task: HubTask) -> bool:
-    """Whether nothing may be with a worker beside it: a death must not concern two of them."""
+    """Return whether nothing may be with a worker beside it: a death must not concern two of
+    them."""
     plan = task.plan
     return bool(task.solo or plan.retries == 0 or plan.max_calls or plan.streaming)
 
@@ -376,5 +378,5 @@ def _load(worker: WorkerProcess) -> int:
 
 
 def _used_up(worker: WorkerProcess) -> bool:
-    """Whether max_calls says that the process must be replaced."""
+    """Return whether max_calls says that the process must be replaced."""
     return worker.ending is not None

@@ -157,12 +157,12 @@ class ForkServer:
 
     @property
     def ready(self) -> bool:
-        """Whether it would fork at once."""
+        """Return whether it would fork at once."""
         return not self.busy
 
     def also_import(self, names: list[str]) -> None:
-        """What came into use since the server started. Importing everything anew in another one
-        would take as long as the first time."""
+        """Import what came into use since the server started. Importing everything anew in
+        another one would take as long as the first time."""
         new = [name for name in names if name not in self.preload]
         if new:
             self.preload += new
@@ -180,7 +180,7 @@ class ForkServer:
             pass
 
     def receive(self) -> list[tuple[Any, ...]] | None:
-        """What the server tells, or None when it is gone."""
+        """Return what the server tells, or None when it is gone."""
         messages: list[tuple[Any, ...]] = []
         while True:
             try:
@@ -256,7 +256,7 @@ class Servers:
         watch(self._started[0])
 
     def all(self) -> list[ForkServer]:
-        """Those that live, also superseded ones that still have workers."""
+        """Return those that live, also superseded ones that still have workers."""
         return [server for server in self._started if not server.dead]
 
     def forget(self, server: ForkServer) -> None:
@@ -265,7 +265,7 @@ class Servers:
     def choose(
         self, wants: Callable[[list[str]], bool], interpreter: Interpreter | None = None
     ) -> ForkServer:
-        """The server to fork from. `wants(modules)`: does the work use any of these?
+        """Return the server to fork from. `wants(modules)`: does the work use any of these?
 
         Work that needs what is slow to import waits until the warm server has that (importing it
         in several workers side by side takes longer). Other work uses it only when it is ready.
@@ -284,7 +284,7 @@ class Servers:
         return light
 
     def slow_in_use(self) -> bool:
-        """Whether this process uses something that takes long to import."""
+        """Return whether this process uses something that takes long to import."""
         return bool(self._asked_preload or _in_use(_SLOW))
 
     def warm_up(

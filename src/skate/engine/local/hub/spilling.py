@@ -38,11 +38,11 @@ class Spilling:
 
     @property
     def excess(self) -> int:
-        """By how much the store is above its capacity."""
+        """Return by how much the store is above its capacity."""
         return self.bytes_in_memory - self._store.capacity
 
     def added(self, entry: ObjectEntry, location: Location) -> None:
-        """A value was stored (before its entry is completed)."""
+        """Note that a value was stored (before its entry is completed)."""
         name, size = location
         if name[0] == "s":
             self._in_memory[entry.id] = entry
@@ -86,7 +86,7 @@ class Spilling:
         return done
 
     def _take_coldest(self, spare_newest: bool) -> ObjectEntry | None:
-        """What to spill next. What is mapped here comes last: that frees no memory."""
+        """Take what to spill next. What is mapped here comes last: that frees no memory."""
         if len(self._in_memory) <= spare_newest:
             return None
         entries = self._in_memory.values()
@@ -99,7 +99,7 @@ class Spilling:
         return entry
 
     def _copy(self, entry: ObjectEntry) -> int:
-        """How many bytes are free now."""
+        """Copy an object to disk, and return how many bytes are free now."""
         location: Any = entry.data
         moved = None
         lost = False

@@ -47,7 +47,7 @@ class Streaming:
         data: Any,
         contained: Sequence[int],
     ) -> None:
-        """A task has yielded an item."""
+        """Keep an item that a task has yielded, if anybody wants it."""
         entry = self._entries.get(task_id)
         stream = entry.stream if entry is not None else None
         if stream is None or stream.abandoned:

@@ -29,7 +29,7 @@ class ItemStream:
         self._tell()
 
     def abandon(self) -> list[int]:
-        """Nobody wants the rest. The items that are there, which are dropped."""
+        """Take no more items, and return those that are there, to be dropped."""
         self.abandoned = True
         dropped, self.items = list(self.items.values()), {}
         self._tell()

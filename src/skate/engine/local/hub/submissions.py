@@ -45,7 +45,7 @@ class Submissions:
         self._names = names
 
     def on_options(self, worker: WorkerProcess, key: int, packed: Packed | None) -> None:
-        """The worker will submit work with these options."""
+        """Keep options that the worker will submit work with."""
         if packed is None:  # the worker starts counting anew
             worker.options.clear()
         else:
@@ -63,7 +63,7 @@ class Submissions:
         options_key: int,
         parent: int,
     ) -> None:
-        """The worker submits a task."""
+        """Submit a task of a worker."""
         options = worker.options[options_key]
         try:
             plan = self._planner.task_plan(options)
@@ -77,7 +77,7 @@ class Submissions:
         self._tasks.submit(task)
 
     def on_actor(self, worker: WorkerProcess, *fields: Any) -> None:
-        """The worker creates an actor, without a name or with one that is free."""
+        """Create an actor of a worker, without a name or with one that is free."""
         made = m.SubmitActor(*fields)
         options = worker.options[made.options_key]
         function = self._state.functions[made.key]
@@ -93,7 +93,7 @@ class Submissions:
         self._lifecycle.create(self._names.new_actor(task, options, function.name, made.meta))
 
     def on_call(self, worker: WorkerProcess, *fields: Any) -> None:
-        """The worker calls a method of an actor."""
+        """Call a method of an actor for a worker."""
         call = m.SubmitCall(*fields)
         self._call(worker, call, worker.options[call.options_key])
 
@@ -112,7 +112,7 @@ class Submissions:
         self._lifecycle.call(call.actor_id, task)
 
     def on_lost_call(self, worker: WorkerProcess, target: int, call: tuple[Any, ...]) -> None:
-        """A call that the worker had sent directly to an actor whose process is gone."""
+        """Retry or fail a call that went directly to an actor whose process is gone."""
         workers = self._state.workers
         callee = workers.get(target)
         lost = m.SubmitCall(*call)

@@ -124,7 +124,7 @@ class TaskLifecycle:
         contained: Sequence[int],
         micros: int,
     ) -> None:
-        """The worker has the one value of a task."""
+        """Complete a task with its one value."""
         task = worker.in_flight.pop(id, None)
         if task is None:
             self._values.discard(kind, data)
@@ -148,7 +148,7 @@ class TaskLifecycle:
     def on_results(
         self, worker: WorkerProcess, id: int, values: Sequence[m.WorkerValue], micros: int
     ) -> None:
-        """The worker has the values of a task that returns several."""
+        """Complete a task that returns several values."""
         task = worker.in_flight.pop(id, None)
         kind = INLINE
         for offset, (kind, data, contained) in enumerate(values):
@@ -162,7 +162,7 @@ class TaskLifecycle:
     def on_retry(
         self, worker: WorkerProcess, id: int, kind: int, data: Packed, micros: int
     ) -> None:
-        """User code raised an exception that its options allow to be retried."""
+        """Retry a task that raised what its options allow to be retried."""
         task = worker.in_flight.get(id)
         if task is None or task.cancelled or not task.may_retry():
             self.on_result(worker, id, kind, data, (), micros)
@@ -292,7 +292,7 @@ class TaskLifecycle:
             self.fail(task, errors.packed(errors.crashed(worker, task)))
 
     def _evicted(self, eviction: Eviction, task: HubTask) -> None:
-        """Its worker was ended for lack of memory: again, when there may be more, or never."""
+        """Try it again when there may be more memory, or never."""
         if not eviction.repeat:
             self.fail(task, errors.packed(eviction.error))
             return
@@ -306,7 +306,7 @@ class TaskLifecycle:
     # -- cancellation --------------------------------------------------------------------------
 
     def on_gave_back(self, worker: WorkerProcess, ids: list[int]) -> None:
-        """The worker has not started these; those cancelled meanwhile nobody will start."""
+        """Give to others what a worker has not started, except what was cancelled meanwhile."""
         for id in ids:
             task = worker.in_flight.get(id)
             if task is not None and task.cancelled:

@@ -62,7 +62,7 @@ class Values:
     # -- messages ------------------------------------------------------------------------------
 
     def on_subscribe(self, worker: WorkerProcess, ids: Sequence[int]) -> None:
-        """The worker wants the values, each as soon as it is there."""
+        """Tell the worker these values, each as soon as it is there."""
         for id in ids:
             entry = self._counts.entry(id)
             self._on_complete(entry, lambda entry: self._tell(worker, entry))
@@ -76,7 +76,7 @@ class Values:
     def on_put(
         self, worker: WorkerProcess, id: int, kind: int, data: Any, contained: Sequence[int]
     ) -> None:
-        """The worker has made a value, and holds it."""
+        """Keep a value that the worker has made, and holds."""
         worker.promised.discard(id)
         self._counts.hold(worker, (id,))
         self.complete(id, kind, data, contained)

@@ -21,7 +21,7 @@ class WorkerWaits:
     def on_blocked(
         self, worker: WorkerProcess, number: int, ids: Sequence[int], missing: int
     ) -> None:
-        """A worker waits; its CPUs are for others, unless the answer is on its way already."""
+        """Free the CPUs of a worker that waits, unless the answer is on its way already."""
         ready = sum(self._is_told(worker, id) for id in ids)
         if ready < missing:
             worker.waits.add(number)
@@ -32,7 +32,7 @@ class WorkerWaits:
         return id == worker.answered if entry is None else entry.kind is not None
 
     def on_unblocked(self, worker: WorkerProcess, number: int) -> None:
-        """A wait is over."""
+        """Note that a wait is over."""
         if number in worker.waits:
             worker.waits.discard(number)
             self._scheduler.unblock(worker)

@@ -112,7 +112,7 @@ class HubTask:
         return self.function.name if self.function else "task"
 
     def uses_any(self, modules: Sequence[str]) -> bool:
-        """Whether its function mentions one of the modules (or may: a guess is enough)."""
+        """Return whether its function mentions one of the modules (or may: a guess is enough)."""
         uses = self.function.uses if self.function is not None else b""
         return any(name.encode() in uses for name in modules)
 
@@ -121,7 +121,7 @@ class HubTask:
 
     @property
     def return_ids(self) -> Sequence[int]:
-        """Ids of what it returns: consecutive, from its own; at least that one."""
+        """Return the ids of what it returns: consecutive, from its own; at least that one."""
         return range(self.id, self.id + max(1, self.plan.num_returns))
 
 
@@ -145,7 +145,7 @@ class TaskRun(NamedTuple):
 def run_of(
     task: HubTask, worker: WorkerProcess | None, micros: int, failed: bool
 ) -> tuple[Any, ...]:
-    """A `TaskRun`, as the plain tuple that takes a tenth of the time to make."""
+    """Return a `TaskRun`, as the plain tuple that takes a tenth of the time to make."""
     function, actor, settings = task.function, task.actor, task.plan.settings
     return (
         task.id,

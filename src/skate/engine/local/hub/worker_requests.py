@@ -70,7 +70,7 @@ class WorkerRequests:
     def on_request(
         self, worker: WorkerProcess, answer: int, method: str, arguments: Packed
     ) -> None:
-        """A worker asks something, and waits for the answer."""
+        """Answer a worker, now or later."""
         args = serialization.loads(arguments)
         try:
             if method in self._of_worker:
@@ -90,7 +90,7 @@ class WorkerRequests:
     # -- objects -------------------------------------------------------------------------------
 
     def _sync(self, worker: WorkerProcess, answer: int) -> None:
-        """All that was subscribed to and is ready has been sent before this answer."""
+        """Answer after all that was subscribed to and is ready."""
 
     def _pin(self, worker: WorkerProcess, answer: int, id: int) -> None:
         self._counts.add((id,))
@@ -105,7 +105,7 @@ class WorkerRequests:
         return _LATER
 
     def on_return(self, worker: WorkerProcess, id: int) -> None:
-        """The worker holds what it was lent."""
+        """Let go of what was lent to the worker, which holds it by now."""
         worker.loans.remove(id)
         self._counts.drop((id,))
 

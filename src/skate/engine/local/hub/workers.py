@@ -96,7 +96,7 @@ class WorkerProcess:
             self.launch = None
 
     def count_call(self, function: int) -> int:
-        """Calls of a function so far, this one included."""
+        """Return how often a function was called so far, this call included."""
         self.calls[function] = self.calls.get(function, 0) + 1
         return self.calls[function]
 
