@@ -250,8 +250,8 @@ class Peers:
             engine.send(m.PutValue(entry.id, kind, data, ()))
 
     def _ask_hub(self, link: _Link, id: int, sent: _Sent) -> None:
-        """Wait for the hub: the actor has given it the values, or has died before: the
-        call is not over until they are here."""
+        """Wait for values that the actor has given to the hub, unless it died before that was
+        written: the call is not over until they are here."""
         link.at_hub[id] = sent
         refs, *_ = sent
 

@@ -48,6 +48,7 @@ class ActorLifecycle:
         self._ports = ports
         self._info = info
         self._state = state
+        self._actors = state.actors
         self._values = values
         self._counts = counts
         self._scheduler = scheduler
@@ -59,7 +60,7 @@ class ActorLifecycle:
 
     def create(self, actor: HubActor) -> None:
         """Start an actor whose name is free."""
-        self._state.actors[actor.id] = actor
+        self._actors[actor.id] = actor
         actor.entry = self._counts.entry(actor.id)
         if actor.name is not None:
             self._state.names[actor.key] = actor
@@ -69,7 +70,7 @@ class ActorLifecycle:
 
     def check_pending_calls(self, actor_id: int, caller: int = 0) -> None:
         """Raise PendingCallsLimitExceeded if this process must not call the actor now."""
-        actor = self._state.actors.get(actor_id)
+        actor = self._actors.get(actor_id)
         if actor is None or actor.unfinished is None:
             return
         limit, unfinished = actor.options.max_pending_calls, actor.unfinished.get(caller, 0)
@@ -81,7 +82,7 @@ class ActorLifecycle:
 
     def call(self, actor_id: int, task: HubTask) -> None:
         """Call a method of an actor, which may be dead by now."""
-        actor = self._state.actors.get(actor_id)
+        actor = self._actors.get(actor_id)
         if actor is None:
             self._tasks.refuse(task, self._why_dead(actor_id))
             return
@@ -179,7 +180,7 @@ class ActorLifecycle:
         self._tasks.let_go_of_arguments(actor.creation)
         if actor.options.detached:
             self._counts.drop((actor.id,))
-        state.actors.pop(actor.id, None)
+        self._actors.pop(actor.id, None)
 
     # -- who is needed -------------------------------------------------------------------------
 
@@ -192,21 +193,21 @@ class ActorLifecycle:
 
     def less_wanted(self, entry: ObjectEntry) -> None:
         """Look for actors that only each other keep, soon, and once for many."""
-        if not self._will_search and not entry.held and entry.id in self._state.actors:
+        if not self._will_search and not entry.held and entry.id in self._actors:
             self._will_search = True
             self._ports.call_later(self._search_pause, self._end_unreachable)
 
     def _end_unreachable(self) -> None:
         start = time.perf_counter()
         self._will_search = False
-        for actor in unreachable_actors(self._state.actors.values(), self._state.entries):
+        for actor in unreachable_actors(self._actors.values(), self._state.entries):
             self._terminate(actor)
         taken = time.perf_counter() - start
         self._search_pause = max(_SEARCH_SECONDS, taken / _SEARCH_SHARE)
 
     def why_lost(self, actor_id: int) -> Packed:
         """Return the error of a call that was under way when its actor's process died."""
-        actor = self._state.actors.get(actor_id)
+        actor = self._actors.get(actor_id)
         if actor is None:
             return self._why_dead(actor_id)
         return errors.packed(errors.actor_unavailable(actor, "its process died"))

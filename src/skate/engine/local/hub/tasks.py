@@ -55,6 +55,8 @@ class TaskLifecycle:
         self._ports = ports
         self._state = state
         self._entries = state.entries
+        self._runs = state.runs
+        self._answered = state.answered
         self._values = values
         self._streaming = streaming
         self._counts = counts
@@ -173,12 +175,12 @@ class TaskLifecycle:
             assert task.actor is not None
             self._dispatch.send_calls(task.actor, [task])
         else:
-            self._state.answered.append(worker)
+            self._answered.append(worker)
             self._scheduler.requeue(task)
 
     def _finished(self, worker: WorkerProcess, task: HubTask, micros: int, failed: bool) -> None:
         function = task.function
-        self._state.runs.append(run_of(task, worker, micros, failed))
+        self._runs.append(run_of(task, worker, micros, failed))
         if function is None:  # an actor call
             self._close(task)
             return
@@ -190,7 +192,7 @@ class TaskLifecycle:
         if task.plan.max_calls and worker.count_call(function.key) >= task.plan.max_calls:
             worker.ending = "max_calls"
         self._close(task)
-        self._state.answered.append(worker)
+        self._answered.append(worker)
 
     def _constructed(self, actor: HubActor) -> None:
         if actor.state == actors.STARTING:
@@ -250,7 +252,7 @@ class TaskLifecycle:
     def fail(self, task: HubTask, error: Packed) -> None:
         """Make the error every value of the task."""
         task.cancelled = True  # so that queues skip it
-        self._state.runs.append(run_of(task, task.worker, 0, True))
+        self._runs.append(run_of(task, task.worker, 0, True))
         for id in task.return_ids:
             self._values.complete(id, FAILED, error)
         if task.actor is not None and not task.method:
