@@ -39,7 +39,7 @@ def test_a_value_that_reached_the_hub_is_not_made_again(tally):
 def test_an_actor_that_dies_before_the_first_connection_is_connected_to_in_its_next_life():
     giver = Giver.options(max_restarts=1, max_task_retries=1).remote()
     pid = skate.get(giver.pid.remote())
-    workers = current_engine().processes.workers
+    workers = current_engine().hub.state.workers
     os.kill(pid, signal.SIGSTOP)
     connected = connect.remote(giver)
     eventually(lambda: any(worker.wants_peer for worker in list(workers.values())))
