@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import polars
 import pytest
 
 import skate
@@ -53,6 +54,14 @@ def shared_session() -> Iterator[SharedSession]:
     session = SharedSession()
     yield session
     session.end()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runtime_of_polars(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Start what Polars keeps for the life of the process: threads and their descriptors."""
+    path = tmp_path_factory.mktemp("polars") / "x.parquet"
+    polars.DataFrame({"x": [1]}).write_parquet(path)
+    polars.scan_parquet(path).collect(engine="streaming")
 
 
 @pytest.fixture(autouse=True)

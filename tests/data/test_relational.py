@@ -20,7 +20,7 @@ from skate.data._plan import nodes as plan
 from skate.data._relational.carried import UnlikeArrowError
 from skate.data._relational.expressions import lowered
 from skate.data._relational.frames import Frame, frame_of
-from skate.data._relational.lowering import Relational, with_runs
+from skate.data._relational.runs import Relational, with_runs
 from skate.data.aggregate import Count, Max, Mean, Min, Std, Sum
 from skate.data.expressions import Expr, col, lit
 from tests.support import run_program
@@ -30,16 +30,6 @@ pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 TABLE = Frame.table
 NAN = float("nan")
 Query = Callable[[data.Dataset, data.Dataset], data.Dataset]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Start what Polars keeps for the life of the process: threads and their descriptors."""
-    import polars
-
-    path = tmp_path_factory.mktemp("runtime") / "x.parquet"
-    polars.DataFrame({"x": [1]}).write_parquet(path)
-    polars.scan_parquet(path).collect(engine="streaming")
 
 
 def left_table(rows: int = 400) -> pa.Table:
@@ -265,6 +255,42 @@ class TestFiles:
         ours, arrow = (list(each._blocks()) for each in query)
         assert list(map(comparable, ours)) == list(map(comparable, arrow))
         assert [block.schema for block in ours] == [block.schema for block in arrow]
+
+    def test_more_than_fits_into_memory_streams(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Frame, "table", None)  # which would collect all rows
+        rows = self.read(folder, True)
+        rows.context.sort_memory_bytes = 1000
+        rows.context.target_max_block_size = 1000
+        blocks = list(rows.filter(expr=col("row") > 9).sort("row", descending=True)._blocks())
+        assert len(blocks) > 1
+        assert pa.concat_tables(blocks)["row"].to_pylist() == list(range(299, 9, -1))
+
+    def test_more_than_fits_and_not_for_polars(self, folder: Path) -> None:
+        rows = self.read(folder, True).filter(expr=col("row") % 2 == 0)
+        rows.context.sort_memory_bytes = 1000
+        found = [row["row"] for row in rows.sort("row", descending=True).take_all()]
+        assert found == list(range(298, -1, -2))
+
+    @pytest.mark.parametrize("nulls", [True, False])
+    def test_numbers_about_all_rows(self, folder: Path, nulls: bool) -> None:
+        columns = ("f", "g", "i", "u", "b", "d", "row")
+        functions = [make(on, nulls) for make in FUNCTIONS for on in columns]
+        found = []
+        for engine in (True, False):
+            rows = self.read(folder, engine).filter(expr=col("row") % 7 > 1)
+            found.append(rows.sort("row").aggregate(*functions, Count()))
+        assert {k: repr(v) for k, v in found[0].items()} == {
+            k: repr(v) for k, v in found[1].items()
+        }
+
+    def test_numbers_about_no_rows(self, folder: Path) -> None:
+        none = self.read(folder, True).filter(expr=col("k") > 100)
+        found = none.aggregate(Sum("f"), Mean("i"), Min("day"), Std("f"), Count())
+        assert list(found.values()) == [None, None, None, None, 0]
+        assert "Aggregate" in none.stats()
+        assert none.count() == 0
 
     def test_views_and_large_text(self, tmp_path: Path) -> None:
         table = pa.table({"s": pa.array(["b", None, "a"], pa.string_view()), "n": [1, 2, 3]})

@@ -26,8 +26,12 @@ class Aggregating(Consuming):
             raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
         agg.check_targets(aggs)
         aggs = agg.distinct_names(aggs)
-        states = [function.zero() for function in aggs]
         rows = self._only(agg.columns_read(aggs))
+        found = rows._totals(aggs)
+        if found is not None:
+            self._stats = rows._stats
+            return dict(zip((function.name for function in aggs), found, strict=True))
+        states = [function.zero() for function in aggs]
         for block in rows._blocks():
             if block.num_rows:
                 states = [f.add(s, block) for f, s in zip(aggs, states, strict=True)]

@@ -10,6 +10,7 @@ from skate.data._execution.exchange import RandomizeBlocks, Repartition, Shuffle
 from skate.data._execution.joins import JOINS, Join, check_same_keys
 from skate.data._execution.mixing import Mix, MixStoppingCondition, check_weights
 from skate.data._plan.seeds import RandomSeedConfig, numpy_seed
+from skate.data._relational.sql import SELF, queried
 from skate.data.grouped_data import GroupedData, GroupTogether
 
 if TYPE_CHECKING:
@@ -58,6 +59,22 @@ class Combining(Core):
         suffixes = (left_suffix, right_suffix)
         node = Join((self._plan, ds._plan), join_type, left, right, *suffixes, num_partitions)
         return self._with(node)
+
+    def sql(self, query: str, **others: Dataset) -> Dataset:
+        """Return the result of a query in Polars' SQL, computed when it is used.
+
+        Args:
+            query: What to select; this dataset is the table `self`.
+            others: More tables, by name.
+
+        Raises:
+            TypeError: If the query is no text, or a table no dataset.
+
+        Example:
+            >>> skate.data.range(5).sql("select sum(id) as total from self").take_all()
+            [{'total': 10}]
+        """
+        return queried(query, {SELF: self, **others})
 
     def mix(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import skate
+from skate._core.optional_imports import try_import
 from skate.data._api.base import Core, check_least
 from skate.data._arrow.blocks import (
     Batch,
@@ -17,6 +19,7 @@ from skate.data._arrow.blocks import (
     detached,
     numpy_of,
     pandas_of,
+    without_extensions,
 )
 from skate.data._arrow.schema import Schema
 from skate.data._execution.batching import batch_from
@@ -29,11 +32,22 @@ from skate.data._plan import nodes as plan
 from skate.data._plan.explain import explanation
 from skate.data._plan.optimizer import optimise
 from skate.data._plan.static_schema import ROW_FOR_ROW, static_count, static_schema
+from skate.data._relational.runs import totals_of
+from skate.data.aggregate import AggregateFn, Count
+from skate.data.sources.parquet import brought_to
 
 if TYPE_CHECKING:
     import pandas
+    import polars
 
     from skate.data.dataset import Dataset, MaterializedDataset
+
+
+def _alike(block: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Return the rows in the columns and types of the schema, where those of a block differ."""
+    if not block.schema.equals(schema):
+        block = brought_to(block, schema, None)
+    return block.to_batches()  # type: ignore[no-any-return]
 
 
 class NoLengthError(TypeError, AttributeError):
@@ -98,6 +112,22 @@ class Consuming(Core):
     def _frame_of(self, table: pa.Table) -> pandas.DataFrame:
         return pandas_of(detached(table) if self._shows_kept_blocks() else table)
 
+    def to_polars(self) -> polars.DataFrame:
+        """Return all rows in one frame of Polars; tensors are lists in it."""
+        frames = try_import("polars", "data")
+        table = without_extensions(table_of(self._bundles()))
+        return frames.from_arrow(detached(table, "polars") if self._shows_kept_blocks() else table)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Execute, and hand the blocks one by one to another library (Arrow's PyCapsule protocol),
+        such as `polars.from_arrow(dataset)`, or `duckdb.sql("from dataset")`."""
+        known = self.schema()
+        schema = pa.schema([]) if known is None else known.base_schema
+        batches = (batch for block in self._blocks() for batch in _alike(block, schema))
+        return pa.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__(
+            requested_schema
+        )
+
     def to_arrow_refs(self) -> list[skate.ObjectRef[pa.Table]]:
         """References to the blocks, as Arrow tables."""
         return [bundle.stored().ref for bundle in self._bundles()]  # type: ignore[misc]
@@ -144,7 +174,20 @@ class Consuming(Core):
             known = node.source.count()
             if known is not None:
                 return known
+        counted = self._with(node)._totals([Count()])
+        if counted is not None:
+            return int(counted[0])
         return sum(bundle.rows for bundle in execute(node, self._context))
+
+    def _totals(self, functions: Sequence[AggregateFn]) -> list[Any] | None:
+        """Results of aggregations of all rows, if those are in files that Polars reads."""
+        stats = ExecutionStats()
+        found = totals_of(self._plan, functions, self._context)
+        if found is not None:
+            stats.finish()
+            stats.stage("Aggregate", "driver").add(1, 0, stats.wall_seconds or 0.0)
+            self._stats = stats
+        return found
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
         """Names and types of the columns. Computes the first row if there is no other way, unless

@@ -39,7 +39,7 @@ from skate.data._execution.transforms import SourceTask, TransformChain
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
 from skate.data._plan.static_schema import static_schema
-from skate.data._relational.lowering import Relational, with_runs
+from skate.data._relational.runs import Relational, with_runs
 from skate.data._relational.scans import is_scan
 from skate.data._settings.context import DataContext
 

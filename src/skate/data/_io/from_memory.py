@@ -11,8 +11,16 @@ import pyarrow as pa
 import skate
 from skate._core.optional_imports import try_import
 from skate.data._api.base import blocks_wanted
-from skate.data._arrow.blocks import Block, block_of_pandas, block_of_rows, concat, unique_columns
+from skate.data._arrow.blocks import (
+    Block,
+    block_of_batch,
+    block_of_pandas,
+    block_of_rows,
+    concat,
+    unique_columns,
+)
 from skate.data._arrow.foreign import admitted, allows_pickle
+from skate.data._arrow.plain_types import with_plain_types
 from skate.data._arrow.tensors import column_of_array, to_array
 from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
 from skate.data._plan import nodes as plan
@@ -82,7 +90,11 @@ def range_tensor(
 
 
 def from_numpy(ndarrays: Any) -> MaterializedDataset:
-    """Arrays, one row per entry of the first axis, in the column `data`. They are copied."""
+    """Arrays, one row per entry of the first axis, in the column `data`; those of a dictionary in
+    columns of their names. They are copied."""
+    if isinstance(ndarrays, Mapping):
+        columns = {name: np.array(to_array(array)) for name, array in ndarrays.items()}
+        return _of_blocks("FromNumpy", [block_of_batch(columns)])
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     copies = [np.array(to_array(array)) for array in arrays]
     blocks = [pa.table({"data": column_of_array(copy)}) for copy in copies]
@@ -144,6 +156,39 @@ def from_arrow_refs(tables: Any) -> MaterializedDataset:
 
 def _measure(table: Any) -> tuple[int, int]:
     return table.num_rows, table.nbytes
+
+
+def from_polars(frames: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
+    """The rows of Polars' frames, lazy ones computed; categories become plain text."""
+    given = list(frames) if isinstance(frames, (list, tuple)) else [frames]
+    blocks = []
+    for frame in given:
+        if hasattr(frame, "collect"):
+            frame = frame.collect(engine="streaming")
+        if not hasattr(frame, "to_arrow"):
+            raise TypeError(
+                f"from_polars takes a DataFrame or LazyFrame, or a list of them; got {frame!r}"
+            )
+        blocks.append(with_plain_types(unique_columns(frame.to_arrow()), dictionaries=True))
+    return _of_blocks("FromPolars", blocks, override_num_blocks)
+
+
+def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
+    """The rows of a relation of DuckDB, such as `duckdb.sql("select ...")`, which computes them.
+    The way back is `duckdb.sql("from dataset")`, which reads the variable of that name."""
+    if not hasattr(relation, "to_arrow_table"):
+        raise TypeError(
+            f'from_duckdb takes a relation, such as duckdb.sql("select 1"); got {relation!r}'
+        )
+    table = with_plain_types(unique_columns(relation.to_arrow_table()), dictionaries=True)
+    return _of_blocks("FromDuckDB", [table], override_num_blocks)
+
+
+def sql(query: str, **datasets: Dataset) -> Dataset:
+    """The result of a query in Polars' SQL over datasets, each the table of its name."""
+    from skate.data._relational.sql import queried
+
+    return queried(query, datasets)
 
 
 def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
@@ -237,7 +282,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 __all__ = [
-    "from_arrow", "from_arrow_refs", "from_blocks", "from_dask", "from_huggingface", "from_items",
-    "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs", "from_tf", "from_torch",
-    "range", "range_table", "range_tensor",
+    "from_arrow", "from_arrow_refs", "from_blocks", "from_dask", "from_duckdb", "from_huggingface",
+    "from_items", "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs",
+    "from_polars", "from_tf", "from_torch", "range", "range_table", "range_tensor", "sql",
 ]  # fmt: skip

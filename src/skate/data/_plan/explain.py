@@ -8,6 +8,7 @@ from skate.data._execution.compute import ActorPoolStrategy
 from skate.data._execution.executor import Fused, fuse
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
+from skate.data._relational.runs import with_runs
 
 
 def explanation(node: plan.Node) -> str:
@@ -19,7 +20,7 @@ def explanation(node: plan.Node) -> str:
             "-------- Optimised plan --------",
             plan.tree(optimised),
             "-------- Stages --------",
-            *stages(optimised),
+            *stages(optimise(with_runs(node))),
         ]
     )
 

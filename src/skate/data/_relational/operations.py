@@ -208,6 +208,18 @@ def lowered_aggregate(node: Aggregate, frame: Frame, ordered: bool) -> Frame:
     return replace(found, lazy=_sorted(found, [(key, "ascending") for key in keys]))
 
 
+def lowered_totals(functions: Sequence[agg.AggregateFn], frame: Frame) -> list[Any]:
+    """Return the results for all rows."""
+    columns, types = [], []
+    for number, function in enumerate(functions):
+        columns.append(_aggregated(function, frame).alias(str(number)))
+        types.append(function.output_type(frame.schema))  # type: ignore[attr-defined]
+    found = frame.lazy.select(columns).collect(engine="streaming").to_arrow()
+    return [
+        column.cast(type_)[0].as_py() for column, type_ in zip(found.columns, types, strict=True)
+    ]
+
+
 def sees_order(node: Aggregate) -> bool:
     """Return whether results depend on the order of the rows."""
     return not all(type(function) in _AGGREGATIONS for function in node.functions)

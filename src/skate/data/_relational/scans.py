@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TypeGuard
+from weakref import WeakKeyDictionary
 
 import pyarrow.fs as pafs
 from pyarrow import types as kinds
@@ -14,17 +15,26 @@ from skate.data._relational.frames import Frame
 from skate.data.sources.parquet import LOOKED_AT, ParquetSource
 
 _EXTENSION = b"ARROW:extension:name"
+_known: WeakKeyDictionary[plan.Read, bool] = WeakKeyDictionary()  # footers are read once, too
 
 
 def is_scan(node: plan.Node) -> TypeGuard[plan.Read]:
     """Return whether Polars would read the same rows and types: plain local files, all alike."""
     if not isinstance(node, plan.Read) or type(node.source) is not ParquetSource:
         return False
-    source, options = node.source, node.source.options
-    if node.options or node.concurrency or node.parallelism or options.shuffle is not None:
-        return False
+    if node not in _known:
+        _known[node] = _is_plain(node, node.source)
+    return _known[node]
+
+
+def _is_plain(read: plan.Read, source: ParquetSource) -> bool:
+    options = source.options
     plain = (
-        isinstance(source.place.filesystem, pafs.LocalFileSystem)
+        not read.options
+        and not read.concurrency
+        and not read.parallelism
+        and options.shuffle is None
+        and isinstance(source.place.filesystem, pafs.LocalFileSystem)
         and options.on_bad_files == "raise"
         and options.arrow_open_stream_args is None
         and not source.filters

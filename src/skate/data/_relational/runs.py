@@ -1,0 +1,187 @@
+"""Runs of relational operations in a plan, each as one plan of Polars.
+
+    Sort ◄─ Aggregate ◄─ Join ◄┬─ Filter ◄─ Read        Relational ◄┬─ Read      scanned by Polars
+                               └─ MapBatches ◄─ Read        root    └─ MapBatches ◄─ Read
+
+The root of a run is the plan of its operations, with a `Slot` where an input goes. Filters and
+columns above a join, a sort or groups belong to the run, and those above files that Polars reads
+itself. What is above other inputs is done block by block, before the rows are collected.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from skate.data import aggregate as agg
+from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles
+from skate.data._execution.exchange import Sort
+from skate.data._execution.joins import Join
+from skate.data._plan import nodes as plan
+from skate.data._relational.carried import UnlikeArrowError
+from skate.data._relational.lowering import Input, Lowering, Slot, bytes_of
+from skate.data._relational.memory import bound_memory
+from skate.data._relational.operations import STEPS, lowered_totals
+from skate.data._relational.scans import is_scan
+from skate.data.grouped_data import Aggregate
+
+if TYPE_CHECKING:
+    from skate.data._settings.context import DataContext
+
+
+@dataclass(frozen=True, eq=False)
+class Collected(plan.Exchange):
+    """Rows that are here already, and are let go as they are used."""
+
+    hoard: Hoard | None = None
+
+    def run(self, streams: list[Iterator[Bundle]], context: DataContext) -> Iterator[Bundle]:
+        assert self.hoard is not None
+        return self.hoard.drain()
+
+
+@dataclass(frozen=True, eq=False)
+class Relational(plan.Exchange):
+    """A run of operations; `root` is the last of them."""
+
+    root: plan.Node | None = None
+
+    @property
+    def name(self) -> str:
+        assert self.root is not None
+        nodes = [node.name for node in plan.walk(self.root) if not isinstance(node, Slot)]
+        return "->".join(reversed(nodes))
+
+    def run(self, streams: list[Iterator[Bundle]], context: DataContext) -> Iterator[Bundle]:
+        raise AssertionError("the executor chooses between `answer` and `over`")
+
+    def over(self, inputs: Sequence[Input]) -> plan.Node:
+        """Return the plan without Polars, on inputs that are here or are files."""
+        assert self.root is not None
+        return _filled(self.root, inputs)
+
+    def answer(self, inputs: Sequence[Input], context: DataContext) -> Iterator[Bundle] | None:
+        """Return the rows by Polars; None if Arrow's kernels are to do it, because the rows are
+        so few that Polars' import takes longer, so many that they go by partitions, or not even
+        readable."""
+        here = sum(each.size for each in inputs if isinstance(each, Hoard))
+        size = bytes_of(inputs)
+        if size < context.engine_min_bytes or here > context.sort_memory_bytes:
+            return None
+        if any(isinstance(each, Hoard) and not each.empty().num_columns for each in inputs):
+            return None
+        is_large = size > context.sort_memory_bytes
+        if is_large:
+            bound_memory(context.sort_memory_bytes)
+        try:
+            return self._answer(inputs, context.target_max_block_size if is_large else None)
+        except UnlikeArrowError:
+            return None
+
+    def _answer(self, inputs: Sequence[Input], most_bytes: int | None) -> Iterator[Bundle] | None:
+        """Return the rows; with `most_bytes`, in blocks of that size while they are computed."""
+        from polars.exceptions import PanicException, PolarsError
+
+        assert self.root is not None
+        try:
+            lowering = Lowering(inputs, may_collect=most_bytes is None)
+            frame = lowering.frame(self.root, ordered=True)
+            if most_bytes is not None:
+                return map(bundle_of, frame.tables(most_bytes))
+            return even_bundles(frame.table(), frame.blocks)
+        except (PolarsError, PanicException):
+            return None  # Arrow may know better, or say what is wrong in our words
+
+
+# -- finding runs -------------------------------------------------------------------------------
+
+
+def with_runs(node: plan.Node) -> plan.Node:
+    """Return the plan with its relational runs as one node each."""
+    if _ends_run(node):
+        inputs: dict[int, tuple[int, plan.Node]] = {}
+        root = _run(node, inputs)
+        numbers = Counter(each.number for each in plan.walk(root) if isinstance(each, Slot))
+        shared = {number for number, uses in numbers.items() if uses > 1}
+        return Relational(tuple(child for _, child in inputs.values()), _marked(root, shared))
+    return _replaced(node, with_runs)
+
+
+def _replaced(node: plan.Node, change: Callable[[plan.Node], plan.Node]) -> plan.Node:
+    """Return the node with other inputs."""
+    if isinstance(node, plan.Exchange):
+        return replace(node, children=tuple(map(change, node.children)))
+    if isinstance(node, (plan.Map, plan.Limit)):
+        return replace(node, input=change(node.input))
+    return node
+
+
+def _ends_run(node: plan.Node) -> bool:
+    while _is_step(node):
+        (node,) = node.inputs
+    if isinstance(node, Sort):
+        return node.boundaries is None  # which say where blocks begin
+    return isinstance(node, (Join, Aggregate))
+
+
+def _is_step(node: plan.Node) -> bool:
+    """Return whether it is no reason for a run, but belongs to one that comes before."""
+    if isinstance(node, plan.Map):
+        return node.compute is None and not node.options and isinstance(node.step, STEPS)
+    return isinstance(node, plan.Limit)
+
+
+def _run(node: plan.Node, inputs: dict[int, tuple[int, plan.Node]]) -> plan.Node:
+    """Return the operations of a run, and note its inputs. One that occurs twice is one input."""
+    if _ends_run(node) or (_is_step(node) and _starts_with_scan(node)):
+        return _replaced(node, lambda child: _run(child, inputs))
+    if id(node) not in inputs:
+        inputs[id(node)] = (len(inputs), node if is_scan(node) else with_runs(node))
+    return Slot(inputs[id(node)][0])
+
+
+def _marked(node: plan.Node, shared: set[int]) -> plan.Node:
+    if isinstance(node, Slot):
+        return replace(node, is_shared=node.number in shared)
+    return _replaced(node, lambda child: _marked(child, shared))
+
+
+def _starts_with_scan(node: plan.Node) -> bool:
+    while _is_step(node):
+        (node,) = node.inputs
+    return is_scan(node)
+
+
+def _filled(node: plan.Node, inputs: Sequence[Input]) -> plan.Node:
+    if not isinstance(node, Slot):
+        return _replaced(node, lambda child: _filled(child, inputs))
+    rows = inputs[node.number]
+    if isinstance(rows, plan.Read):
+        return rows
+    return plan.Input(tuple(rows.bundles)) if node.is_shared else Collected((), rows)
+
+
+# -- numbers about all rows ---------------------------------------------------------------------
+
+
+def totals_of(
+    node: plan.Node, functions: Sequence[agg.AggregateFn], context: DataContext
+) -> list[Any] | None:
+    """Return the results of aggregations of all rows, if Polars reads all of them from files and
+    does the same as Arrow; else None."""
+    if not _ends_run(node) and not _starts_with_scan(node):
+        return None
+    inputs: dict[int, tuple[int, plan.Node]] = {}
+    root = _run(node, inputs)
+    scans = [child for _, child in inputs.values() if is_scan(child)]
+    if len(scans) < len(inputs) or bytes_of(scans) < context.engine_min_bytes:
+        return None
+    from polars.exceptions import PanicException, PolarsError
+
+    try:
+        frame = Lowering(scans, may_collect=False).frame(root, ordered=False)
+        return lowered_totals(functions, frame)
+    except (UnlikeArrowError, PolarsError, PanicException):
+        return None
