@@ -6,8 +6,8 @@
 
 The tables come from `tpchgen-cli` (PyPI), as Parquet files, and are kept in `--folder`. DuckDB
 checks the answers and is timed; so are Polars' streaming engine and Daft, where they are installed
-and as far as they understand the SQL, and with `--ray` Ray itself, which runs skate's queries. A
-query is timed after one run that warms up, from its files to a table in memory.
+and as far as they understand the SQL and answer it rightly. A query is timed after runs that check
+its answer and warm up, from its files to a table in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from benchmarks.tpch_sql import SQL
 from skate import data
 
 TABLES = "customer lineitem nation orders part partsupp region supplier".split()
-GOAL = 3.0  # times Polars, for the queries that both can do
 Answer = Callable[[int], pa.Table]
 
 
@@ -120,16 +119,21 @@ def _alike(a: Any, b: Any) -> bool:
 # -- the table ----------------------------------------------------------------------------------
 
 
-def measured(number: int, systems: dict[str, Answer], seconds: float) -> dict[str, float]:
-    """Return the seconds that each system needs, without those that cannot do it."""
-    found = {}
+def measured(
+    number: int, systems: dict[str, Answer], truth: pa.Table, seconds: float
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the seconds that each system needs, and what is wrong with the answers of others."""
+    times, problems = {}, {}
     for name, answer in systems.items():
         try:
-            found[name] = fastest(lambda answer=answer: answer(number), seconds, least=1)  # type: ignore[misc]
-        except Exception:
-            if name == "skate":
-                raise
-    return found
+            problem = difference(answer(number), truth)
+        except Exception as error:
+            problem = str(error)
+        if problem:
+            problems[name] = problem.partition("\n")[0][:120]
+        else:
+            times[name] = fastest(lambda answer=answer: answer(number), seconds, least=1)  # type: ignore[misc]
+    return times, problems
 
 
 def installed(names: list[str], place: Path) -> dict[str, Answer]:
@@ -160,16 +164,17 @@ def main() -> int:
     totals: dict[str, dict[int, float]] = {name: {} for name in systems}
     wrong = 0
     for number in numbers:
-        problem = difference(systems["skate"](number), truth(number))
-        wrong += bool(problem)
-        times = measured(number, systems, chosen.seconds)
+        times, problems = measured(number, systems, truth(number), chosen.seconds)
+        wrong += "skate" in problems
         for name, value in times.items():
             totals[name][number] = value
         cells = [f"{times[name]:10.3f}" if name in times else f"{'-':>10}" for name in systems]
-        print(f"Q{number:<3}" + "".join(cells) + (f"   WRONG: {problem}" if problem else ""))
+        print(f"Q{number:<3}" + "".join(cells), flush=True)
+        for name, problem in problems.items():
+            print(f"     {name}: {problem}")
     print("sum " + "".join(f"{sum(each.values()):10.3f}" for each in totals.values()))
     for name, each in totals.items():
-        both = sum(totals["skate"][number] for number in each)
+        both = sum(totals["skate"].get(number, math.nan) for number in each)
         if name != "skate" and each:
             print(f"{both / sum(each.values()):.2f} x {name}, in {len(each)} queries of both")
     return wrong

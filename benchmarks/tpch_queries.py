@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.data import Dataset
-from skate.data.aggregate import Count, Mean, Min, Sum
+from skate.data.aggregate import Count, Max, Mean, Min, Sum
 from skate.data.expressions import Expr, col, lit
 
 Tables = Callable[[str], Dataset]
@@ -383,12 +383,10 @@ def q20(table: Tables) -> Dataset:
 
 def q21(table: Tables) -> Dataset:
     items = table("lineitem")
-    keys = ["l_orderkey", "l_suppkey"]
-    suppliers_of = items.groupby(keys).aggregate(Count()).groupby("l_orderkey")
-    many = suppliers_of.aggregate(Count(alias_name="suppliers")).filter(expr=col("suppliers") > 1)
     late = items.filter(expr=col("l_receiptdate") > col("l_commitdate"))
-    late_of = late.groupby(keys).aggregate(Count()).groupby("l_orderkey")
-    alone = late_of.aggregate(Count(alias_name="late")).filter(expr=col("late") == 1)
+    ends = [Min("l_suppkey", alias_name="first"), Max("l_suppkey", alias_name="last")]
+    many = items.groupby("l_orderkey").aggregate(*ends).filter(expr=col("first") != col("last"))
+    alone = late.groupby("l_orderkey").aggregate(*ends).filter(expr=col("first") == col("last"))
     nations = table("nation").filter(expr=col("n_name") == "SAUDI ARABIA")
     suppliers = joined(table("supplier"), nations, "s_nationkey", "n_nationkey", "left_semi")
     orders = table("orders").filter(expr=col("o_orderstatus") == "F")

@@ -6,6 +6,7 @@ the numbers of their rows; see `frames`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -47,6 +48,7 @@ def is_text(type_: pa.DataType) -> bool:
     return bool(kinds.is_string(type_) or kinds.is_large_string(type_))
 
 
+@cache
 def polars_type(type_: pa.DataType) -> Any:
     """Return the type of Polars that a carried column has."""
     import polars

@@ -1,6 +1,6 @@
 """Expressions on columns as those of Polars, where both give the same values and types.
 
-Arrow decides: `lowered` asks its kernels for the type of each part (on no rows), and brings Polars
+Arrow decides: `_Scope` asks its kernels for the type of each part (on no rows), and brings Polars
 to the same conversions. What differs (whole numbers divided, text of other encodings, NaN in some
 places …) raises `UnlikeArrowError`, and is left to Arrow.
 """
@@ -37,26 +37,39 @@ def lowered(expression: Expr, schema: pa.Schema) -> polars.Expr:
     Raises:
         UnlikeArrowError: If Polars would give other values or another type.
     """
-    lower = _LOWERED.get(expression.op)
-    if lower is None or not is_carried(_type_of(expression, schema)):
-        raise UnlikeArrowError
-    return lower(expression, schema)
+    return _Scope(schema).lower(expression)
 
 
-def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType:
-    try:
-        return expression.get_type(schema)
-    except Exception:  # it fails on rows, too, and says why there
-        raise UnlikeArrowError from None
+class _Scope:
+    """Columns that expressions are about, and the types of those that were asked for."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._empty = schema.empty_table()
+        self._types: dict[int, pa.DataType] = {}
+
+    def lower(self, expression: Expr) -> Any:
+        lower = _LOWERED.get(expression.op)
+        if lower is None or not is_carried(self.type_of(expression)):
+            raise UnlikeArrowError
+        return lower(expression, self)
+
+    def type_of(self, expression: Expr) -> pa.DataType:
+        """Return the type that Arrow's kernels give."""
+        if id(expression) not in self._types:
+            try:
+                self._types[id(expression)] = expression.evaluate(self._empty).type
+            except Exception:  # it fails on rows, too, and says why there
+                raise UnlikeArrowError from None
+        return self._types[id(expression)]
 
 
-def _column(expression: Expr, schema: pa.Schema) -> Any:
+def _column(expression: Expr, scope: _Scope) -> Any:
     import polars
 
     return polars.col(expression.arguments["name"])
 
 
-def _literal(expression: Expr, schema: pa.Schema) -> Any:
+def _literal(expression: Expr, scope: _Scope) -> Any:
     import polars
 
     scalar = expression.arguments["value"]
@@ -66,39 +79,38 @@ def _literal(expression: Expr, schema: pa.Schema) -> Any:
 # -- arithmetic ---------------------------------------------------------------------------------
 
 
-def _arithmetic(combine: Callable[[Any, Any], Any]) -> Callable[[Expr, pa.Schema], Any]:
-    def lower(expression: Expr, schema: pa.Schema) -> Any:
-        wanted = _type_of(expression, schema)
+def _arithmetic(combine: Callable[[Any, Any], Any]) -> Callable[[Expr, _Scope], Any]:
+    def lower(expression: Expr, scope: _Scope) -> Any:
+        wanted = scope.type_of(expression)
         if not _is_number(wanted):
             raise UnlikeArrowError
         if kinds.is_decimal(wanted):
             # As many digits as there are: the result has no more than Arrow's type says.
             wanted = pa.decimal128(MOST_DIGITS, wanted.scale)
         a, b = (
-            as_number(lowered(part, schema), _type_of(part, schema), wanted)
-            for part in expression.parts
+            as_number(scope.lower(part), scope.type_of(part), wanted) for part in expression.parts
         )
         return combine(a, b)
 
     return lower
 
 
-def _quotient(expression: Expr, schema: pa.Schema) -> Any:
+def _quotient(expression: Expr, scope: _Scope) -> Any:
     """Divide floats. Whole numbers and decimals have errors and digits of their own in Arrow."""
-    if not is_float(_type_of(expression, schema)):
+    if not is_float(scope.type_of(expression)):
         raise UnlikeArrowError
-    return _arithmetic(operator.truediv)(expression, schema)
+    return _arithmetic(operator.truediv)(expression, scope)
 
 
 def _is_number(type_: pa.DataType) -> bool:
     return bool(kinds.is_integer(type_) or is_float(type_) or kinds.is_decimal128(type_))
 
 
-def _cast(expression: Expr, schema: pa.Schema) -> Any:
+def _cast(expression: Expr, scope: _Scope) -> Any:
     """Convert numbers where no digit can be lost, so that it makes no difference who checks."""
     part, wanted = expression.parts[0], expression.arguments["type"]
-    type_ = _type_of(part, schema)
-    inner = lowered(part, schema)
+    type_ = scope.type_of(part)
+    inner = scope.lower(part)
     if kinds.is_boolean(type_) and (kinds.is_integer(wanted) or is_float(wanted)):
         return inner.cast(polars_type(wanted))
     if kinds.is_integer(type_) and is_float(wanted):
@@ -113,10 +125,10 @@ def _cast(expression: Expr, schema: pa.Schema) -> Any:
 # -- comparisons --------------------------------------------------------------------------------
 
 
-def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Expr, pa.Schema], Any]:
-    def lower(expression: Expr, schema: pa.Schema) -> Any:
-        types = [_type_of(part, schema) for part in expression.parts]
-        a, b = (lowered(part, schema) for part in expression.parts)
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Expr, _Scope], Any]:
+    def lower(expression: Expr, scope: _Scope) -> Any:
+        types = [scope.type_of(part) for part in expression.parts]
+        a, b = (scope.lower(part) for part in expression.parts)
         if all(map(_is_number, types)):
             common = _common_number(*types)
             a, b = as_number(a, types[0], common), as_number(b, types[1], common)
@@ -148,12 +160,12 @@ def _without_nan(compare: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     return polars.when(missing).then(None).otherwise(compare(a, b) & comparable)
 
 
-def _is_in(expression: Expr, schema: pa.Schema) -> Any:
+def _is_in(expression: Expr, scope: _Scope) -> Any:
     """Look for values; Arrow says False where Polars says that a missing value may be any."""
     import polars
 
     part, values = expression.parts[0], expression.arguments["values"]
-    type_ = _type_of(part, schema)
+    type_ = scope.type_of(part)
     alike = kinds.is_integer(type_) or kinds.is_date32(type_) or is_text(type_)
     if not alike or values.null_count or not len(values):
         raise UnlikeArrowError
@@ -164,40 +176,40 @@ def _is_in(expression: Expr, schema: pa.Schema) -> Any:
     if kinds.is_integer(type_) and not kinds.is_integer(values.type):
         raise UnlikeArrowError
     series = polars.Series(values=wanted.to_pylist(), dtype=polars_type(type_))
-    return lowered(part, schema).is_in(series.implode()).fill_null(False)
+    return scope.lower(part).is_in(series.implode()).fill_null(False)
 
 
 # -- truth --------------------------------------------------------------------------------------
 
 
-def _truth(combine: Callable[..., Any]) -> Callable[[Expr, pa.Schema], Any]:
+def _truth(combine: Callable[..., Any]) -> Callable[[Expr, _Scope], Any]:
     """Join conditions; both engines have Kleene's logic of three values."""
 
-    def lower(expression: Expr, schema: pa.Schema) -> Any:
-        if not all(kinds.is_boolean(_type_of(part, schema)) for part in expression.parts):
+    def lower(expression: Expr, scope: _Scope) -> Any:
+        if not all(kinds.is_boolean(scope.type_of(part)) for part in expression.parts):
             raise UnlikeArrowError
-        return combine(*(lowered(part, schema) for part in expression.parts))
+        return combine(*(scope.lower(part) for part in expression.parts))
 
     return lower
 
 
-def _of_part(apply: Callable[[Any], Any]) -> Callable[[Expr, pa.Schema], Any]:
-    return lambda expression, schema: apply(lowered(expression.parts[0], schema))
+def _of_part(apply: Callable[[Any], Any]) -> Callable[[Expr, _Scope], Any]:
+    return lambda expression, scope: apply(scope.lower(expression.parts[0]))
 
 
 # -- text and dates -----------------------------------------------------------------------------
 
 
-def _pattern(apply: Callable[[Any, str], Any]) -> Callable[[Expr, pa.Schema], Any]:
+def _pattern(apply: Callable[[Any, str], Any]) -> Callable[[Expr, _Scope], Any]:
     """Look for a text that is given as the only argument."""
 
-    def lower(expression: Expr, schema: pa.Schema) -> Any:
+    def lower(expression: Expr, scope: _Scope) -> Any:
         part, (args, kwargs) = expression.parts[0], _given(expression)
         pattern = args[0] if len(args) == 1 and not kwargs else kwargs.get("pattern")
         alone = len(args) + len(kwargs) == 1
-        if not isinstance(pattern, str) or not alone or not is_text(_type_of(part, schema)):
+        if not isinstance(pattern, str) or not alone or not is_text(scope.type_of(part)):
             raise UnlikeArrowError
-        return apply(lowered(part, schema).str, pattern)
+        return apply(scope.lower(part).str, pattern)
 
     return lower
 
@@ -213,31 +225,31 @@ def _like(text: Any, pattern: str) -> Any:
     return text.contains("(?s)^" + "".join(signs.get(c) or re.escape(c) for c in pattern) + "$")
 
 
-def _text_slice(expression: Expr, schema: pa.Schema) -> Any:
+def _text_slice(expression: Expr, scope: _Scope) -> Any:
     """Cut from a start to a stop, both counted from the beginning."""
     part, (args, kwargs) = expression.parts[0], _given(expression)
     named = {**dict(zip(("start", "stop"), args, strict=False)), **kwargs}
     start, stop = named.get("start"), named.get("stop")
-    if len(args) > 2 or named.keys() > {"start", "stop"} or not is_text(_type_of(part, schema)):
+    if len(args) > 2 or named.keys() > {"start", "stop"} or not is_text(scope.type_of(part)):
         raise UnlikeArrowError
     if not isinstance(start, int) or not isinstance(stop, int) or not 0 <= start <= stop:
         raise UnlikeArrowError
-    return lowered(part, schema).str.slice(start, stop - start)
+    return scope.lower(part).str.slice(start, stop - start)
 
 
-def _part_of_date(name: str) -> Callable[[Expr, pa.Schema], Any]:
-    def lower(expression: Expr, schema: pa.Schema) -> Any:
+def _part_of_date(name: str) -> Callable[[Expr, _Scope], Any]:
+    def lower(expression: Expr, scope: _Scope) -> Any:
         import polars
 
         part, (args, kwargs) = expression.parts[0], _given(expression)
-        if args or kwargs or not kinds.is_date32(_type_of(part, schema)):
+        if args or kwargs or not kinds.is_date32(scope.type_of(part)):
             raise UnlikeArrowError
-        return getattr(lowered(part, schema).dt, name)().cast(polars.Int64)
+        return getattr(scope.lower(part).dt, name)().cast(polars.Int64)
 
     return lower
 
 
-_LOWERED: dict[str, Callable[[Expr, pa.Schema], Any]] = {
+_LOWERED: dict[str, Callable[[Expr, _Scope], Any]] = {
     "column": _column,
     "literal": _literal,
     "add": _arithmetic(operator.add),
