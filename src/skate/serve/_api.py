@@ -30,7 +30,7 @@ from skate.serve.exceptions import SkateServeError
 from skate.serve.handle import DeploymentHandle
 
 if TYPE_CHECKING:
-    from skate.serve._identity import ActorHandle
+    from skate.serve._identity import ControllerHandle
 
 GivenControllerOptions = ControllerOptions | Mapping[str, Any] | None
 
@@ -308,7 +308,7 @@ def shutdown() -> None:
     _kill_controller(controller)
 
 
-def _kill_controller(controller: ActorHandle[Any]) -> None:
+def _kill_controller(controller: ControllerHandle) -> None:
     """Kill the controller first: it would replace its state store."""
     skate.kill(controller)
     try:

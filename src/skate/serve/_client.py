@@ -16,7 +16,7 @@ from skate.serve.exceptions import SkateServeError
 
 if TYPE_CHECKING:
     from skate.serve._controller.saved_state import ControllerState
-    from skate.serve._identity import ActorHandle
+    from skate.serve._identity import ControllerHandle
 
 _lock = threading.RLock()
 _client: Client | None = None
@@ -26,7 +26,7 @@ class Subscription:
     """A value of the controller's that is told anew whenever it changes."""
 
     def __init__(
-        self, controller: ActorHandle[Any], key: tuple[str, ...], tell: Callable[[Any], None]
+        self, controller: ControllerHandle, key: tuple[str, ...], tell: Callable[[Any], None]
     ) -> None:
         self._controller = controller
         self._key = key
@@ -61,7 +61,7 @@ class StateBackup(Subscription):
     tell.
     """
 
-    def __init__(self, controller: ActorHandle[Any]) -> None:
+    def __init__(self, controller: ControllerHandle) -> None:
         super().__init__(controller, (), self._keep)
         self._state: ControllerState | None = None
 
@@ -76,7 +76,7 @@ class StateBackup(Subscription):
 class Client:
     """The controller and this process's routers."""
 
-    def __init__(self, controller: ActorHandle[Any]) -> None:
+    def __init__(self, controller: ControllerHandle) -> None:
         self.controller = controller
         self.backup: StateBackup | None = None  # in the process that started the controller
         self._routers: dict[DeploymentID, Router] = {}
@@ -145,7 +145,7 @@ def find() -> Client | None:
     return use(controller)
 
 
-def use(controller: ActorHandle[Any]) -> Client:
+def use(controller: ControllerHandle) -> Client:
     """Return the client of this controller."""
     global _client
     with _lock:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from skate.actor import ActorHandle as ActorHandle
-    from skate.actor import ActorMethod as ActorMethod
+    from skate.actor import ActorHandle, ActorMethod
+    from skate.serve._controller.actor import ServeController
+    from skate.serve._controller.saved_state import StateStore
+    from skate.serve._replica.actor import Replica
+
+    ControllerHandle = ActorHandle[ServeController]
+    ReplicaHandle = ActorHandle[Replica]
+    ReplicaMethod = ActorMethod[..., Any, Any]
+    StateStoreHandle = ActorHandle[StateStore]
 
 DEFAULT_APP = "default"
 NAMESPACE = "serve"

@@ -15,7 +15,7 @@ from skate.serve._replica.actor import Replica, ReplicaInfo
 
 if TYPE_CHECKING:
     from skate.serve._controller.saved_state import StateReference
-    from skate.serve._identity import ActorHandle
+    from skate.serve._identity import ReplicaHandle
     from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 _PREFIX = "SERVE_REPLICA::"
@@ -24,21 +24,20 @@ _MAX_CALLS = (
 )
 
 
-async def create(action: StartReplica, saved_state: StateReference) -> ActorHandle[Any]:
+async def create(action: StartReplica, saved_state: StateReference) -> ReplicaHandle:
     """Start the actor of a replica, once there is room for all that it asks for."""
     options = action.spec.options
     strategy = await _reserve(action) if options.bundles else None
-    placed: Any = {"scheduling_strategy": strategy} if strategy is not None else {}
     actor_class = skate.remote(Replica).options(
         **options.actor_options,
-        **placed,
+        scheduling_strategy=strategy,
         name=action.id.actor_name,
         namespace=NAMESPACE,
         lifetime="detached",
         max_concurrency=_MAX_CALLS,
     )
     here = skate.get_runtime_context().current_actor
-    actor: ActorHandle[Any] = actor_class.remote(action.id, action.spec, here, saved_state)
+    actor: ReplicaHandle = actor_class.remote(action.id, action.spec, here, saved_state)
     return actor
 
 
@@ -67,14 +66,14 @@ def _give_back(id: ReplicaID) -> None:
         pass  # it had none
 
 
-async def start(actor: ActorHandle[Any], action: StartReplica) -> ReplicaInfo:
+async def start(actor: ReplicaHandle, action: StartReplica) -> ReplicaInfo:
     """Make the user's instance; return what the replica tells about it."""
     started = actor.start.remote(action.rank, action.world_size, os.getpid())
     info: ReplicaInfo = await started
     return info
 
 
-async def health(actor: ActorHandle[Any], timeout: float) -> str | None:
+async def health(actor: ReplicaHandle, timeout: float) -> str | None:
     """Return why the replica is not well; None if it is."""
     try:
         await asyncio.wait_for(actor.check_health.remote().as_future(), timeout)
@@ -85,7 +84,7 @@ async def health(actor: ActorHandle[Any], timeout: float) -> str | None:
     return None
 
 
-async def drain(actor: ActorHandle[Any], patience: float) -> None:
+async def drain(actor: ReplicaHandle, patience: float) -> None:
     """Let it finish what it has, for so many seconds at most."""
     try:
         await asyncio.wait_for(actor.drain.remote().as_future(), patience)
@@ -93,7 +92,7 @@ async def drain(actor: ActorHandle[Any], patience: float) -> None:
         pass
 
 
-def kill(actor: ActorHandle[Any], id: ReplicaID) -> None:
+def kill(actor: ReplicaHandle, id: ReplicaID) -> None:
     """End the actor, and what was reserved for it."""
     try:
         skate.kill(actor)
@@ -102,7 +101,7 @@ def kill(actor: ActorHandle[Any], id: ReplicaID) -> None:
         pass
 
 
-def find_running() -> Iterator[tuple[ReplicaID, ActorHandle[Any]]]:
+def find_running() -> Iterator[tuple[ReplicaID, ReplicaHandle]]:
     """Find the replicas of a controller that is no more."""
     from skate.util import list_named_actors
 

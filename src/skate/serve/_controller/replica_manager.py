@@ -26,7 +26,7 @@ from skate.serve._identity import DeploymentID, ReplicaID
 if TYPE_CHECKING:
     from skate.serve._controller.saved_state import ControllerState, StateReference
     from skate.serve._http.peer import PortInvitation
-    from skate.serve._identity import ActorHandle
+    from skate.serve._identity import ReplicaHandle
     from skate.serve._replica.actor import ReplicaInfo
 
 Result = TypeVar("Result")
@@ -42,7 +42,7 @@ class ReplicaManager:
         self, happened: Callable[[], None], invite: Callable[[ReplicaID], PortInvitation | None]
     ) -> None:
         """Tell `happened` of events; `invite(id)` returns what a replica needs to answer HTTP."""
-        self.actors: dict[str, ActorHandle[Any]] = {}
+        self.actors: dict[str, ReplicaHandle] = {}
         self.saved_state: StateReference = None  # which replicas keep for the next controller
         self._happened = happened
         self._invite = invite

@@ -18,7 +18,7 @@ from skate.serve._identity import NAMESPACE, STATE_STORE
 if TYPE_CHECKING:
     from skate import ObjectRef
     from skate.serve._application.specs import ApplicationSpec
-    from skate.serve._identity import ActorHandle, DeploymentID
+    from skate.serve._identity import DeploymentID, StateStoreHandle
     from skate.serve.config import HTTPOptions
 
 _REPLICA_SECONDS = 1.0  # for a replica to tell the state that it keeps
@@ -57,11 +57,11 @@ class StateStore:
         await asyncio.Event().wait()
 
 
-def _find_or_start_store() -> ActorHandle[Any]:
+def _find_or_start_store() -> StateStoreHandle:
     store = skate.remote(StateStore).options(
         name=STATE_STORE, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
     )
-    actor: ActorHandle[Any] = store.remote()
+    actor: StateStoreHandle = store.remote()
     return actor
 
 

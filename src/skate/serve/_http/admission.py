@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import skate
 from skate.exceptions import SkateError
@@ -21,7 +21,7 @@ from skate.serve._client import router_of
 from skate.serve.exceptions import BackPressureError
 
 if TYPE_CHECKING:
-    from skate.serve._identity import ActorHandle
+    from skate.serve._identity import ReplicaHandle
     from skate.serve._replica.actor import Replica
 
 _DETOUR_SECONDS = 0.01  # what takes no longer to wait for is not worth a detour
@@ -179,7 +179,7 @@ def _give_up(turn: asyncio.Future[bool]) -> None:
 
 
 async def _first_with_room(
-    others: list[ActorHandle[Any]], queue: AdmissionQueue, changed: asyncio.Event, waits: bool
+    others: list[ReplicaHandle], queue: AdmissionQueue, changed: asyncio.Event, waits: bool
 ) -> str | None:
     """Return the address of whoever has room first, "" for this replica; None if the replicas
     changed, or if none has room now and nobody `waits`."""
@@ -203,7 +203,7 @@ async def _first_with_room(
             task.cancel()
 
 
-async def _offer(other: ActorHandle[Any], waits: bool) -> str:
+async def _offer(other: ReplicaHandle, waits: bool) -> str:
     ref = other.address_with_room.remote(waits)
     try:
         return str(await ref)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skate.serve._http.answers import Message, Scope
     from skate.serve._http.peer import PortInvitation, ReplicaPeer
     from skate.serve._http.replica_app import ReplicaApp
-    from skate.serve._identity import ActorHandle
+    from skate.serve._identity import ControllerHandle
 
 HTTP = "__http__"  # a request over HTTP that arrived at another process
 
@@ -91,7 +91,7 @@ class Replica:
         self,
         id: ReplicaID,
         spec: DeploymentSpec,
-        controller: ActorHandle[Any] | None,
+        controller: ControllerHandle | None,
         saved_state: StateReference = None,
     ) -> None:
         self.id = id

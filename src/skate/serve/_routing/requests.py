@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skate.serve._routing.router import Router
 
 Call: TypeAlias = (
-    "ObjectRef[Any] | ObjectRefGenerator[Any]"  # of a replica; the second for streams
+    "ObjectRef[Any] | ObjectRefGenerator[Any]"  # the second for streams
 )
 Arguments: TypeAlias = "tuple[Any, ...]"
 NamedArguments: TypeAlias = "dict[str, Any]"

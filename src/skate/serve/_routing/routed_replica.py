@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skate.serve._identity import ActorHandle, ActorMethod
+    from skate.serve._identity import ReplicaHandle, ReplicaMethod
     from skate.serve._routing.requests import RoutedRequest
 
 _MAX_REMEMBERED_MODELS = 16  # per replica, until news of them comes
@@ -20,7 +20,7 @@ class RoutedReplica:
         "_sent", "actor", "call", "closed", "full", "in_flight", "models", "stream", "tag",
     )  # fmt: skip
 
-    def __init__(self, tag: str, actor: ActorHandle[Any], models: Iterable[str]) -> None:
+    def __init__(self, tag: str, actor: ReplicaHandle, models: Iterable[str]) -> None:
         self.tag = tag
         self.actor = actor
         self.call = actor.handle_request
@@ -32,7 +32,7 @@ class RoutedReplica:
         self.full = False  # it refused, and has not said since that it has room
         self.closed = False
 
-    def method_for(self, request: RoutedRequest) -> ActorMethod[..., Any]:
+    def method_for(self, request: RoutedRequest) -> ReplicaMethod:
         """Return which method of the actor to call; a dispatched request is not refused."""
         if request.is_dispatched:
             actor = self.actor

@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import skate
@@ -36,7 +36,7 @@ from skate.serve.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from skate.serve._identity import ActorHandle
+    from skate.serve._identity import ReplicaHandle
     from skate.serve._routing.requests import Call
 
 
@@ -44,7 +44,7 @@ class RoutingTable(NamedTuple):
     """Replicas and limits of a deployment, as the controller tells them to routers."""
 
     replicas: tuple[
-        tuple[str, ActorHandle[Any], tuple[str, ...]], ...
+        tuple[str, ReplicaHandle, tuple[str, ...]], ...
     ] = ()  # tag, actor, loaded models
     max_ongoing_requests: int = 5
     max_queued_requests: int = -1
@@ -125,7 +125,7 @@ class Router:
         """Return how many requests wait for a replica."""
         return len(self._waiting)
 
-    def actors(self, besides: str = "") -> list[ActorHandle[Any]]:
+    def actors(self, besides: str = "") -> list[ReplicaHandle]:
         """Return the actors of all replicas, without the one that is named `besides`."""
         with self.lock:
             return [replica.actor for replica in self._replicas if replica.tag != besides]
@@ -348,8 +348,7 @@ class Router:
             request.ref = ref
         if request._sent is not None:
             request.announce()
-        ended = ref.completed() if isinstance(ref, skate.ObjectRefGenerator) else ref
-        when_done(ended, lambda: self._answered(request, ref))
+        when_done(ref.completed() if request.stream else ref, lambda: self._answered(request, ref))
         request.is_being_sent = False
         if request.cancelled:
             self.cancel(request)
