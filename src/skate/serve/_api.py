@@ -183,7 +183,10 @@ def run(
         Interrupted: After Ctrl-C, if it is `blocking`.
 
     Example:
-        >>> handle = serve.run(Greeter.bind(), route_prefix=None)
+        >>> @serve.deployment
+        ... def greet(name: str) -> str:
+        ...     return f"hello {name}"
+        >>> handle = serve.run(greet.bind(), route_prefix=None)
         >>> handle.remote("you").result()
         'hello you'
     """

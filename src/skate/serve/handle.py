@@ -311,8 +311,12 @@ class DeploymentHandle:
         session_id: Which session the requests belong to; any replica may answer any session.
 
     Example:
-        >>> handle = serve.get_app_handle("default")
-        >>> handle.remote("you").result()
+        >>> @serve.deployment
+        ... class Greeter:
+        ...     def greet(self, name: str) -> str:
+        ...         return f"hello {name}"
+        >>> handle = serve.run(Greeter.bind(), route_prefix=None)
+        >>> handle.greet.remote("you").result()
         'hello you'
     """
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from skate.serve._routing.routed_replica import RoutedReplica
     from skate.serve._routing.router import Router
 
-Call: TypeAlias = (
-    "ObjectRef[Any] | ObjectRefGenerator[Any]"  # the second for streams
-)
+Call: TypeAlias = "ObjectRef[Any] | ObjectRefGenerator[Any]"  # the second for streams
 Arguments: TypeAlias = "tuple[Any, ...]"
 NamedArguments: TypeAlias = "dict[str, Any]"
 
