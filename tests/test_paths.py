@@ -9,9 +9,10 @@ import inspect
 import pickle
 import pkgutil
 import sys
+import typing
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -140,11 +141,86 @@ def test_what_pickles_name_by_a_former_path(former: str, current: str) -> None:
     named = [
         name
         for name, value in vars(module).items()
-        if getattr(value, "__module__", None) == current and callable(value)
+        if isinstance(value, (type, FunctionType)) and value.__module__.startswith("skate")
     ]
     assert named
     for name in named:
         assert pickle.loads(f"c{former}\n{name}\n.".encode()) is getattr(module, name)
+
+
+# -- names of public classes and functions ------------------------------------------------------
+
+
+def public_modules() -> Iterator[str]:
+    """Packages first, then what is below them; without frameworks that take seconds."""
+    left = ["skate"]
+    while left:
+        path = left.pop(0)
+        yield path
+        package = importlib.import_module(path)
+        below = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{path}.")
+        names = [info.name for info in below if not info.name.rpartition(".")[2].startswith("_")]
+        left += [name for name in names if not name.startswith(NOT_WALKED) and not is_slow(name)]
+
+
+NOT_WALKED = ("skate.cli", "skate.compat", "skate.engine", "skate.train.huggingface")
+
+
+@pytest.fixture(scope="module")
+def offered() -> dict[str, type | FunctionType]:
+    """All public classes and functions of skate, by the paths that offer them."""
+    found: dict[str, type | FunctionType] = {}
+    for path in public_modules():
+        module = importlib.import_module(path)
+        for name in getattr(module, "__all__", ()):
+            if is_slow(homes(path).get(name, ("", ""))[0]):
+                continue
+            value = getattr(module, name)
+            if isinstance(value, (type, FunctionType)) and value.__module__.startswith("skate"):
+                found[f"{path}.{name}"] = value
+    assert len(found) > 500
+    return found
+
+
+def test_what_is_public_says_a_public_path(offered: dict[str, type | FunctionType]) -> None:
+    own = {path: value for path, value in offered.items() if path.endswith(f".{value.__name__}")}
+    assert not [path for path, value in own.items() if "._" in value.__module__]
+    assert repr(skate.ObjectRef) == "<class 'skate.ObjectRef'>"
+    assert repr(skate.train.Checkpoint) == "<class 'skate.train.Checkpoint'>"
+
+
+def test_what_is_public_is_found_by_what_it_says(
+    offered: dict[str, type | FunctionType],
+) -> None:
+    for path, value in offered.items():
+        if "<locals>" not in value.__qualname__:
+            assert pickle.loads(pickle.dumps(value)) is value, path
+
+
+def test_the_source_of_public_functions_and_methods(
+    offered: dict[str, type | FunctionType],
+) -> None:
+    for value in offered.values():
+        functions = [value, *vars(value).values()] if isinstance(value, type) else [value]
+        for function in functions:
+            written = inspect.unwrap(function)
+            if isinstance(written, FunctionType) and "<" not in written.__code__.co_filename:
+                assert inspect.getsource(written)
+
+
+@pytest.mark.parametrize("cls", [skate.train.RunConfig, skate.train.ScalingConfig])
+def test_annotations_are_looked_up_where_a_class_is_written(cls: type) -> None:
+    hints = typing.get_type_hints(cls)
+    assert hints
+    assert not [hint for hint in hints.values() if isinstance(hint, str)]
+
+
+def test_pickles_are_read_where_nothing_is_imported_yet(tmp_path: Path) -> None:
+    file = tmp_path / "configuration"
+    file.write_bytes(pickle.dumps([skate.train.RunConfig(name="x"), skate.train.Checkpoint]))
+    assert b"._" not in file.read_bytes()
+    code = f"import pickle; c, _ = pickle.load(open({str(file)!r}, 'rb')); print(c.name, type(c))"
+    assert run(code) == "x <class 'skate.train.RunConfig'>\n"
 
 
 # -- what type checkers see ---------------------------------------------------------------------

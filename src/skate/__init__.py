@@ -24,7 +24,7 @@ from skate._core.ids import (
     UniqueID,
     WorkerID,
 )
-from skate._core.public_names import install_finder, lazy_names
+from skate._core.public_names import install_finder, lazy_names, name_publicly
 from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
 from skate._facade.actor import Actor, ActorClass, ActorHandle, method
 from skate._facade.api import (
@@ -148,3 +148,5 @@ __all__ = [
     "timeline",
     "wait",
 ]
+
+name_publicly(__name__)

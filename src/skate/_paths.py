@@ -86,8 +86,8 @@ _DATA = {
         "skate.data._execution.options": "ExecutionOptions ExecutionResources",
         "skate.data._io.from_memory": (
             "from_arrow from_arrow_refs from_blocks from_dask from_duckdb from_huggingface "
-            "from_items from_numpy from_numpy_refs from_pandas from_pandas_refs from_polars from_tf "
-            "from_torch range range_table range_tensor sql"
+            "from_items from_numpy from_numpy_refs from_pandas from_pandas_refs from_polars "
+            "from_tf from_torch range range_table range_tensor sql"
         ),
         "skate.data._io.read": (
             "read_avro read_binary_files read_csv read_datasource read_delta read_iceberg "

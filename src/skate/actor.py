@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar, Union
 
+from skate._core.public_names import name_publicly
 from skate._facade.actor import (
     ActorClass,
     ActorClassInheritanceError,
@@ -27,3 +28,5 @@ __all__ = [
     "exit_actor",
     "method",
 ]
+
+name_publicly(__name__)

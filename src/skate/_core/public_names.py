@@ -1,6 +1,7 @@
 """Public names: found in their homes when they are first used, by one table (`skate._paths`).
 
     skate/data/__init__.py   __getattr__, __dir__ = lazy_names(__name__)
+    skate/util/__init__.py   name_publicly(__name__), where names are imported at once
     skate.tune.suggest       no file: `PathFinder` makes the module when somebody imports it
 
 Both look into the same table, and it is loaded with the first name that is looked up: `import
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, ForwardRef
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -30,6 +31,7 @@ def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str
 
         home = homes(module).get(name)
         value = _module_below(module, name) if home is None else _attribute(*home)
+        _name_publicly(module, name, value)
         setattr(sys.modules[module], name, value)
         return value
 
@@ -66,6 +68,43 @@ def _missing(module: str, name: str) -> str:
     from skate._paths import homes
 
     return no_such_name(module.partition(".")[2], name, homes(module))
+
+
+def name_publicly(path: str, *things: type) -> None:
+    """Let classes and functions say that they are of the public module `path`.
+
+    `help`, `repr`, tracebacks and pickles then name `skate.train.Checkpoint`, and not the private
+    module where it is written. What has a public path already keeps it.
+
+    Args:
+        path: A public module that is loaded, and has the things.
+        things: What to name; by default, all that the module offers.
+    """
+    scope = vars(sys.modules[path])
+    named: dict[str, Any] = {thing.__name__: thing for thing in things}
+    for name, thing in (named or {name: scope.get(name) for name in scope["__all__"]}).items():
+        _name_publicly(path, name, thing)
+
+
+def _name_publicly(path: str, name: str, thing: Any) -> None:
+    if not isinstance(thing, (type, FunctionType)) or thing.__qualname__ != name:
+        return  # by another name than its own it could not be found there
+    home = thing.__module__
+    if home.startswith("skate.") and "._" in home:
+        if isinstance(thing, type):
+            _keep_scope(thing, home)
+        thing.__module__ = path
+
+
+def _keep_scope(cls: type, home: str) -> None:
+    """Let the annotations of a class be looked up where it is written, and no other source be
+    taken for its own."""
+    notes = vars(cls).get("__annotations__", {})
+    for name, note in notes.items():
+        if isinstance(note, str):
+            notes[name] = ForwardRef(note, is_argument=False, module=home, is_class=True)
+    if "__firstlineno__" in vars(cls):  # since Python 3.13: a line of another file than `path`'s
+        delattr(cls, "__firstlineno__")
 
 
 class PathFinder:

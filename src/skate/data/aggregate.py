@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skate._core.public_names import name_publicly
 from skate.data._aggregates.base import (
     NULL,
     AggregateFn,
@@ -309,3 +310,6 @@ def distinct_names(functions: Sequence[AggregateFn]) -> tuple[AggregateFn, ...]:
             function.name = f"{function.name}_{number}"
         found.append(function)
     return tuple(found)
+
+
+name_publicly(__name__)

@@ -2,6 +2,7 @@
 
 from enum import Enum
 
+from skate._core.public_names import name_publicly
 from skate.data._execution.options import ExecutionOptions, ExecutionResources
 from skate.data._settings.context import DataContext
 
@@ -26,3 +27,5 @@ __all__ = [
     "ExecutionResources",
     "ShuffleStrategy",
 ]
+
+name_publicly("skate.data", DataContext, ExecutionOptions, ExecutionResources)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate._core.public_names import name_publicly
 from skate.data._api.aggregating import Aggregating
 from skate.data._api.combining import Combining
 from skate.data._api.exporting import Exposing
@@ -74,3 +75,5 @@ class MaterializedDataset(Dataset):
 
 
 __all__ = ["Dataset", "MaterializedDataset", "Schema"]
+
+name_publicly("skate.data", Schema)

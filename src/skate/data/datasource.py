@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from skate._core.public_names import name_publicly
 from skate.data._arrow.blocks import Block, block_of_batch
 from skate.data._io.partitioning import (
     Partitioning,
@@ -218,3 +219,6 @@ class _Prepared(Reader):
 
     def get_read_tasks(self, parallelism: int) -> list[ReadTask]:
         return list(self.datasource.prepare_read(parallelism, **self.arguments))
+
+
+name_publicly(__name__)

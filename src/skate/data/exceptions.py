@@ -3,6 +3,7 @@
 A function of yours that fails raises its own error, so that `except ValueError` works; it is also
 a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it in."""
 
+from skate._core.public_names import name_publicly
 from skate.data._arrow.blocks import MissingColumnError
 from skate.data.preprocessor import PreprocessorNotFittedError
 from skate.exceptions import UntrustedPickleError, UserCodeException
@@ -16,3 +17,5 @@ __all__ = [
     "UntrustedPickleError",
     "UserCodeException",
 ]
+
+name_publicly(__name__)

@@ -1,5 +1,6 @@
 """Expressions on columns: `col("x") * 2 + 1`, `col("name").str.upper()`, `col("x") > 3`."""
 
+from skate._core.public_names import name_publicly
 from skate.data._expressions.expression import (
     Expr,
     FilterStep,
@@ -23,3 +24,5 @@ __all__ = [
     "Expr", "FilterStep", "WithColumns", "col", "download", "lit", "monotonically_increasing_id",
     "pyarrow_udf", "random", "set_column", "star", "udf", "unnest", "uuid",
 ]  # fmt: skip
+
+name_publicly(__name__)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate._core.public_names import name_publicly
 from skate.data._arrow import tensors
 from skate.data._arrow.pandas_tensors import TensorArray, TensorDtype
 from skate.data._arrow.tensor_format import FixedShapeTensorFormat
@@ -153,3 +154,5 @@ __all__ = [
     "get_arrow_extension_fixed_shape_tensor_types",
     "get_arrow_extension_tensor_types",
 ]
+
+name_publicly(__name__)

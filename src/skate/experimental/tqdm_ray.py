@@ -18,6 +18,7 @@ from typing import Any
 
 from skate._core.progress_bars import MAGIC as RAY_TQDM_MAGIC
 from skate._core.progress_bars import instance, safe_print
+from skate._core.public_names import name_publicly
 from skate.engine import installed_engine
 from skate.util import get_node_ip_address
 
@@ -131,3 +132,6 @@ def _in_worker() -> bool:
         return False
     context = engine.context()
     return context.task_id is not None or context.actor_id is not None
+
+
+name_publicly(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from skate._core.public_names import name_publicly
 from skate.predict._batches import BatchFormat, formats_by_type, to_format, to_numpy, to_pandas
 
 DataType = BatchFormat  # its name in Ray 2.0
@@ -56,3 +57,5 @@ __all__ = [
     "convert_batch_type_to_pandas",
     "convert_pandas_to_batch_type",
 ]
+
+name_publicly(__name__)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skate._core.optional_imports import try_import
+from skate._core.public_names import name_publicly
 from skate.serve._application.options import check, resolve
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import DEFAULT_APP
@@ -277,3 +278,6 @@ class ServeDeploySchema(_Strict):
         if not all(app.name for app in self.applications):
             raise ValueError("each application needs a name")
         return self
+
+
+name_publicly(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate._core.public_names import lazy_names
+from skate._core.public_names import lazy_names, name_publicly
 from skate._run.callbacks import UserCallback
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import (
@@ -143,3 +143,5 @@ __all__ = [
     "world_rank",
     "world_size",
 ]
+
+name_publicly(__name__)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from skate._core.public_names import name_publicly
 from skate._run import loggers
 from skate._run.loggers import CSVLoggerCallback
 from skate._run.loggers.mlflow import MLflowLoggerCallback
@@ -104,3 +105,6 @@ class TBXLoggerCallback(loggers.TBXLoggerCallback, TrainingCallback):
     ) -> None:
         if self._run is not None:
             self.log_trial_end(self._run, failed=error)
+
+
+name_publicly(__name__)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from skate._core.public_names import name_publicly
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import (
     CheckpointConfig,
@@ -312,3 +313,6 @@ def _as_checkpoint(given: Any) -> Checkpoint | None:
     if given is None or isinstance(given, Checkpoint):
         return given
     return Checkpoint.from_dict(given) if isinstance(given, dict) else Checkpoint(os.fspath(given))
+
+
+name_publicly(__name__, TrainingIterator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate._core.public_names import lazy_names
+from skate._core.public_names import lazy_names, name_publicly
 from skate._core.serialization import deregister_serializer, register_serializer
 from skate.util._completion import as_completed, map_unordered
 from skate.util._surroundings import get_node_ip_address, list_named_actors
@@ -73,3 +73,5 @@ __all__ = [
     "register_serializer",
     "remove_placement_group",
 ]
+
+name_publicly(__name__)

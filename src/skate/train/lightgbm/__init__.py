@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
-from skate._core.public_names import lazy_names
+from skate._core.public_names import lazy_names, name_publicly
 
 try_import("lightgbm", "lightgbm")
 
@@ -32,3 +32,5 @@ __all__ = [
     "get_network_params",
     "normalize_pandas_for_lightgbm",
 ]
+
+name_publicly(__name__)

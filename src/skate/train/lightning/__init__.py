@@ -14,6 +14,7 @@ def loop():
 TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2)).fit()
 """
 
+from skate._core.public_names import name_publicly
 from skate.train.lightning._callback import TrainReportCallback
 from skate.train.lightning._environment import LightningEnvironment
 from skate.train.lightning._strategies import (
@@ -42,3 +43,5 @@ __all__ = [
     "TrainReportCallback",
     "prepare_trainer",
 ]
+
+name_publicly(__name__)

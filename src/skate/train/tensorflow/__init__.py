@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import is_installed
-from skate._core.public_names import lazy_names
+from skate._core.public_names import lazy_names, name_publicly
 from skate.train.tensorflow._config import TensorflowConfig
 from skate.train.tensorflow._loaders import prepare_dataset_shard
 from skate.train.tensorflow.tensorflow_checkpoint import TensorflowCheckpoint
@@ -31,3 +31,5 @@ __all__ = [
     "TensorflowTrainer",
     "prepare_dataset_shard",
 ]
+
+name_publicly(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from skate._core.public_names import name_publicly
 from skate._run.loggers.mlflow import MLflowLoggerCallback, setup_mlflow
 from skate.tune.integration._mixins import Mixin, around, settings_of
 
@@ -33,3 +34,6 @@ class MLflowTrainableMixin(Mixin):
     """The same for a class: `class Mine(MLflowTrainableMixin, tune.Trainable)`."""
 
     _around = staticmethod(_run)
+
+
+name_publicly(__name__)

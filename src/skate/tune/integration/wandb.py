@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from skate._core.public_names import name_publicly
 from skate._run.loggers.wandb import WandbLoggerCallback, setup_wandb
 from skate.tune.integration._mixins import Mixin, around, settings_of
 
@@ -32,3 +33,6 @@ class WandbTrainableMixin(Mixin):
     """The same for a class: `class Mine(WandbTrainableMixin, tune.Trainable)`."""
 
     _around = staticmethod(_run)
+
+
+name_publicly(__name__)

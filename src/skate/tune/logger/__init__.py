@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skate._core.public_names import name_publicly
 from skate._run.loggers import (
     CSVLoggerCallback,
     JsonLoggerCallback,
@@ -48,3 +49,6 @@ def pretty_print(result: Mapping[str, Any], exclude: Any = None) -> str:
         name: value for name, value in result.items() if name not in hidden and value is not None
     }
     return to_json(shown, indent=2) + "\n"
+
+
+name_publicly(__name__)

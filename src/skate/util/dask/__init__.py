@@ -11,6 +11,7 @@ this gives `dask.persist` the meaning "references" wherever the scheduler is one
 from __future__ import annotations
 
 from skate._core.optional_imports import try_import
+from skate._core.public_names import name_publicly
 
 try_import("dask", extra="data")
 
@@ -41,3 +42,5 @@ __all__ = [
     "ray_dask_persist",
     "unpack_ray_callbacks",
 ]
+
+name_publicly(__name__)

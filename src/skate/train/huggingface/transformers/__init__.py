@@ -9,6 +9,7 @@ TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2)).fit()
 """
 
 from skate._core.optional_imports import try_import
+from skate._core.public_names import name_publicly
 
 try_import("transformers", "huggingface")
 try_import("accelerate", "huggingface")
@@ -29,3 +30,5 @@ __all__ = [
     "TransformersTrainer",
     "prepare_trainer",
 ]
+
+name_publicly(__name__)
