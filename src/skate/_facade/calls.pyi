@@ -243,24 +243,30 @@ class Function(Protocol[P, R_co]):
     @property
     def __code__(self) -> CodeType: ...
 
+class Class(Protocol[P, R_co]):
+    """A class, and no function."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def mro(self) -> list[type]: ...
+
 class FunctionDecorator(Protocol):
     """`remote(...)` with options that only functions have."""
 
     if not MYPY:
         @overload
         def __call__(
-            self, target: Callable[P, Unannotated], /
+            self, target: Function[P, Unannotated], /
         ) -> RemoteFunction[P, Any, ObjectRef[Any]]: ...
     @overload
     def __call__(
-        self, target: Callable[P, AsyncIterator[R]], /
+        self, target: Function[P, AsyncIterator[R]], /
     ) -> RemoteFunction[P, AsyncIterator[R], ObjectRefGenerator[R]]: ...
     @overload
     def __call__(
-        self, target: Callable[P, Iterator[R]], /
+        self, target: Function[P, Iterator[R]], /
     ) -> RemoteFunction[P, Iterator[R], ObjectRefGenerator[R]]: ...
     @overload
-    def __call__(self, target: Callable[P, R], /) -> RemoteFunction[P, R, ObjectRef[R]]: ...
+    def __call__(self, target: Function[P, R], /) -> RemoteFunction[P, R, ObjectRef[R]]: ...
 
 class ClassDecorator(Protocol):
     """`remote(...)` with options that only classes have."""
@@ -271,7 +277,7 @@ class ClassDecorator(Protocol):
         @overload
         def __call__(self, target: type[C], /) -> ActorClass[C, type[C]]: ...
     @overload
-    def __call__(self, target: Callable[P, C], /) -> ActorClass[C, Callable[P, C]]: ...
+    def __call__(self, target: Class[P, C], /) -> ActorClass[C, Callable[P, C]]: ...
 
 class Decorator(Protocol):
     """`remote(...)` with options that functions and classes have."""
@@ -299,7 +305,7 @@ class Decorator(Protocol):
     @overload
     def __call__(self, target: Function[P, R], /) -> RemoteFunction[P, R, ObjectRef[R]]: ...
     @overload
-    def __call__(self, target: Callable[P, C], /) -> ActorClass[C, Callable[P, C]]: ...
+    def __call__(self, target: Class[P, C], /) -> ActorClass[C, Callable[P, C]]: ...
 
 class DecoratorOf(Protocol[O_co]):
     """`remote(num_returns=...)`, where the number says what a call returns."""

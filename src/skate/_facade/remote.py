@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
     from skate._facade.calls import (
+        Class,
         ClassDecorator,
         Decorator,
         DecoratorOf,
@@ -203,7 +204,7 @@ def _innermost(function: Any) -> Any:
 
 # The first that fits is the most special one: they overlap on purpose.
 @overload
-def remote(target: type[A], /) -> type[A]: ...  # type: ignore[overload-overlap]
+def remote(target: type[A], /) -> type[A]: ...
 
 
 if not MYPY:
@@ -213,9 +214,7 @@ if not MYPY:
 
 
 @overload
-def remote(  # type: ignore[overload-overlap]
-    target: functools.partial[R], /
-) -> RemoteFunction[..., R, ObjectRef[R]]: ...
+def remote(target: functools.partial[R], /) -> RemoteFunction[..., R, ObjectRef[R]]: ...
 
 
 if not MYPY:
@@ -235,7 +234,7 @@ def remote(  # type: ignore[overload-overlap]
 @overload
 def remote(target: Function[P, R], /) -> RemoteFunction[P, R, ObjectRef[R]]: ...
 @overload
-def remote(target: Callable[P, C], /) -> ActorClass[C, Callable[P, C]]: ...
+def remote(target: Class[P, C], /) -> ActorClass[C, Callable[P, C]]: ...
 @overload
 def remote(**options: Unpack[MadeKeywords]) -> Decorator: ...
 @overload

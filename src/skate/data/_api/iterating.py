@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
 
 from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import (
@@ -28,6 +28,31 @@ from skate.data._execution.batching import (
 )
 from skate.data._settings.context import DataContext
 from skate.data.collate_fn import format_for
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
+    import torch
+    from typing_extensions import Unpack
+
+    class BatchKeywords(TypedDict, total=False):
+        """What all batches have; see `iter_batches`."""
+
+        prefetch_batches: int
+        prefetch_blocks: int
+        batch_size: int | None
+        drop_last: bool
+        local_shuffle_buffer_size: int | None
+        local_shuffle_seed: int | None
+
+    class TorchKeywords(BatchKeywords, total=False):
+        """What batches of tensors have as well; see `iter_torch_batches`."""
+
+        device: str | torch.device | None
+        pin_memory: bool
+
+
+T = TypeVar("T")
 
 
 class Epochs:
@@ -80,6 +105,26 @@ class Iterating(ABC):
         blocks = map(detached, self._blocks()) if self._shows_kept_blocks() else self._blocks()
         return (row for block in blocks for row in rows_of(block, plain))
 
+    @overload
+    def iter_batches(
+        self,
+        *,
+        batch_format: Literal["default", "numpy"] = ...,
+        **options: Unpack[BatchKeywords],
+    ) -> Iterable[dict[str, np.ndarray[Any, Any]]]: ...
+    @overload
+    def iter_batches(
+        self, *, batch_format: Literal["pandas"], **options: Unpack[BatchKeywords]
+    ) -> Iterable[pandas.DataFrame]: ...
+    @overload
+    def iter_batches(
+        self,
+        *,
+        batch_format: str | None = ...,
+        _collate_fn: Callable[[Batch], Any] | None = ...,
+        _columns: Sequence[str] | None = ...,
+        **options: Unpack[BatchKeywords],
+    ) -> Iterable[Any]: ...
     def iter_batches(
         self,
         *,
@@ -93,11 +138,23 @@ class Iterating(ABC):
         _collate_fn: Callable[[Batch], Any] | None = None,
         _columns: Sequence[str] | None = None,
     ) -> Iterable[Any]:
-        """Batches of `batch_size` rows (None: blocks as they come) in a `batch_format`.
+        """Iterate over the rows in batches.
 
-        Blocks are read and computed ahead in any case, also without `prefetch_blocks`, which was
-        Ray's until 2.5; `prefetch_batches` above 1 also converts that many batches ahead, in a
-        thread.
+        Args:
+            prefetch_batches: How many batches are converted ahead, in a thread if above 1.
+            prefetch_blocks: Without effect, as in Ray since 2.5: blocks are computed ahead in any
+                case.
+            batch_size: Rows of a batch; None gives blocks as they come.
+            batch_format: "numpy" (the default: a dictionary of arrays), "pandas" or "pyarrow".
+            drop_last: Whether a last batch with fewer rows is left out.
+            local_shuffle_buffer_size: Rows among which the next are chosen at random; None keeps
+                the order.
+            local_shuffle_seed: Makes that choice the same every time.
+            _collate_fn: What is done to each batch.
+            _columns: Those that are wanted; None is all.
+
+        Returns:
+            The batches; each iteration over them runs the plan again.
         """
         format_ = check_format(batch_format)
 
@@ -112,6 +169,18 @@ class Iterating(ABC):
 
         return Epochs(start)
 
+    @overload
+    def iter_torch_batches(
+        self,
+        *,
+        dtypes: torch.dtype | dict[str, torch.dtype] | None = ...,
+        collate_fn: None = ...,
+        **options: Unpack[TorchKeywords],
+    ) -> Iterable[dict[str, torch.Tensor]]: ...
+    @overload
+    def iter_torch_batches(
+        self, *, collate_fn: Callable[[Any], T], **options: Unpack[TorchKeywords]
+    ) -> Iterable[T]: ...
     def iter_torch_batches(
         self,
         *,
@@ -126,12 +195,24 @@ class Iterating(ABC):
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterable[Any]:
-        """Batches as dictionaries of torch tensors, one per column. For `prefetch_blocks` see
-        `iter_batches`.
+        """Iterate over batches that are dictionaries of torch tensors, one per column.
 
-        `dtypes` is one torch type, or one per column. `collate_fn` gets dictionaries of NumPy
-        arrays instead (or Arrow tables or pandas frames, see `CollateFn`), copies that are its
-        own, and what it returns is moved to the device; it runs ahead in a thread.
+        Args:
+            prefetch_batches: As in `iter_batches`.
+            prefetch_blocks: As in `iter_batches`.
+            batch_size: As in `iter_batches`.
+            dtypes: One torch type, or one per column.
+            device: Where the tensors are put; "auto" is the device of a training worker.
+            collate_fn: What makes a batch of a dictionary of NumPy arrays (or of an Arrow table or
+                a pandas frame, see `CollateFn`), copies that are its own; what it returns is moved
+                to the device. It runs ahead in a thread.
+            drop_last: As in `iter_batches`.
+            local_shuffle_buffer_size: As in `iter_batches`.
+            local_shuffle_seed: As in `iter_batches`.
+            pin_memory: Whether the tensors are in memory that a GPU reads fast.
+
+        Returns:
+            The batches; each iteration over them runs the plan again.
         """
         try_import("torch", "torch")
         if collate_fn is not None and dtypes is not None:

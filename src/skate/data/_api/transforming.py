@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias
 
 from skate.data._api.base import Core, check_least
-from skate.data._arrow.blocks import check_format, check_unique
+from skate.data._arrow.blocks import Row, check_format, check_unique
 from skate.data._execution.batching import check_batch_size
 from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.exchange import Sample, Streams
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from skate.data._settings.context import DataContext
     from skate.data.dataset import Dataset
 
+    # Called with a row or batch; or with `fn_args` too, or a class whose instances are called.
+    RowFunction: TypeAlias = (
+        Callable[[Row], Any] | Callable[Concatenate[Row, ...], Any] | type[Any]
+    )
+    BatchFunction: TypeAlias = (
+        Callable[[Any], Any] | Callable[Concatenate[Any, ...], Any] | type[Any]
+    )
+
 Arguments = Iterable[Any] | None
 Keywords = dict[str, Any] | None
 
@@ -40,7 +48,7 @@ class Transforming(Core):
 
     def map(
         self,
-        fn: Any,
+        fn: RowFunction,
         *,
         compute: Any = None,
         fn_args: Arguments = None,
@@ -62,7 +70,7 @@ class Transforming(Core):
 
     def map_batches(
         self,
-        fn: Any,
+        fn: BatchFunction,
         *,
         batch_size: int | str | None = None,
         compute: Any = None,
@@ -108,7 +116,7 @@ class Transforming(Core):
 
     def flat_map(
         self,
-        fn: Any,
+        fn: RowFunction,
         *,
         compute: Any = None,
         fn_args: Arguments = None,
@@ -127,7 +135,7 @@ class Transforming(Core):
 
     def filter(
         self,
-        fn: Any = None,
+        fn: RowFunction | None = None,
         expr: str | Expr | None = None,
         *,
         compute: Any = None,

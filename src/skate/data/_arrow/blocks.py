@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Block: TypeAlias = pa.Table
 Batch: TypeAlias = Any  # a dictionary of arrays, a pandas or polars frame, or an Arrow table
-Row: TypeAlias = Any
+Row: TypeAlias = dict[str, Any]
 
 PLAIN = "item"
 _MARK = {b"skate.plain": b"1"}

@@ -166,7 +166,8 @@ class DataContext(RaySettings, UnsupportedSettings):
 
     def set_dataset_logger_id(self, dataset_id: str) -> str | None:
         """Note an id; the one before is returned."""
-        before, self.dataset_logger_id = self.dataset_logger_id, dataset_id
+        before = self.dataset_logger_id
+        self.dataset_logger_id: str | None = dataset_id
         return before
 
     def copy(self) -> DataContext:

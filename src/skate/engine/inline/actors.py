@@ -268,7 +268,7 @@ class MethodCall(Call):
         crashed = type(error) is SystemExit and (error.code is None or error.code != 0)
         if not (crashed and self.retries and self.actor.may_restart()):
             return super()._is_retried(error)
-        self.retries -= 1
+        self.retries: int = self.retries - 1
         self.failed(error)
         return self.actor.death is None
 

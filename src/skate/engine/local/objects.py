@@ -91,7 +91,7 @@ class EngineHome:
         self.engine: Any = objects
 
 
-class RefWatch(weakref.ref):  # type: ignore[type-arg]
+class RefWatch(weakref.ref["ObjectRef[Any]"]):
     """A weak reference to an ObjectRef that knows its entry."""
 
     __slots__ = ("entry",)

@@ -65,7 +65,7 @@ class SklearnTrainer(BaseTrainer):
             preprocessor=preprocessor,
             metadata=metadata,
         )
-        self.estimator = clone(estimator)
+        self.estimator: Any = clone(estimator)
         self.label_column = label_column
         self.params: dict[str, Any] = params or {}
         self.scoring = scoring

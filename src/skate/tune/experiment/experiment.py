@@ -90,7 +90,7 @@ class Experiment:
             raise ValueError(f"the search space is a dictionary; got {config!r}")
         place = storage_path or local_dir or (sync_config and sync_config.upload_dir)
         place = place or default_storage_path()
-        self.name = name or _free_name(
+        self.name: str = name or _free_name(
             self.run_identifier, Storage(place, "", storage_filesystem, durability)
         )
         self.storage: Storage = Storage(place, self.name, storage_filesystem, durability)

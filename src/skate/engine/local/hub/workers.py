@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import socket
+    from socket import socket as Socket  # noqa: N812 - an attribute is called socket
 
     from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.memory_guard import Eviction
@@ -28,12 +28,12 @@ class Launch:
     def __init__(
         self,
         settings: dict[str, Any],
-        socket: socket.socket,
+        socket: Socket,
         outputs: list[int],
         wants: Callable[[list[str]], bool],
     ) -> None:
         self.settings: dict[str, Any] = settings
-        self.socket = socket  # the worker's end
+        self.socket: Socket = socket  # the worker's end
         self.outputs: list[int] = outputs
         # Whether its work uses any of these modules.
         self.wants: Callable[[list[str]], bool] = wants

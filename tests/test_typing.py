@@ -1,0 +1,88 @@
+"""What type checkers are told, and what they say to it: `tests/typing` holds what they know of
+programs, and what they refuse."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import skate
+from skate._core import options as option_table
+from skate._facade import option_keywords as keywords
+from tests import type_checks
+
+
+def test_pyright_reports_the_wrong_calls_and_nothing_else() -> None:
+    assert len(type_checks.marked()) >= 30
+    output = type_checks.pyright()
+    assert not type_checks.differences(output), output
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed"),
+    [
+        (option_table.TASK, keywords.FunctionKeywords),
+        (option_table.ACTOR, keywords.ActorKeywords),
+        (option_table.CALL, keywords.CallKeywords),
+    ],
+)
+def test_the_typed_options_are_those_of_the_table(kind: str, typed: Any) -> None:
+    named = {name for name, option in option_table.OPTIONS.items() if kind in option.kinds}
+    assert named - {"num_returns"} == set(typed.__annotations__)
+
+
+def test_what_is_remote_shows_the_signature_and_the_words_of_the_user() -> None:
+    def mix(a: int, b: str = "") -> float:
+        """Mix them."""
+        return a + len(b)
+
+    class Counter:
+        """Counts."""
+
+        def __init__(self, start: int) -> None: ...
+
+        def add(self, n: int, *, times: int = 1) -> int:
+            return n * times
+
+    function, cls = skate.remote(mix), skate.remote(Counter)
+    for shown in (function, function.remote, function.options(num_cpus=2).remote):
+        assert inspect.signature(shown) == inspect.signature(mix)
+        assert shown.__doc__ == "Mix them."
+    assert [*inspect.signature(cls.remote).parameters] == ["start"]
+    assert cls.remote.__doc__ == "Counts."
+    skate.init(engine="inline")
+    try:
+        method = cls.remote(1).add
+        for shown in (method, method.remote, method.options(name="one").remote):
+            assert [*inspect.signature(shown).parameters] == ["n", "times"]
+    finally:
+        skate.shutdown()
+
+
+def test_types_take_their_arguments() -> None:
+    from skate.remote_function import RemoteFunction
+
+    from skate.actor import ActorMethod
+
+    assert RemoteFunction[[int, str], float].__origin__ is RemoteFunction
+    assert ActorMethod[[int], str].__origin__ is ActorMethod
+    assert skate.ActorHandle[int].__origin__ is skate.ActorHandle
+    assert skate.ActorClass[int].__origin__ is skate.ActorClass
+
+
+def test_the_base_of_typed_actors_adds_nothing() -> None:
+    @skate.remote
+    class Counter(skate.Actor):
+        @skate.method
+        def add(self, n: int) -> int:
+            return n + 1
+
+    skate.init(engine="inline")
+    try:
+        counter = Counter.remote()
+        assert isinstance(counter, skate.ActorHandle)
+        assert skate.get(counter.add.remote(1)) == 2
+    finally:
+        skate.shutdown()
