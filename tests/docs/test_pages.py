@@ -48,7 +48,7 @@ def test_a_page(page: Path, tmp_path: Path) -> None:
             **LIBRARY_NOISE,
         },
         stdin=subprocess.DEVNULL,
-        timeout=240,
+        timeout=280,
     )
     assert done.returncode == 0, f"{name(page)}\n{done.stdout}\n{done.stderr}"
     assert broken_promise(done.stdout, promises(page)) is None, done.stdout
