@@ -104,6 +104,7 @@ class Executor(concurrent.futures.Executor):
             self._limit = None
         self._generic = self._remote(_call)
         self._remotes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._last: tuple[Any, Any] = (None, None)  # of these: most programs call one function
         self._lock = threading.Lock()
         self._closed = False
         # The futures of calls that are not known to have ended, by their references.
@@ -266,6 +267,8 @@ class Executor(concurrent.futures.Executor):
 
     def _remote_of(self, fn: Any) -> Any:
         """Return `fn` as a remote function, made once; None for what `_call` has to call."""
+        if fn is self._last[0]:
+            return self._last[1]
         if not isinstance(fn, _CACHED):
             return None
         remote = self._remotes.get(fn)
@@ -278,6 +281,7 @@ class Executor(concurrent.futures.Executor):
             if not hasattr(inner, "__name__"):
                 return None
             remote = self._remotes[fn] = self._remote(fn)
+        self._last = fn, remote
         return remote
 
     def _remote(self, fn: Any) -> Any:
@@ -322,17 +326,16 @@ class _Call(concurrent.futures.Future[Any]):
     when that happens; only then the engine is asked to tell the end of the task.
     """
 
+    _ref: Any = None
+    _made_condition: threading.Condition | None = None
+    _state = RUNNING
+    _result: Any = None
+    _exception: BaseException | None = None
+
     def __init__(self, executor: Executor, fn: Any, args: Any, kwargs: Any) -> None:
-        # Not super().__init__: it makes the condition.
+        # Not super().__init__: it makes the condition, and all that goes with it.
         self._executor = executor
         self._work: Any = (fn, args, kwargs)
-        self._ref: Any = None
-        self._made_condition: threading.Condition | None = None
-        self._state = RUNNING
-        self._result: Any = None
-        self._exception: BaseException | None = None
-        self._waiters: list[Any] = []
-        self._done_callbacks: list[Any] = []
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
@@ -342,6 +345,8 @@ class _Call(concurrent.futures.Future[Any]):
         with _first_use:
             if self._made_condition is not None:
                 return self._made_condition
+            self._waiters: list[Any] = []
+            self._done_callbacks: list[Any] = []
             self._made_condition = threading.Condition()
             asks = self._state == RUNNING and self._ref is not None
         if asks and self._executor._limit is None:
