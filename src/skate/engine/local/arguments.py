@@ -136,7 +136,7 @@ def _captured(function: Any) -> list[tuple[str, int]]:
     large = [
         (variable, size) for variable, size in found.items() if size > LARGE_CAPTURE_BYTES // 10
     ]
-    return sorted(large, key=lambda item: -item[1])
+    return sorted(large, key=lambda variable_and_size: -variable_and_size[1])
 
 
 def _from_outside(function: Any) -> Iterator[tuple[str, Any]]:
