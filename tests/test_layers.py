@@ -13,7 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "skate"
 
-LIBRARIES = ("dag", "data", "train", "tune", "predict", "serve", "_run", "air")
 ON_TOP = ("compat", "cli", "dashboard", "testing", "util", "experimental")
 IMPLEMENTATIONS = ("inline", "local", "ray")
 
@@ -48,13 +47,112 @@ def sources(*folders: str) -> list[Path]:
     return sorted(path for name in folders for path in (PACKAGE / name).rglob("*.py"))
 
 
-def test_engines_import_no_library() -> None:
-    assert sources("engine")
-    assert not offences(sources("engine"), tuple(f"skate.{name}" for name in LIBRARIES + ON_TOP))
+# -- who may import whom ------------------------------------------------------------------------
+
+FACADE = {"_core", "exceptions", "skate", "util"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "_paths": set(),
+    "_core": {"_paths", "exceptions"},
+    "exceptions": {"_core"},
+    "runtime_env": {"_core", "exceptions"},
+    "engine": {"_core", "exceptions"},
+    "_facade": {"_core", "engine", "exceptions", "runtime_env"},
+    "runtime_context": {"_core", "_facade", "engine", "runtime_env", "util"},
+    "actor": {"_core", "_facade"},
+    "client_builder": {"_facade"},
+    "job_config": {"runtime_env"},
+    "logging_config": {"skate"},
+    "util": {"_core", "engine", "skate"},
+    "experimental": {"_core", "engine", "util"},
+    "dag": {"_core", "_facade"},
+    "data": FACADE,
+    "serve": FACADE,
+    "_run": FACADE,
+    "predict": FACADE | {"_run", "data", "train"},
+    "train": FACADE | {"_run", "data", "predict"},
+    "tune": FACADE | {"_run", "train"},
+    "air": {"_core", "_run", "predict", "train"},
+    "cli": {"_core", "compat", "serve", "skate"},
+    "__main__": {"cli"},
+}
+EVERYTHING = {"__init__", "compat"}  # the names of all; `import ray`, which stands for all
+SHARED = {"_core", "_facade", "_paths", "_run"}  # private rooms that are there for others
+
+# What else is imported, and why; also private modules of other libraries.
+REASONS: dict[tuple[str, str], str] = {
+    ("_core", "skate.engine"): "options are written for the engines' specs, references ask theirs",
+    ("_core", "skate.runtime_env"): "an option takes a RuntimeEnv",
+    ("engine", "skate.runtime_env"): "what a runtime environment asks of a process, in one place",
+    ("engine", "skate._facade.api"): "the first call starts the engine that `init` would",
+    ("_facade", "skate.compat._finder"): "`init` says which version of Ray's API it is",
+    ("_facade", "skate.dag"): "`bind` is a method of what was made remote",
+    ("_run", "skate.data._io.paths"): "one way to find the file system of an address",
+    ("_run", "skate.tune"): "a configuration of runs takes a stopper",
+    ("air", "skate.train._dataset_config"): "a name of one era of Ray only",
+    ("cli", "skate.serve._client"): "the command talks to the controller",
+    ("cli", "skate.serve._files"): "the command reads files of deployments",
+    ("cli", "skate.serve._http"): "the command opens the door for other commands",
+    ("predict", "skate.data._api"): "batches for TensorFlow, as datasets make them",
+    ("predict", "skate.data._arrow"): "batches, as datasets make them",
+    ("predict", "skate.data._execution"): "batches as tensors, as datasets make them",
+    ("train", "skate.data._api"): "a shard is iterated over as a dataset is",
+    ("train", "skate.data._arrow"): "a shard sends blocks",
+    ("train", "skate.data._settings"): "workers get the settings of the driver",
+}
 
 
-def test_libraries_import_no_engine() -> None:
-    assert not offences(sources(*LIBRARIES), ("skate.engine",))
+def room_of(name: str) -> str:
+    return name.split(".")[1] if "." in name else "skate"
+
+
+def is_module(name: str) -> bool:
+    place = PACKAGE.parent.joinpath(*name.split("."))
+    return place.is_dir() or place.with_suffix(".py").exists()
+
+
+def borders() -> Iterator[tuple[Path, str, str]]:
+    """Each import that leads from one room into another: file, room, module."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        names = {name for name in imports_of(path) if within(name, ("skate",))}
+        modules = {name if is_module(name) else name.rpartition(".")[0] for name in names}
+        # `from skate.data import aggregate` names two modules, of which the second one counts.
+        inner = {one for one in modules if any(other.startswith(f"{one}.") for other in modules)}
+        for module in sorted(modules - inner):
+            if room not in EVERYTHING and room_of(module) != room:
+                yield path, room, module
+
+
+def reason_for(room: str, module: str) -> tuple[str, str] | None:
+    fitting = (key for key in REASONS if key[0] == room and within(module, (key[1],)))
+    return next(fitting, None)
+
+
+def is_allowed(room: str, module: str) -> bool:
+    target = room_of(module)
+    inside = target not in SHARED and any(part[0] == "_" for part in module.split(".")[2:])
+    return target in MAY_IMPORT[room] and not inside
+
+
+def test_every_room_imports_what_it_may() -> None:
+    """Also where a function imports; nobody imports a private module of another library."""
+    assert not [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path, room, module in borders()
+        if not is_allowed(room, module) and reason_for(room, module) is None
+    ]
+
+
+def test_every_reason_is_needed() -> None:
+    needed = {
+        reason_for(room, module) for _, room, module in borders() if not is_allowed(room, module)
+    }
+    assert set(REASONS) <= needed
+
+
+def test_every_room_has_a_row() -> None:
+    rooms = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name[:2] != "__"}
+    assert rooms - {"py.typed"} <= {*MAY_IMPORT, *EVERYTHING}
 
 
 def test_nothing_on_top_knows_which_engine_runs() -> None:
