@@ -30,7 +30,7 @@ def run_trials(count: int, folder: str, scheduler: Any) -> None:
     """What the runner of an experiment does, with results from nowhere."""
     from skate.tune import uniform
     from skate.tune.execution.controller import TuneController
-    from skate.tune.execution.events import Began, Reported, Verdict
+    from skate.tune.execution.events import Began, Reported, TrialVerdict
     from skate.tune.execution.performer import Performer
     from skate.tune.experiment.experiment import Experiment
     from skate.tune.experiment.state_file import StateLog
@@ -62,10 +62,10 @@ def run_trials(count: int, folder: str, scheduler: Any) -> None:
             running.append((trial, 0))
         trial, step = running.popleft()
         result = {"loss": trial.config["x"] / (step + 1), "training_iteration": step + 1}
-        verdict = Verdict.HALT
+        verdict = TrialVerdict.HALT
         if step < RESULTS:
             verdict = performer.run(controller.on_event(trial, Reported(result)))
-        if verdict is Verdict.GO_ON:
+        if verdict is TrialVerdict.GO_ON:
             running.append((trial, step + 1))
         else:
             performer.run(controller.on_released(trial))

@@ -1,545 +1,241 @@
-"""DataParallelTrainer: loops, reports, checkpoints, configurations."""
+"""The Trainer of Ray 1.x: started once, and given one loop after the other."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-import pickle
-import re
-import sys
+import signal
 from pathlib import Path
 
 import pytest
 
 import skate
-from skate import train
-from skate.air import session
-from skate.train import Checkpoint, CheckpointConfig, DataParallelTrainer, Result, ScalingConfig
-from skate.train._trial import changed
-from skate.train.base_trainer import BaseTrainer
-
-
-def fit(loop, run_config, workers=2, config=None, **settings):
-    return DataParallelTrainer(
-        loop,
-        train_loop_config=config,
-        scaling_config={"num_workers": workers},
-        run_config=run_config,
-        **settings,
-    ).fit()
-
-
-def test_metrics_of_rank_0_and_what_is_filled_in(run_config):
-    def loop(config):
-        for step in range(config["steps"]):
-            train.report({"step": step, "rank": train.world_rank()})
-        return "done", train.get_context().get_world_rank()
-
-    result = fit(loop, run_config(), config={"steps": 3})
-    assert result.metrics["step"] == 2
-    assert result.metrics["rank"] == 0
-    assert result.metrics["training_iteration"] == 3
-    assert result.metrics["time_total_s"] >= result.metrics["time_this_iter_s"] > 0
-    assert list(result.metrics_dataframe["step"]) == [0, 1, 2]
-    assert result.config == {"steps": 3}
-    assert result.return_value == ("done", 0)
-    assert result.error is None
-
-
-def test_the_folder_of_a_run(run_config):
-    def loop():
-        train.report(loss=1.0)
-
-    result = fit(loop, run_config(), config={"lr": 0.5})
-    folder = Path(result.path)
-    assert folder.name == "run"
-    assert json.loads((folder / "params.json").read_text()) == {"lr": 0.5}
-    assert {"result.json", "progress.csv"} <= set(os.listdir(folder))
-    assert list(folder.glob("events.out.tfevents.*"))
-    assert Result.from_path(folder).metrics == result.metrics
-
-
-def test_where_a_worker_is(run_config, tmp_path):
-    def loop():
-        context = train.get_context()
-        place = (
-            context.get_world_rank(), context.get_local_rank(), context.get_node_rank(),
-            context.get_world_size(), context.get_local_world_size(), session.get_world_size(),
-        )  # fmt: skip
-        names = (context.get_experiment_name(), context.get_trial_dir(), context.get_metadata())
-        (tmp_path / f"rank-{place[0]}").write_text(json.dumps([place, names, os.getcwd()]))
-
-    result = fit(loop, run_config(), metadata={"by": "me"})
-    for rank in (0, 1):
-        found = json.loads((tmp_path / f"rank-{rank}").read_text())
-        assert found[0] == [rank, rank, 0, 2, 2, 2]
-        assert found[1] == ["run", result.path, {"by": "me"}]
-        assert found[2] == os.getcwd()
-
-
-def test_checkpoints_of_all_ranks_are_put_together(run_config, tmp_path):
-    def loop():
-        for step in range(2):
-            folder = tmp_path / f"{train.world_rank()}-{step}"
-            folder.mkdir()
-            (folder / f"rank-{train.world_rank()}").write_text(str(step))
-            train.report({"step": step}, checkpoint=Checkpoint.from_directory(folder))
-            (folder / f"rank-{train.world_rank()}").write_text("changed afterwards")
-            with train.get_checkpoint().as_directory() as place:
-                assert sorted(os.listdir(place)) == ["rank-0", "rank-1"]
-
-    result = fit(loop, run_config())
-    with result.checkpoint.as_directory() as place:
-        assert {name: Path(place, name).read_text() for name in os.listdir(place)} == {
-            "rank-0": "1",
-            "rank-1": "1",
-        }
-    assert Path(result.checkpoint.path).parent == Path(result.path)
-    assert [metrics["step"] for _, metrics in result.best_checkpoints] == [0, 1]
-
-
-def test_a_report_with_a_checkpoint_returns_when_it_is_there_for_good(run_config):
-    def loop():
-        here = Path(train.get_context().get_trial_dir())
-        for step in range(3):
-            train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
-            reported = [json.loads(line) for line in (here / "result.json").open()]
-            assert [row["step"] for row in reported] == list(range(step + 1))
-            assert Checkpoint(here / reported[-1]["checkpoint_dir_name"]).to_dict() == {
-                "step": step
-            }
-
-    assert fit(loop, run_config()).checkpoint.to_dict() == {"step": 2}
-
-
-def test_the_first_era_of_the_api(run_config):
-    def loop(config):
-        assert train.load_checkpoint() is None
-        for epoch in range(2):
-            train.save_checkpoint(epoch=epoch, rank=train.world_rank())
-            train.report(loss=1 / (epoch + 1))
-            assert train.load_checkpoint()["epoch"] == epoch
-
-    result = fit(loop, run_config())
-    assert result.checkpoint.to_dict() == {"epoch": 1, "rank": 0}
-    assert result.metrics["loss"] == 0.5
-    assert [metrics["loss"] for _, metrics in result.best_checkpoints] == [1, 0.5]
-
-
-def test_only_the_best_checkpoints_are_kept(run_config):
-    def loop():
-        for score in (1, 5, 2, 4, 3):
-            train.report({"score": score}, checkpoint=Checkpoint.from_dict({"score": score}))
-
-    keep = CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="score")
-    result = fit(loop, run_config(checkpoint_config=keep))
-    kept = [checkpoint.to_dict()["score"] for checkpoint, _ in result.best_checkpoints]
-    assert kept == [3, 4, 5]  # the last one stays too
-    folders = [name for name in os.listdir(result.path) if name.startswith("checkpoint_")]
-    assert len(folders) == 3
-
-
-def test_a_run_begins_from_a_checkpoint(run_config):
-    def loop():
-        train.report(start=train.get_checkpoint().to_dict()["n"])
-
-    result = fit(loop, run_config(), resume_from_checkpoint=Checkpoint.from_dict({"n": 7}))
-    assert result.metrics["start"] == 7
-
-
-def test_the_same_name_goes_on_where_the_run_ended(run_config):
-    def loop():
-        before = train.get_checkpoint()
-        step = before.to_dict()["step"] + 1 if before else 0
-        train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
-
-    assert fit(loop, run_config()).metrics["step"] == 0
-    second = fit(loop, run_config())
-    assert second.metrics["step"] == 1
-    assert second.metrics["training_iteration"] == 2
-    assert list(second.metrics_dataframe["step"]) == [0, 1]
-
-
-def test_what_was_reported_after_the_last_checkpoint_is_reported_once(run_config):
-    def loop():
-        before = train.get_checkpoint()
-        for step in range(before.to_dict()["step"] + 1 if before else 0, 4):
-            checkpoint = Checkpoint.from_dict({"step": step}) if step == 1 else None
-            train.report({"step": step}, checkpoint=checkpoint)
-
-    fit(loop, run_config(), workers=0)
-    again = fit(loop, run_config(), workers=0)
-    assert list(again.metrics_dataframe["step"]) == [0, 1, 2, 3]
-    assert list(again.metrics_dataframe["training_iteration"]) == [1, 2, 3, 4]
-    assert [row["step"] for row in progress_of(again)] == ["0", "1", "2", "3"]
-
-
-def progress_of(result):
-    with open(Path(result.path, "progress.csv"), newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_the_same_name_without_a_checkpoint_is_a_new_run(run_config):
-    def loop(config):
-        for step in range(config["steps"]):
-            train.report({"step": step, config["metric"]: 1})
-
-    first = fit(loop, run_config(), workers=0, config={"steps": 5, "metric": "old"})
-    second = fit(loop, run_config(), workers=0, config={"steps": 2, "metric": "new"})
-    assert list(second.metrics_dataframe["step"]) == [0, 1]
-    assert list(second.metrics_dataframe["training_iteration"]) == [1, 2]
-    assert [(row["step"], row["new"]) for row in progress_of(second)] == [("0", "1"), ("1", "1")]
-    assert "old" not in progress_of(second)[0]
-    assert len(list(Path(second.path).glob("events.out.tfevents.*"))) == 1
-    assert first.metrics["trial_id"] != second.metrics["trial_id"]
-
-
-def test_metrics_that_come_later_are_in_the_table_too(run_config):
-    def loop():
-        train.report(loss=1)
-        train.report(loss=2, accuracy=0.5)
-
-    rows = progress_of(fit(loop, run_config(), workers=0))
-    assert [(row["loss"], row["accuracy"]) for row in rows] == [("1", ""), ("2", "0.5")]
-
-
-def test_a_misspelt_score_is_worth_a_warning(run_config):
-    def loop():
-        for step in range(3):
-            checkpoint = Checkpoint.from_dict({})
-            train.report({"accuracy": 3 - step, "nested": {"f1": 0}}, checkpoint=checkpoint)
-
-    keep = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="acuracy")
-    with pytest.warns(UserWarning, match=r"'acuracy'.*\['accuracy', 'nested/f1'\]") as caught:
-        fit(loop, run_config(checkpoint_config=keep), workers=0)
-    assert len(caught) == 1
-
-
-def test_storage_elsewhere(run_config, tmp_path):
-    place = tmp_path / "bucket"
-    place.mkdir()
-    import pyarrow.fs as pafs
-
-    system = pafs.SubTreeFileSystem(str(place), pafs.LocalFileSystem())
-
-    def loop():
-        for step in range(2):
-            train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
-
-    settings = run_config(storage_path="deep", storage_filesystem=system)
-    result = fit(loop, settings)
-    assert result.path == "deep/run"
-    assert result.checkpoint.to_dict() == {"step": 1}
-    assert list(result.metrics_dataframe["step"]) == [0, 1]
-    again = fit(loop, settings)
-    assert list(again.metrics_dataframe["step"]) == [0, 1, 0, 1]
-    assert Result.from_path("deep/run", system).checkpoint.to_dict() == {"step": 1}
-
-
-def test_in_this_process_with_no_workers(run_config):
-    seen = []
-
-    def loop(config):
-        seen.append(os.getpid())
-        assert train.get_context().get_world_size() == 1
-        for step in range(2):
-            train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
-
-    result = fit(loop, run_config(), workers=0)
-    assert seen == [os.getpid()]
-    assert result.checkpoint.to_dict() == {"step": 1}
-    with pytest.raises(train.WorkerGroupError) as caught:
-        fit(lambda: 1 / 0, run_config(), workers=0)
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-
-
-@pytest.mark.parametrize("stop", [{"step": 2}, lambda trial_id, result: result["step"] >= 2])
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_run_stops_by_its_metrics(run_config, stop, workers):
-    def loop():
-        for step in range(1000):
-            train.report(step=step)
-
-    assert fit(loop, run_config(stop=stop), workers=workers).metrics["step"] == 2
-
-
-@pytest.mark.parametrize("loop", [lambda a, b: None, "not a function", 3])
-def test_what_is_not_a_loop(loop):
-    with pytest.raises(ValueError, match="train_loop_per_worker"):
-        DataParallelTrainer(loop)
-
-
-def test_wrong_arguments():
-    with pytest.raises(ValueError, match="num_wrokers"):
-        DataParallelTrainer(lambda: None, scaling_config={"num_wrokers": 2})
-    with pytest.raises(ValueError, match="Checkpoint"):
-        DataParallelTrainer(lambda: None, resume_from_checkpoint="a/path")
-    wrong = {"train_loop_config": [1], "preprocessor": 5, "metadata": 5, "backend_config": 5}
-    for name, value in wrong.items():
-        with pytest.raises(TypeError, match=rf"got \w+: {re.escape(repr(value))}"):
-            DataParallelTrainer(lambda config: None, **{name: value})
-
-
-def test_a_checkpoint_stays_in_the_folder_of_the_run(run_config):
-    def loop():
-        train.report({}, checkpoint=Checkpoint.from_dict({}), checkpoint_dir_name="../out")
-
-    with pytest.raises(ValueError, match=r"inside of the run's folder.*got '\.\./out'"):
-        fit(loop, run_config(), workers=0)
-
-
-@pytest.mark.parametrize("stop", [5, ["loss"], {"loss": "low"}])
-def test_what_a_run_cannot_stop_by(run_config, stop):
-    with pytest.raises(TypeError, match="stop is a dict of limits"):
-        fit(lambda: None, run_config(stop=stop), workers=0)
-
-
-def test_metrics_have_names(run_config):
-    with pytest.raises(TypeError, match=r"report\({'loss': 0.1}\).*got 5"):
-        fit(lambda: train.report(5), run_config(), workers=0)
-
-
-def test_more_workers_than_cpus_share_them(run_config):
-    def loop():
-        train.report(size=train.world_size())
-
-    assert fit(loop, run_config(), workers=4).metrics["size"] == 4
-
-
-def test_resources_that_are_not_there(run_config):
-    trainer = DataParallelTrainer(
-        lambda: None,
-        scaling_config=ScalingConfig(num_workers=1, resources_per_worker={"CPU": 64}),
-        run_config=run_config(),
-    )
-    with pytest.raises(skate.exceptions.SkateError, match="64"):
-        trainer.fit()
-
-
-def test_a_gpu_that_is_not_there(run_config):
-    trainer = DataParallelTrainer(
-        lambda: None, scaling_config=ScalingConfig(use_gpu=True), run_config=run_config()
-    )
-    with pytest.raises(train.ControllerError, match="use_gpu=False") as caught:
-        trainer.fit()
-    copy = pickle.loads(pickle.dumps(caught.value))
-    assert isinstance(copy, train.ControllerError)
-    assert isinstance(copy, skate.exceptions.TaskUnschedulableError)
-    assert str(copy) == str(caught.value)
-
-
-def test_callbacks(run_config):
-    told = []
-
-    class Listener(train.UserCallback):
-        def after_report(self, run_context, metrics, checkpoint):
-            told.append(([m["rank"] for m in metrics], checkpoint))
-
-        def after_exception(self, run_context, worker_exceptions):
-            told.append(sorted(worker_exceptions))
-
-        def before_run(self, run_context):
-            told.append(run_context.run_config.name)
-
-        def after_run(self, run_context, result):
-            told.append(type(result.error))
-
-    def loop(config):
-        train.report(rank=train.world_rank())
-        if config and train.world_rank() == 1:
-            raise ValueError
-
-    with pytest.raises(train.TrainingFailedError) as caught:
-        fit(loop, run_config(callbacks=[Listener()]), config={"fails": True})
-    assert told == ["run", ([0, 1], None), [1], type(caught.value)]
-    told.clear()
-    fit(loop, run_config(callbacks=[Listener()]))
-    assert told == ["run", ([0, 1], None), type(None)]
-
-
-def test_a_large_loop_is_worth_a_warning_that_names_it(run_config):
-    captured = b"x" * (11 << 20)
-
-    def large_loop():
-        train.report(size=len(captured))
-
-    with pytest.warns(UserWarning, match="large_loop.*12 MB"):
-        assert fit(large_loop, run_config(), workers=1).metrics["size"] == 11 << 20
-
-
-def test_one_line_per_report_when_asked_for(run_config, capsys):
-    def loop():
-        for step in range(2):
-            train.report(step=step, loss=0.123456)
-
-    fit(loop, run_config(), workers=0)
-    assert capsys.readouterr() == ("", "")
-    fit(loop, run_config(name="loud", verbose=2), workers=0)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split("  (")[0] for line in lines] == [
-        "loud: step 0  loss 0.1235",
-        "loud: step 1  loss 0.1235",
-    ]
-
-
-def test_a_live_view_on_a_terminal(run_config, monkeypatch):
-    class Terminal:
-        text = ""
-        encoding = "utf-8"
-
-        def write(self, text):
-            self.text += text
-            return len(text)
-
-        def flush(self):
-            pass
-
-        def isatty(self):
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
-    fit(lambda: train.report(loss=0.5), run_config(), workers=0)
-    assert "loss" in terminal.text
-    assert "restarts" in terminal.text
-
-
-def set_word(word):
-    os.environ["MINE"] = word
-
-
-def test_a_back_end_of_ones_own(run_config, tmp_path):
-    class Mine(train.Backend):
-        def on_start(self, worker_group, backend_config):
-            ports = worker_group.execute(os.getpid)
-            assert len(set(ports)) == len(worker_group) == 2
-            for rank in range(2):
-                worker_group.execute_single(rank, set_word, f"{backend_config.word} {rank}")
-
-        def on_training_start(self, worker_group, backend_config):
-            assert worker_group.execute(train.world_rank) == [0, 1]
-
-        def on_shutdown(self, worker_group, backend_config):
-            (tmp_path / "over").write_text(backend_config.word)
-
-    class MyConfig(train.BackendConfig):
-        word = "hello"
-        backend_cls = Mine
-
-    def loop():
-        assert os.environ["MINE"] == f"hello {train.world_rank()}"
-
-    fit(loop, run_config(), backend_config=MyConfig())
-    assert (tmp_path / "over").read_text() == "hello"
-
-
-def test_a_trainer_that_says_itself_how_to_train(run_config):
-    class Mine(BaseTrainer):
-        def setup(self):
-            self.factor = 2
-
-        def training_loop(self):
-            rows = self.datasets["train"].iter_rows()
-            train.report(total=self.factor * sum(row["id"] for row in rows))
-
-    result = Mine(datasets={"train": skate.data.range(4)}, run_config=run_config()).fit()
-    assert result.metrics["total"] == 12
-
-
-def test_what_a_trial_changes_of_a_trainer():
-    class Mine(BaseTrainer):
-        def __init__(self, sizes, **settings):
-            super().__init__(**settings)
-            self.sizes = sizes
-
-    trainer = Mine({"layer": {"width": 1, "depth": 2}}, scaling_config={"num_workers": 3})
-    config = {"sizes": {"layer": {"width": 9}}, "scaling_config": {"num_workers": 1}}
-    other = changed(trainer, config)
-    assert other.sizes == {"layer": {"width": 9, "depth": 2}}
-    assert other.scaling_config.num_workers == 1
-    assert trainer.sizes == {"layer": {"width": 1, "depth": 2}}
-    with pytest.raises(ValueError, match=r"no \['lr'\] to tune"):
-        changed(trainer, {"lr": 0.1})
-
-
-def test_metrics_equal_what_was_reported(run_config):
-    result = fit(lambda: train.report(loss=1.0, nested={"a": 1}), run_config(), workers=1)
-    assert result.metrics == {"loss": 1.0, "nested": {"a": 1}}
-    assert result.metrics != {"loss": 2.0, "nested": {"a": 1}}
-    assert result.metrics["training_iteration"] == 1
-
-
-def test_what_cannot_travel_is_not_returned(run_config):
-    class Stays:
-        def __reduce__(self):
-            raise RuntimeError("stays here")
-
-    assert fit(Stays, run_config()).return_value is None
-
-
-def test_all_checkpoints_so_far(run_config):
-    def loop():
-        for step in range(3):
-            train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
-            found = train.get_all_reported_checkpoints()
-            assert [c.metrics["step"] for c in found] == list(range(step + 1))
-            assert found[-1].checkpoint.to_dict() == {"step": step}
-
-    fit(loop, run_config())
-
-
-@pytest.mark.parametrize(
-    "settings", [{"log_to_file": True}, {"checkpoint_config": {"checkpoint_frequency": 2}}]
+from skate import train, tune
+from skate.train import CheckpointStrategy, Trainer
+from skate.train.backend import BackendConfig
+from skate.train.callbacks import (
+    JsonLoggerCallback,
+    PrintCallback,
+    TBXLoggerCallback,
+    TrainingCallback,
 )
-def test_what_only_a_tuner_can_do(settings):
-    trainer = DataParallelTrainer(lambda: None, run_config=settings)
-    with pytest.raises(ValueError, match="for t"):
-        trainer.fit()
+
+pytestmark = pytest.mark.usefixtures("_session")
 
 
-def test_workers_meet(run_config):
-    def loop():
-        rank = train.world_rank()
-        word = train.collective.broadcast_from_rank_zero(f"from {rank}")
-        train.collective.barrier()
-        train.report(word=word)
-
-    assert fit(loop, run_config()).metrics == {"word": "from 0"}
-    assert fit(loop, run_config(name="here"), workers=0).metrics == {"word": "from 0"}
+@pytest.fixture
+def trainer(tmp_path):
+    made = Trainer(BackendConfig(), num_workers=2, logdir=tmp_path / "logs")
+    made.start()
+    yield made
+    made.shutdown()
 
 
-def test_a_checkpoint_keeps_its_class(run_config):
-    class Mine(Checkpoint):
-        def double(self):
-            return 2 * self.to_dict()["n"]
+class Collecting(TrainingCallback):
+    def __init__(self):
+        self.results, self.events = [], []
 
-    def loop():
-        train.report({}, checkpoint=Mine.from_dict({"n": 4}))
+    def start_training(self, logdir, config, **info):
+        self.events.append(("start", Path(logdir).name, config))
 
-    assert fit(loop, run_config()).checkpoint.double() == 8
+    def handle_result(self, results, **info):
+        self.results.append([(one["rank"], one["step"]) for one in results])
 
-
-def test_a_method_of_a_trainer_may_have_the_name_of_its_parameter(run_config):
-    class Mine(DataParallelTrainer):
-        def __init__(self, word, **settings):
-            super().__init__(lambda: self.train_loop_per_worker(word), **settings)
-
-        @staticmethod
-        def train_loop_per_worker(word):
-            train.report(word=word)
-
-    assert Mine("hello", run_config=run_config()).fit().metrics["word"] == "hello"
+    def finish_training(self, error=False, **info):
+        self.events.append(("finish", error))
 
 
-def test_workers_with_another_home_sign_for_their_program(run_config, tmp_path):
-    def loop():
-        train.report(
-            {"a": 1}, checkpoint=Checkpoint.from_dict({"home": os.environ["XDG_STATE_HOME"]})
-        )
+def counting(config):
+    for step in range(config.get("steps", 2)):
+        train.report(step=step, rank=train.world_rank())
+    return train.world_rank() * 10
 
-    home = str(tmp_path / "home of the workers")
-    config = run_config(worker_runtime_env={"env_vars": {"XDG_STATE_HOME": home}})
-    assert fit(loop, config).checkpoint.to_dict() == {"home": home}
+
+class TestRun:
+    def test_what_each_worker_returned_and_reported(self, trainer):
+        told = Collecting()
+        assert trainer.run(counting, {"steps": 3}, callbacks=[told]) == [0, 10]
+        assert told.results == [[(0, step), (1, step)] for step in range(3)]
+        assert told.events == [("start", "run_001", {"steps": 3}), ("finish", False)]
+        assert trainer.run(lambda: "again") == ["again", "again"]
+        assert trainer.latest_run_dir == trainer.logdir / "run_002"
+
+    def test_an_iterator(self, trainer):
+        reports = trainer.run_iterator(counting, {})
+        assert reports.get_final_results() is None
+        first = next(reports)
+        assert [one["_training_iteration"] for one in first] == [1, 1]
+        assert not reports.is_finished()
+        assert [one[0]["step"] for one in reports] == [1]
+        assert reports.is_finished()
+        assert reports.get_final_results() == [0, 10]
+        forced = trainer.run_iterator(counting, {})
+        assert forced.get_final_results(force=True) == [0, 10]
+        with pytest.raises(StopIteration):
+            next(forced)
+
+    def test_what_a_loop_raises_is_raised_once(self, trainer, tmp_path):
+        def failing():
+            with (tmp_path / "tries").open("a") as file:
+                file.write(f"{train.world_rank()}\n")
+            raise NotImplementedError("not yet")
+
+        told = Collecting()
+        with pytest.raises(NotImplementedError, match="not yet"):
+            trainer.run(failing, callbacks=[told])
+        assert told.events[-1] == ("finish", True)
+        assert sorted((tmp_path / "tries").read_text().split()) == ["0", "1"]
+        assert trainer.run(lambda: 1) == [1, 1]
+
+    def test_workers_that_die_are_replaced(self, trainer, tmp_path):
+        def dying():
+            start = (train.load_checkpoint() or {"step": 0})["step"]
+            for step in range(start, 3):
+                if step == 1 and start == 0 and train.world_rank() == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                train.save_checkpoint(step=step + 1)
+            return start
+
+        assert trainer.run(dying) == [1, 1]
+
+    def test_datasets(self, trainer):
+        def rows():
+            return sorted(row["id"] for row in train.get_dataset_shard().iter_rows())
+
+        first, second = trainer.run(rows, dataset=skate.data.range(10))
+        assert sorted(first + second) == list(range(10))
+
+    def test_a_hook_is_called_in_each_worker(self, tmp_path):
+        def hook():
+            os.environ["HOOKED"] = "yes"
+
+        trainer = Trainer(BackendConfig(), 2, logdir=tmp_path)
+        trainer.start(initialization_hook=hook)
+        assert trainer.run(lambda: os.environ["HOOKED"]) == ["yes", "yes"]
+
+    def test_torch(self, tmp_path):
+        def loop():
+            import torch
+
+            model = train.torch.prepare_model(torch.nn.Linear(1, 1))
+            return type(model).__name__, torch.distributed.get_world_size()
+
+        trainer = Trainer("torch", 2, logdir=tmp_path)
+        trainer.start()
+        assert trainer.run(loop) == [("DistributedDataParallel", 2)] * 2
+
+
+class TestCheckpoints:
+    def test_the_latest_and_going_on(self, trainer):
+        def saving():
+            assert train.load_checkpoint() is None
+            for epoch in range(3):
+                train.save_checkpoint(epoch=epoch)
+
+        assert trainer.latest_checkpoint is None
+        trainer.run(saving)
+        assert trainer.latest_checkpoint == trainer.best_checkpoint == {"epoch": 2}
+        path = trainer.best_checkpoint_path
+        assert Trainer.load_checkpoint_from_path(path) == {"epoch": 2}
+        for given in (path, str(path), {"epoch": 2}):
+            assert trainer.run(lambda: train.load_checkpoint()["epoch"], checkpoint=given) == [
+                2,
+                2,
+            ]
+
+    def test_the_best_by_a_strategy(self, trainer):
+        def saving():
+            for loss in (5, 3, 7, 4):
+                train.save_checkpoint(loss=loss)
+                train.report(loss=loss)
+
+        strategy = CheckpointStrategy(2, "loss", "min")
+        trainer.run(saving, checkpoint_strategy=strategy)
+        assert trainer.best_checkpoint == {"loss": 3}
+        assert trainer.latest_checkpoint == {"loss": 4}
+        assert len(list(trainer.latest_checkpoint_dir.glob("checkpoint_*"))) == 2
+
+    def test_runs_of_an_earlier_program_are_left_alone(self, trainer):
+        def saving():
+            assert train.load_checkpoint() is None
+            train.save_checkpoint(epoch=1)
+
+        trainer.run(saving)
+        another = Trainer(BackendConfig(), 2, logdir=trainer.logdir)
+        another.start()
+        another.run(saving)
+        assert another.latest_run_dir.name == "run_002"
+
+
+class TestCallbacks:
+    def test_json(self, trainer, tmp_path):
+        first, all_of_them = JsonLoggerCallback(), JsonLoggerCallback(tmp_path, "all.json", None)
+        trainer.run(counting, callbacks=[first, all_of_them])
+        rows = json.loads((trainer.latest_run_dir / "results.json").read_text())
+        assert [[one["step"] for one in row] for row in rows] == [[0], [1]]
+        rows = json.loads((tmp_path / "all.json").read_text())
+        assert [[one["rank"] for one in row] for row in rows] == [[0, 1], [0, 1]]
+        assert first.log_path == trainer.latest_run_dir / "results.json"
+
+    def test_print(self, trainer, capsys):
+        trainer.run(counting, {"steps": 1}, callbacks=[PrintCallback()])
+        printed = json.loads(capsys.readouterr().out)
+        assert [one["rank"] for one in printed] == [0, 1]
+
+    def test_tensorboard(self, trainer, tmp_path):
+        (tmp_path / "board").mkdir()
+        trainer.run(counting, callbacks=[TBXLoggerCallback(tmp_path / "board", 1)])
+        assert list(trainer.latest_run_dir.glob("events.out.tfevents.*"))
+        (events,) = (tmp_path / "board").glob("events.out.tfevents.*")
+        assert b"ray/tune/rank" in events.read_bytes()
+
+
+class TestOtherUses:
+    def test_as_a_trainable(self, tmp_path):
+        def loop(config):
+            train.save_checkpoint(lr=config["lr"])
+            train.report(loss=config["lr"] * train.world_size())
+
+        trainer = Trainer(BackendConfig(), num_workers=2)
+        analysis = tune.run(
+            trainer.to_tune_trainable(loop), config={"lr": tune.grid_search([1, 2])},
+            metric="loss", mode="min", storage_path=tmp_path, verbose=0,
+        )  # fmt: skip
+        assert analysis.best_config == {"lr": 1}
+        assert analysis.best_result["loss"] == 2
+        assert analysis.best_checkpoint.to_dict() == {"lr": 1}
+        assert analysis.best_trial.trainable_name == "loop"
+
+    def test_actors_of_ones_own(self):
+        class Adding:
+            def __init__(self, start, step=1):
+                self.value, self.step = start, step
+
+            def add(self):
+                self.value += self.step
+                return self.value
+
+        workers = Trainer(BackendConfig(), 2).to_worker_group(Adding, 5, step=2)
+        try:
+            assert skate.get([worker.add.remote() for worker in workers]) == [7, 7]
+            assert skate.get(workers[1].add.remote()) == 9
+            assert len(workers) == 2
+        finally:
+            workers.shutdown()
+
+
+def test_mistakes(tmp_path):
+    with pytest.raises(TypeError, match="got 5"):
+        Trainer(5, num_workers=2)
+    with pytest.raises(ValueError, match="Ray has dropped 'horovod'"):
+        Trainer("horovod", num_workers=2)
+    with pytest.raises(ValueError, match="above 0; got 0"):
+        Trainer("torch", num_workers=0)
+    trainer = Trainer(BackendConfig(), 1, logdir=tmp_path)
+    with pytest.raises(RuntimeError, match=r"start\(\)"):
+        trainer.run(lambda: 1)
+    trainer.start()
+    with pytest.raises(ValueError, match="one: its configuration"):
+        trainer.run(lambda a, b: 1)
+    with pytest.raises(RuntimeError, match="not active"):
+        trainer.to_tune_trainable(lambda config: 1)

@@ -7,7 +7,7 @@ from skate._run.append_buffer import AppendBuffer
 from skate.tune.execution import effects
 from skate.tune.execution.channel import Channel
 from skate.tune.execution.controller import TuneController
-from skate.tune.execution.events import Began, Reported, Saved, Verdict
+from skate.tune.execution.events import Began, Reported, Saved, TrialVerdict
 from skate.tune.execution.performer import Performer
 from skate.tune.experiment import Experiment, Trial
 from skate.tune.experiment.state_file import StateLog
@@ -86,7 +86,7 @@ def make(tmp_path):
 def started(controller):
     trial = controller.next_trial_to_start()
     controller.start(trial)
-    assert controller.on_event(trial, Began(1)) is Verdict.GO_ON
+    assert controller.on_event(trial, Began(1)) is TrialVerdict.GO_ON
     return trial
 
 
@@ -98,7 +98,7 @@ def test_a_life(make):
     controller = make(samples=1)
     trial = started(controller)
     assert trial.status == Trial.RUNNING
-    assert reported(controller, trial, loss=1, training_iteration=1) == Verdict.GO_ON
+    assert reported(controller, trial, loss=1, training_iteration=1) == TrialVerdict.GO_ON
     controller.on_released(trial)
     assert trial.status == Trial.TERMINATED
     assert trial.last_result["done"]
@@ -110,7 +110,7 @@ def test_a_stopper_ends_a_trial(make):
     controller = make(stopper=MaximumIterationStopper(2))
     trial = started(controller)
     answers = [reported(controller, trial, training_iteration=n) for n in (1, 2)]
-    assert answers == [Verdict.GO_ON, Verdict.HALT]
+    assert answers == [TrialVerdict.GO_ON, TrialVerdict.HALT]
     assert not controller.is_finished
     controller.on_released(trial)
 
@@ -119,7 +119,7 @@ def test_the_end_is_saved_where_that_was_asked_for(make):
     config = tune.CheckpointConfig(checkpoint_at_end=True)
     controller = make(stopper=MaximumIterationStopper(1), saves=True, checkpoint_config=config)
     trial = started(controller)
-    assert reported(controller, trial, training_iteration=1) == Verdict.HALT_AND_SAVE
+    assert reported(controller, trial, training_iteration=1) == TrialVerdict.HALT_AND_SAVE
 
 
 def test_a_trial_on_its_way_out_is_not_started_again(make):
@@ -127,7 +127,7 @@ def test_a_trial_on_its_way_out_is_not_started_again(make):
     controller = make(samples=1, scheduler=scheduler)
     trial = started(controller)
     scheduler.decision = "PAUSE"
-    assert reported(controller, trial, training_iteration=1) == Verdict.HALT
+    assert reported(controller, trial, training_iteration=1) == TrialVerdict.HALT
     assert trial.status == Trial.PAUSED
     assert controller.next_trial_to_start() is None
     controller.on_released(trial)
@@ -147,9 +147,9 @@ def test_a_decision_waits_for_the_checkpoint_that_it_needs(make):
     controller = make(scheduler=scheduler, saves=True)
     trial = started(controller)
     scheduler.needs, scheduler.decision = True, "PAUSE"
-    assert reported(controller, trial, training_iteration=1) == Verdict.SAVE
+    assert reported(controller, trial, training_iteration=1) == TrialVerdict.SAVE
     assert trial.status == Trial.RUNNING
-    assert saved(controller, trial) == Verdict.HALT
+    assert saved(controller, trial) == TrialVerdict.HALT
     assert trial.status == Trial.PAUSED
     assert trial.checkpoint.to_dict() == {"a": 1}
 
@@ -159,9 +159,9 @@ def test_a_trial_that_ends_while_it_saves_is_halted(make):
     controller = make(scheduler=scheduler, saves=True)
     trial = started(controller)
     scheduler.needs = True
-    assert reported(controller, trial, training_iteration=1) == Verdict.SAVE
+    assert reported(controller, trial, training_iteration=1) == TrialVerdict.SAVE
     controller.stop_trial(trial)
-    assert saved(controller, trial) == Verdict.HALT
+    assert saved(controller, trial) == TrialVerdict.HALT
     assert trial.status == Trial.TERMINATED
 
 
@@ -173,8 +173,8 @@ def test_a_scheduler_may_ask_for_a_checkpoint_beside_its_decision(make):
 
     controller = make(scheduler=Asking(), saves=True)
     trial = started(controller)
-    assert reported(controller, trial, training_iteration=1) == Verdict.SAVE
-    assert saved(controller, trial) == Verdict.GO_ON
+    assert reported(controller, trial, training_iteration=1) == TrialVerdict.SAVE
+    assert saved(controller, trial) == TrialVerdict.GO_ON
 
 
 def test_a_paused_trial_saves_on_its_way_out(make):
@@ -182,7 +182,7 @@ def test_a_paused_trial_saves_on_its_way_out(make):
     controller = make(samples=2, scheduler=scheduler, saves=True, max_concurrent=1)
     trial = started(controller)
     scheduler.decision = "PAUSE"
-    assert reported(controller, trial, training_iteration=1) == Verdict.HALT_AND_SAVE
+    assert reported(controller, trial, training_iteration=1) == TrialVerdict.HALT_AND_SAVE
     assert trial.is_saving
     assert scheduler.choose_trial_to_run(controller) is not trial
     saved(controller, trial)
@@ -319,11 +319,11 @@ def test_nothing_is_touched_until_the_effects_are_carried_out(tmp_path):
     controller.start(trial)
     assert drained(controller.on_event(trial, Began(1))) == (
         [effects.BeginTrial(trial)],
-        Verdict.GO_ON,
+        TrialVerdict.GO_ON,
     )
     found, verdict = drained(controller.on_event(trial, Reported({"n": 1}, "checkpoint_000000")))
     assert [type(effect) for effect in found] == [effects.RecordResult, effects.RecordCheckpoint]
-    assert verdict is Verdict.GO_ON
+    assert verdict is TrialVerdict.GO_ON
     found, _ = drained(controller.on_failure(trial, error := ValueError("one")))
     assert found == [
         effects.RecordError(trial, error),
@@ -345,7 +345,7 @@ def test_channels_answer_who_waits():
     import threading
 
     channel, verdicts = Channel(), []
-    assert channel.send(Saved("one"), wait=False) == Verdict.GO_ON
+    assert channel.send(Saved("one"), wait=False) == TrialVerdict.GO_ON
     thread = threading.Thread(
         target=lambda: verdicts.append(channel.send(Saved("two"), wait=True))
     )
@@ -353,7 +353,7 @@ def test_channels_answer_who_waits():
     items = []
     while len(items) < 2:
         items += channel.take(5)[0]
-    channel.answer(Verdict.HALT)
+    channel.answer(TrialVerdict.HALT)
     thread.join()
-    assert (items, verdicts) == ([Saved("one"), Saved("two")], [Verdict.HALT])
-    assert channel.send(Saved("three"), wait=False) == Verdict.HALT
+    assert (items, verdicts) == ([Saved("one"), Saved("two")], [TrialVerdict.HALT])
+    assert channel.send(Saved("three"), wait=False) == TrialVerdict.HALT

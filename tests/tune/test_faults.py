@@ -14,11 +14,11 @@ from skate._run.context import SessionInfo
 from skate._run.storage import Storage
 from skate.tune.execution import worker as process
 from skate.tune.execution.channel import Channel
-from skate.tune.execution.events import Began, Ended, Reported, Saved, Verdict
+from skate.tune.execution.events import Began, Ended, Reported, Saved, TrialVerdict
 from skate.tune.execution.session import TrialTask
 from skate.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from tests.support import eventually
-from tests.tune.test_run import Counter, last
+from tests.tune.test_running import Counter, last
 
 
 class Pausing(FIFOScheduler):
@@ -53,7 +53,7 @@ class TestHalting:
             place = SessionInfo("experiment", "trial", "t", str(tmp_path), storage=storage)
             made = process.TrialWorker(trainable)
             assert made.begin(TrialTask(place, {"by": 1}))[0] == Began(os.getpid())
-            while made.exchange(Verdict.GO_ON) == []:
+            while made.exchange(TrialVerdict.GO_ON) == []:
                 pass
             return made
 
@@ -70,9 +70,9 @@ class TestHalting:
                     clock.seconds += 2 * process._GRACE_SECONDS
 
         deaf_one = worker(deaf)
-        assert deaf_one.exchange(Verdict.HALT) == [Ended(stuck=True)]
+        assert deaf_one.exchange(TrialVerdict.HALT) == [Ended(stuck=True)]
         ends.append(True)
-        eventually(lambda: deaf_one.exchange(Verdict.HALT) == [Ended()])
+        eventually(lambda: deaf_one.exchange(TrialVerdict.HALT) == [Ended()])
 
     def test_the_last_checkpoint_may_take_its_time(self, worker, clock):
         def take_time():
@@ -87,7 +87,7 @@ class TestHalting:
             def cleanup(self):
                 take_time()
 
-        items = worker(Slow).exchange(Verdict.HALT_AND_SAVE)
+        items = worker(Slow).exchange(TrialVerdict.HALT_AND_SAVE)
         assert items == [Saved("checkpoint_000000"), Ended()]
 
 
@@ -113,7 +113,7 @@ def test_the_last_result_counts_if_it_comes_while_others_are_taken(tmp_path, mon
     worker.begin(TrialTask(SessionInfo(trial_id="t", storage=storage), {}, waits_always=False))
     items = []
     while Ended() not in items:
-        items += worker.exchange(Verdict.GO_ON)
+        items += worker.exchange(TrialVerdict.GO_ON)
     assert [item.result["a"] for item in items if isinstance(item, Reported)] == [1, 2]
 
 

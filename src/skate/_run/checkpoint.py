@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from skate._run.folders import Folder, LocalFolder, TemporaryFolder, copy_whole, folder_at
+from skate._run.folders import LocalFolder, StorageFolder, TemporaryFolder, copy_whole, folder_at
 from skate._run.own_files import note_foreign_models
 from skate._run.pickles import PICKLE_START, is_allowed, signed_pickle, unpickle
 
@@ -51,7 +51,7 @@ class Checkpoint:
     _allow_pickle = False  # whether it was made where pickles of others are allowed
 
     def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
-        self._folder: Folder | None = folder_at(path, filesystem)
+        self._folder: StorageFolder | None = folder_at(path, filesystem)
         self._data: dict[str, Any] | None = None
         if is_allowed():
             self._allow_pickle = True
@@ -97,7 +97,7 @@ class Checkpoint:
             return f"file://{place.path}"
         return f"{_scheme(place.filesystem)}://{place.path}"
 
-    def _place(self) -> Folder:
+    def _place(self) -> StorageFolder:
         if self._folder is None:
             raise ValueError(
                 "this checkpoint is a dict and is not in a folder yet; "

@@ -65,6 +65,16 @@ def check_whole(name: str, value: Any, least: int, meaning: str = "") -> None:
         raise ValueError(f"{name} takes a whole number from {least} on{meaning}; got {value!r}")
 
 
+def may_retry(failures: int, max_failures: int) -> bool:
+    """Return whether what has failed so often may be tried again.
+
+    Args:
+        failures: How often it has failed, with the last time.
+        max_failures: How often it may; -1 is without end.
+    """
+    return max_failures < 0 or failures <= max_failures
+
+
 def check_folder_name(parameter: str, name: Any, place: str) -> None:
     """That it is the name of a folder inside of another, and does not lead out of that."""
     if not isinstance(name, str):

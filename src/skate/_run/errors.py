@@ -15,7 +15,7 @@ from skate._run.pickles import signed_pickle, unpickle
 from skate.exceptions import TaskError, UnreadablePickleError, UntrustedPickleError
 
 if TYPE_CHECKING:
-    from skate._run.folders import Folder
+    from skate._run.folders import StorageFolder
     from skate._run.storage import Storage
 
 ERROR_FILE = "error.pkl"
@@ -51,7 +51,7 @@ def error_text(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 
 
-def write_error(folder: Folder, error: BaseException, instead: type[Exception]) -> None:
+def write_error(folder: StorageFolder, error: BaseException, instead: type[Exception]) -> None:
     """Write an error into the folder of what it ended.
 
     Args:

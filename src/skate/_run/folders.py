@@ -24,7 +24,7 @@ from skate._run.syncing import make_synced_folders, sync_folder
 COPY_BYTES = 1 << 20
 
 
-class Folder(ABC):
+class StorageFolder(ABC):
     """Names are relative to the folder and may contain slashes."""
 
     path: str
@@ -35,7 +35,7 @@ class Folder(ABC):
         """The Arrow file system that `path` is on."""
 
     @abstractmethod
-    def sub(self, name: str) -> Folder: ...
+    def sub(self, name: str) -> StorageFolder: ...
 
     @abstractmethod
     def exists(self, name: str = "") -> bool: ...
@@ -76,7 +76,7 @@ class Folder(ABC):
         return f"{type(self).__name__}({self.path!r})"
 
 
-class LocalFolder(Folder):
+class LocalFolder(StorageFolder):
     """On this machine. What is written to a `synced` one survives a power cut too."""
 
     synced: bool = False
@@ -97,7 +97,7 @@ class LocalFolder(Folder):
     def __hash__(self) -> int:
         return super().__hash__()
 
-    def sub(self, name: str) -> Folder:
+    def sub(self, name: str) -> StorageFolder:
         return LocalFolder(self._at(name), self.synced)
 
     def exists(self, name: str = "") -> bool:
@@ -264,7 +264,7 @@ def copy_whole(source: str, target: str) -> str:
     return target
 
 
-class RemoteFolder(Folder):
+class RemoteFolder(StorageFolder):
     """On an Arrow file system; those of fsspec are wrapped into one."""
 
     def __init__(self, path: str, filesystem: Any) -> None:
@@ -285,7 +285,7 @@ class RemoteFolder(Folder):
     def __hash__(self) -> int:
         return super().__hash__()
 
-    def sub(self, name: str) -> Folder:
+    def sub(self, name: str) -> StorageFolder:
         return RemoteFolder(self._at(name), self._filesystem)
 
     def exists(self, name: str = "") -> bool:
@@ -360,7 +360,7 @@ class RemoteFolder(Folder):
         return f"{self.path.rstrip('/')}/{name.removeprefix('./')}" if name else self.path
 
 
-def folder_at(path: Any, filesystem: Any = None) -> Folder:
+def folder_at(path: Any, filesystem: Any = None) -> StorageFolder:
     """The folder that a path, a URI, or a path on the given file system means."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(

@@ -24,8 +24,8 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import checked_durability, default_storage_path
 from skate._run.folders import (
-    Folder,
     LocalFolder,
+    StorageFolder,
     append_whole,
     check_outside,
     folder_at,
@@ -55,8 +55,8 @@ class Storage:
         root = folder_at(storage_path or default_storage_path(), filesystem)
         if isinstance(root, LocalFolder):
             root.synced = checked_durability(durability) == "power"
-        self.folder: Folder = root.sub(name) if name else root
-        self.experiment_folder: Folder = self.folder
+        self.folder: StorageFolder = root.sub(name) if name else root
+        self.experiment_folder: StorageFolder = self.folder
         self._forget()
 
     def _forget(self) -> None:
@@ -234,11 +234,11 @@ class Storage:
 
     # -- checkpoints ----------------------------------------------------------------------------
 
-    def draft(self, name: str) -> Folder:
+    def draft(self, name: str) -> StorageFolder:
         """Where a checkpoint is written before it is complete, by one process or several."""
         return self.folder.sub(name + DRAFT if self.is_local else name)
 
-    def new_draft(self, name: str) -> Folder:
+    def new_draft(self, name: str) -> StorageFolder:
         """An empty one, of the only process that writes to it: what another that died has left
         is no part of this checkpoint."""
         draft = self.draft(name)
@@ -325,12 +325,14 @@ class Storage:
         return f"Storage({self.path!r})"
 
 
-def _check_outside(checkpoint: Checkpoint, folder: Folder) -> None:
+def _check_outside(checkpoint: Checkpoint, folder: StorageFolder) -> None:
     if isinstance(checkpoint._folder, LocalFolder) and isinstance(folder, LocalFolder):
         check_outside(checkpoint.path, folder.path)
 
 
-def write_into(folder: Folder, checkpoint: Checkpoint, *, written_since: float = math.inf) -> None:
+def write_into(
+    folder: StorageFolder, checkpoint: Checkpoint, *, written_since: float = math.inf
+) -> None:
     """Copy the content of a checkpoint into a folder, beside what is there.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 
 import skate
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import FailureConfig, ScalingConfig
+from skate._run.config import FailureConfig, ScalingConfig, may_retry
 from skate._run.context import SessionInfo
 from skate._run.result import Result
 from skate._run.types import Config
@@ -65,7 +65,7 @@ class TrainPlan:
         """Whether to begin again after so many failures."""
         if not self.retries_errors and not all(map(_has_died, latest.values())):
             return False
-        return not 0 <= self.failure.max_failures < failures
+        return may_retry(failures, self.failure.max_failures)
 
 
 class WorkersFailed(Exception):  # noqa: N818 - not an error that anybody else sees

@@ -70,6 +70,23 @@ def in_todays_words(today: Mapping[str, Any], older: Mapping[str, Any]) -> dict[
     }
 
 
+def trainable_of(trainable: Any, older: Mapping[str, Any]) -> Any:
+    """Return the trainable that `Tuner.restore` was given, under today's name or the earlier one.
+
+    Args:
+        trainable: Today's argument.
+        older: What was given besides.
+
+    Raises:
+        TypeError: For an argument that no Ray ever had.
+    """
+    known = ("overwrite_trainable", "trainable", "param_space", "storage_filesystem")
+    for name in older:
+        if name != "overwrite_trainable":
+            raise unknown_parameter("Tuner.restore", name, known)
+    return trainable if trainable is not None else older.get("overwrite_trainable")
+
+
 def changed(older: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the older arguments that ask for something."""
     return {k: v for k, v in older.items() if k in _REWRITTEN and v != _REWRITTEN[k]}

@@ -16,6 +16,7 @@ from skate._run.stored_references import LostReference
 from skate._run.types import Config
 from skate.exceptions import UnreadablePickleError
 from skate.tune._experiments import make_experiment
+from skate.tune._older_spellings import trainable_of
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import LostDataError, TuneError
 from skate.tune.execution.launch import execute
@@ -185,10 +186,10 @@ class Tuner:
         restart_errored: bool = False,
         param_space: Config | None = None,
         storage_filesystem: Any = None,
-        overwrite_trainable: Any = None,
         _resume_config: ResumeConfig | None = None,
         *,
         allow_pickle: bool = False,
+        **older: Any,
     ) -> Tuner:
         """Make the tuner of an experiment's folder; `fit` goes on with it.
 
@@ -204,17 +205,17 @@ class Tuner:
             param_space: The same space once more, whose objects (datasets, references) take the
                 place of those that the trials had.
             storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
-            overwrite_trainable: An older name of `trainable`.
             allow_pickle: Whether to go on with a search that this user has not begun on this
                 machine, which runs whatever code its pickles contain. To look at its results
                 without that, use `ExperimentAnalysis(path)`.
+            older: `overwrite_trainable`, an earlier name of `trainable`.
 
         Raises:
             FileNotFoundError: If there is nothing to restore; also a ValueError.
             UntrustedPickleError: If it is the search of somebody else, and that is not allowed.
             LostDataError: If it used objects that are gone, which must be given again.
         """
-        trainable = trainable if trainable is not None else overwrite_trainable
+        trainable = trainable_of(trainable, older)
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists(TUNER_FILE):
             raise NothingToRestoreError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 
-from skate.tune.execution.events import TrialEvent, Verdict
+from skate.tune.execution.events import TrialEvent, TrialVerdict
 
 _MOST_WAITING = 5000  # events, before a trial that does not wait has to
 
@@ -30,13 +30,13 @@ class Channel:
         self._arrived = threading.Condition(lock)
         self._answered = threading.Condition(lock)
         self._events: list[TrialEvent] = []
-        self._verdict: Verdict | None = None
+        self._verdict: TrialVerdict | None = None
         self._waiting = False
         self._halting = False
         self.leaving = False  # the trial has understood, and is on its way out
         self.over: bool = False
 
-    def send(self, event: TrialEvent, wait: bool) -> Verdict:
+    def send(self, event: TrialEvent, wait: bool) -> TrialVerdict:
         """Hand over an event; the verdict on it, or on the trial as a whole."""
         with self._answered:
             self._events.append(event)
@@ -44,14 +44,14 @@ class Channel:
             if not wait:
                 if len(self._events) > _MOST_WAITING:
                     self._answered.wait_for(lambda: not self._events)
-                return Verdict.HALT if self._halting else Verdict.GO_ON
+                return TrialVerdict.HALT if self._halting else TrialVerdict.GO_ON
             self._verdict, self._waiting = None, True
             self._answered.wait_for(lambda: self._verdict is not None)
             self._waiting = False
             assert self._verdict is not None
             return self._verdict
 
-    def answer(self, verdict: Verdict) -> None:
+    def answer(self, verdict: TrialVerdict) -> None:
         """The verdict on all that was taken."""
         with self._answered:
             self._halting = self._halting or verdict.halts

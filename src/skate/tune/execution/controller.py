@@ -37,7 +37,7 @@ from skate.tune.execution.effects import (
     Steps,
     TellCallbacks,
 )
-from skate.tune.execution.events import Began, Reported, Saved, Verdict
+from skate.tune.execution.events import Began, Reported, Saved, TrialVerdict
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
 from skate.tune.stopper.stopper import Stopper
@@ -190,11 +190,11 @@ class TuneController:
 
     # -- trials report -----------------------------------------------------------------------
 
-    def on_event(self, trial: Trial, event: Began | Reported | Saved) -> Steps[Verdict]:
+    def on_event(self, trial: Trial, event: Began | Reported | Saved) -> Steps[TrialVerdict]:
         """A trial that has a process tells something: what is it told?"""
         if isinstance(event, Reported):
             if trial.is_finished():
-                return Verdict.GO_ON
+                return TrialVerdict.GO_ON
             return (yield from self._on_result(trial, event.result, event.checkpoint))
         if isinstance(event, Saved):
             return (yield from self._on_saved(trial, event.checkpoint))
@@ -203,11 +203,11 @@ class TuneController:
         if trial.has_checkpoint():
             trial.on_restore()
             yield TellCallbacks("on_trial_restore", trial)
-        return Verdict.GO_ON
+        return TrialVerdict.GO_ON
 
     def _on_result(
         self, trial: Trial, result: ResultRow, checkpoint: str | None
-    ) -> Steps[Verdict]:
+    ) -> Steps[TrialVerdict]:
         result.setdefault("trial_id", trial.trial_id)
         flat = _flat(result)
         self._check_metrics(trial, flat)
@@ -219,7 +219,7 @@ class TuneController:
             return (yield from self._conclude(trial, result, flat, TrialScheduler.STOP))
         if self._can_save(trial) and self.scheduler.needs_checkpoint(self, trial, flat):
             self._undecided[trial.trial_id] = result
-            return Verdict.SAVE
+            return TrialVerdict.SAVE
         decision = self._decide(trial, result, flat)
         return (yield from self._conclude(trial, result, flat, decision))
 
@@ -247,24 +247,26 @@ class TuneController:
 
     def _conclude(
         self, trial: Trial, result: ResultRow, flat: ResultRow, decision: str
-    ) -> Steps[Verdict]:
+    ) -> Steps[TrialVerdict]:
         """Carry the decision out; what the trial is told."""
-        yield from self._what_was_asked_for()
+        if self._asked_for:
+            yield from self._what_was_asked_for()
         yield RecordResult(trial, result)
-        yield from self._record_checkpoints(trial)
+        if trial.trial_id in self._unrecorded:
+            yield from self._record_checkpoints(trial)
         if decision == TrialScheduler.STOP:
             self._complete(trial, flat)
             yield from self._what_was_asked_for()
             saves = trial.checkpoint_at_end and self._can_save(trial)
-            return Verdict.HALT_AND_SAVE if saves else Verdict.HALT
+            return TrialVerdict.HALT_AND_SAVE if saves else TrialVerdict.HALT
         if decision == TrialScheduler.PAUSE:
             self.pause_trial(trial)
         saves = trial.trial_id in self._to_save
         self._to_save.discard(trial.trial_id)
         if trial.status == Trial.RUNNING:
-            return Verdict.SAVE if saves else Verdict.GO_ON
+            return TrialVerdict.SAVE if saves else TrialVerdict.GO_ON
         trial.is_saving = saves
-        return Verdict.HALT_AND_SAVE if saves else Verdict.HALT
+        return TrialVerdict.HALT_AND_SAVE if saves else TrialVerdict.HALT
 
     def _can_save(self, trial: Trial) -> bool:
         """Whether the trial can be asked for a checkpoint, and its last result has none."""
@@ -276,13 +278,13 @@ class TuneController:
         self.search_alg.on_trial_complete(trial.trial_id, result=flat)
         self.scheduler.on_trial_complete(self, trial, flat)
 
-    def _on_saved(self, trial: Trial, checkpoint: str | None) -> Steps[Verdict]:
+    def _on_saved(self, trial: Trial, checkpoint: str | None) -> Steps[TrialVerdict]:
         if checkpoint is not None:
             self._note_checkpoint(trial, checkpoint, trial.last_result)
         result = self._undecided.pop(trial.trial_id, None)
         if result is None or trial.status != Trial.RUNNING:
             yield from self._record_checkpoints(trial)
-            return Verdict.GO_ON if trial.status == Trial.RUNNING else Verdict.HALT
+            return TrialVerdict.GO_ON if trial.status == Trial.RUNNING else TrialVerdict.HALT
         flat = _flat(result)
         decision = self._decide(trial, result, flat)
         return (yield from self._conclude(trial, result, flat, decision))

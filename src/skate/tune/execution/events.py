@@ -8,7 +8,7 @@ from enum import Enum
 from skate._run.types import ResultRow
 
 
-class Verdict(Enum):
+class TrialVerdict(Enum):
     """What a trial is told that has reported or saved."""
 
     GO_ON = "go on"
@@ -19,7 +19,7 @@ class Verdict(Enum):
     @property
     def halts(self) -> bool:
         """Whether the trial is to leave its function or its loop."""
-        return self in (Verdict.HALT, Verdict.HALT_AND_SAVE)
+        return self in (TrialVerdict.HALT, TrialVerdict.HALT_AND_SAVE)
 
 
 @dataclass

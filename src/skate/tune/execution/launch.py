@@ -21,7 +21,7 @@ from skate.tune.execution.controller import TuneController
 from skate.tune.execution.performer import Performer
 from skate.tune.execution.pool import WorkerPool
 from skate.tune.execution.programs import is_class
-from skate.tune.execution.reporting import Reporting
+from skate.tune.execution.reporting import ProgressReporting
 from skate.tune.execution.resume import take_up
 from skate.tune.execution.runner import Runner
 from skate.tune.execution.snapshots import Snapshots, restore_callbacks
@@ -76,7 +76,7 @@ def execute(
     aim = {"metric": tuning.metric, "mode": tuning.mode}
     log.run(fresh=resume is None, trainable=experiment.run_identifier, **aim)
     _setup(callbacks, experiment, search_alg)
-    reporting = Reporting(tuning, run, controller)
+    reporting = ProgressReporting(tuning, run, controller)
     snapshots = Snapshots(experiment.storage, search_alg, callbacks)
     uploads = Uploads(
         experiment.storage, lambda: (trial.storage for trial in controller.get_live_trials())

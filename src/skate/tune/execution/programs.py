@@ -14,7 +14,7 @@ from skate._run.session import activated, report
 from skate._run.types import Config, ResultRow
 from skate._run.values import reached
 from skate.tune.execution.channel import Channel, Halted
-from skate.tune.execution.events import Verdict
+from skate.tune.execution.events import TrialVerdict
 from skate.tune.execution.session import Outbox, TrialSession, TrialTask
 from skate.tune.result import DONE, SHOULD_CHECKPOINT, TRIAL_INFO
 from skate.tune.trainable._calls import StatusReporter, arguments_for, metrics_of
@@ -112,13 +112,13 @@ class ClassProgram:
                 storage.persist(saved, name, written_since=self._outbox.began)
         return name
 
-    def _obey(self, verdict: Verdict, saved: str | None) -> None:
-        while verdict is Verdict.SAVE:
+    def _obey(self, verdict: TrialVerdict, saved: str | None) -> None:
+        while verdict is TrialVerdict.SAVE:
             saved = saved or self._save()
             verdict = self._outbox.saved(saved, wait=True)
         if verdict.halts:
             self._channel.leaving = True
-            if verdict is Verdict.HALT_AND_SAVE and saved is None:
+            if verdict is TrialVerdict.HALT_AND_SAVE and saved is None:
                 self._outbox.saved(self._save(), wait=False)
             self._export()
             raise Halted(0)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skate.tune.tune_config import TuneConfig
 
 
-class Reporting:
+class ProgressReporting:
     """Calls the reporter of a search, if there is one.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import skate
 from skate._run.context import SessionInfo
 from skate._run.reporting import totals_in
-from skate.tune.execution.events import Began, Ended, Verdict
+from skate.tune.execution.events import Began, Ended, TrialVerdict
 from skate.tune.execution.session import TrialTask
 
 if TYPE_CHECKING:
@@ -135,16 +135,16 @@ class Runner:
         except Exception as error:
             self._on_error(worker, trial, error)
             return
-        verdict = Verdict.GO_ON
+        verdict = TrialVerdict.GO_ON
         for event in events:
             if isinstance(event, Ended):
                 self._release(worker, trial, usable=not event.stuck)
                 return
             worker.used = worker.used and not isinstance(event, Began)
-            if verdict is Verdict.GO_ON:
+            if verdict is TrialVerdict.GO_ON:
                 verdict = self._performer.run(self._controller.on_event(trial, event))
-        if verdict is Verdict.GO_ON and trial.trial_id in self._halting:
-            verdict = Verdict.HALT
+        if verdict is TrialVerdict.GO_ON and trial.trial_id in self._halting:
+            verdict = TrialVerdict.HALT
         self._call(worker, worker.actor.exchange.remote(verdict))
 
     def _release(self, worker: PooledWorker, trial: Trial, usable: bool) -> None:

@@ -23,7 +23,7 @@ from skate._run.storage import Storage
 from skate._run.types import Config, ResultRow
 from skate._run.values import reached
 from skate.tune.execution.channel import Channel, Halted
-from skate.tune.execution.events import Reported, Saved, Verdict
+from skate.tune.execution.events import Reported, Saved, TrialVerdict
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Outbox:
         self._next = task.next_checkpoint
         self.began: float = time.time()
 
-    def result(self, metrics: ResultRow, checkpoint: str | None) -> Verdict:
+    def result(self, metrics: ResultRow, checkpoint: str | None) -> TrialVerdict:
         wait = (
             self.task.waits_always
             or checkpoint is not None
@@ -86,7 +86,7 @@ class Outbox:
         )
         return self._channel.send(Reported(metrics, checkpoint), wait)
 
-    def saved(self, checkpoint: str | None, wait: bool) -> Verdict:
+    def saved(self, checkpoint: str | None, wait: bool) -> TrialVerdict:
         return self._channel.send(Saved(checkpoint), wait)
 
     def new_name(self) -> str:
@@ -151,8 +151,8 @@ class TrialSession(RunSession):
             shutil.rmtree(self._draft[1], ignore_errors=True)
             self._draft = None
 
-    def _obey(self, verdict: Verdict) -> None:
-        while verdict is Verdict.SAVE:  # a function has saved what it has saved
+    def _obey(self, verdict: TrialVerdict) -> None:
+        while verdict is TrialVerdict.SAVE:  # a function has saved what it has saved
             verdict = self.outbox.saved(None, wait=True)
         if verdict.halts:
             raise Halted(0)

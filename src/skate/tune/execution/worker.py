@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import skate
 from skate._run.signing_key import adopt_signing_key
 from skate.tune.execution.channel import Channel, Halted
-from skate.tune.execution.events import Began, Ended, Saved, TrialEvent, Verdict
+from skate.tune.execution.events import Began, Ended, Saved, TrialEvent, TrialVerdict
 from skate.tune.execution.programs import ClassProgram, is_class, run_function
 from skate.tune.execution.session import TrialTask
 
@@ -43,7 +43,7 @@ class TrialWorker:
         self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
         return [Began(os.getpid())]
 
-    def exchange(self, verdict: Verdict) -> list[TrialEvent]:
+    def exchange(self, verdict: TrialVerdict) -> list[TrialEvent]:
         """Give the trial its verdict; what comes next from it."""
         if self._thread is not None:
             thread, self._thread = self._thread, None
@@ -53,7 +53,7 @@ class TrialWorker:
         self._channel.answer(verdict)
         if not verdict.halts:
             return self._take(_LONGEST_CALL_SECONDS)
-        return self._until_it_ends(saves=verdict is Verdict.HALT_AND_SAVE)
+        return self._until_it_ends(saves=verdict is TrialVerdict.HALT_AND_SAVE)
 
     def _until_it_ends(self, saves: bool) -> list[TrialEvent]:
         """A halted trial's last checkpoint. One that leaves may take its time to save and to
@@ -66,7 +66,7 @@ class TrialWorker:
             events += [event for event in taken if isinstance(event, Saved)]
             if time.monotonic() > deadline and not (self._channel.leaving or over):
                 return [Ended(stuck=True)]
-            self._channel.answer(Verdict.HALT)
+            self._channel.answer(TrialVerdict.HALT)
         error, self._error = self._error, None
         if error is not None and (self._exports or (saves and not events)):
             raise error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from skate._run.config import may_retry
 from skate._run.errors import ERROR_FILE, error_text, read_error, write_error
 from skate._run.folders import LocalFolder
 from skate.tune.error import TuneError, TuneTrialError
@@ -44,7 +45,7 @@ class TrialErrors(TrialPaths):
 
     def should_recover(self) -> bool:
         """Whether it may be tried again."""
-        return self.max_failures < 0 or self.num_failures_after_restore <= self.max_failures
+        return may_retry(self.num_failures_after_restore, self.max_failures)
 
     @property
     def error_file(self) -> str | None:

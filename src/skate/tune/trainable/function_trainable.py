@@ -13,7 +13,7 @@ from skate._run.context import SessionInfo
 from skate._run.storage import Storage
 from skate._run.types import Config
 from skate.tune.execution.channel import Channel
-from skate.tune.execution.events import Reported, Saved, Verdict
+from skate.tune.execution.events import Reported, Saved, TrialVerdict
 from skate.tune.execution.placement_groups import PlacementGroupFactory
 from skate.tune.result import DONE, RESULT_DUPLICATE
 from skate.tune.trainable.trainable import Trainable
@@ -43,7 +43,7 @@ class FunctionTrainable(Trainable):
             self._thread = threading.Thread(target=self._run, args=(self._task(),), daemon=True)
             self._thread.start()
         else:
-            self._channel.answer(Verdict.GO_ON)
+            self._channel.answer(TrialVerdict.GO_ON)
         over = False
         while not over:
             events, over = self._channel.take(_LOOK_SECONDS)
@@ -52,7 +52,7 @@ class FunctionTrainable(Trainable):
                 self._note(event.checkpoint)
                 if isinstance(event, Reported):
                     return event.result
-                self._channel.answer(Verdict.GO_ON)
+                self._channel.answer(TrialVerdict.GO_ON)
         if self._error is not None:
             raise self._error
         return {**self._last_result, DONE: True, RESULT_DUPLICATE: True}
@@ -79,7 +79,7 @@ class FunctionTrainable(Trainable):
     def cleanup(self) -> None:
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._channel.answer(Verdict.HALT)
+            self._channel.answer(TrialVerdict.HALT)
             thread.join(_GRACE_SECONDS)
 
     @classmethod

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from skate._run.folders import Folder, folder_at
+from skate._run.folders import StorageFolder, folder_at
 
 __all__ = [
     "delete_at_uri",
@@ -75,7 +75,7 @@ def read_file_from_uri(uri: str) -> bytes:
     return parent.read(name)
 
 
-def _split(uri: str) -> tuple[Folder, str]:
+def _split(uri: str) -> tuple[StorageFolder, str]:
     parent, _, name = uri.rstrip("/").rpartition("/")
     return folder_at(parent), name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ import skate
 from skate import tune
 from skate.train import RunConfig, ScalingConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
+from skate.tune.experiment import Experiment
 from skate.tune.experiment.export_format import ExportFormat
 from skate.tune.logger import (
     CSVLogger,
@@ -382,3 +384,24 @@ def test_arguments_of_run_that_were_dropped(run, tmp_path):
         run(lambda config: None, with_server=True)
     with pytest.raises(TypeError, match="'num_sample'; did you mean num_samples"):
         run(lambda config: None, num_sample=2)
+
+
+def test_signatures_show_todays_arguments_and_help_the_others():
+    shown = inspect.signature(tune.run).parameters
+    older = ("keep_checkpoints_num", "checkpoint_freq", "local_dir", "upload_dir", "loggers")
+    assert not set(older) & set(shown)
+    assert {"checkpoint_config", "storage_path", "callbacks"} <= set(shown)
+    for name in older:
+        assert name in inspect.getdoc(tune.run)
+    assert list(inspect.signature(tune.report).parameters)[:2] == ["metrics", "checkpoint"]
+    with pytest.raises(TypeError, match=r"Tuner.restore\(\) has no parameter 'trainabel'"):
+        tune.Tuner.restore("/nowhere", trainabel=None)
+
+
+def test_checkpoints_are_configured_one_way(tmp_path):
+    spec = {"run": lambda config: None, "storage_path": tmp_path}
+    for given in ({"keep_checkpoints_num": 2}, {"checkpoint_config": {"num_to_keep": 2}}):
+        experiment = Experiment.from_json("e", {**spec, **given})
+        assert experiment.checkpoint_config.num_to_keep == 2
+    with pytest.raises(ValueError, match=r"checkpoint_config, or keep_checkpoints_num.*not both"):
+        tune.run(lambda config: None, checkpoint_config={}, checkpoint_freq=2)
