@@ -193,7 +193,7 @@ def q8(table: Tables) -> Dataset:
 
 def q9(table: Tables) -> Dataset:
     parts = table("part").filter(expr=col("p_name").str.contains("green"))
-    rows = joined(table("lineitem"), parts, "l_partkey", "p_partkey", "left_semi")
+    rows = joined(table("lineitem"), parts.select_columns(["p_partkey"]), "l_partkey", "p_partkey")
     rows = joined(
         rows, table("partsupp"), ["l_partkey", "l_suppkey"], ["ps_partkey", "ps_suppkey"]
     )

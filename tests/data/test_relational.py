@@ -298,6 +298,8 @@ class TestFiles:
         (block,) = self.read(tmp_path, True).sort("s")._blocks()
         assert block.schema.field("s").type == pa.string()
         assert block["s"].to_pylist() == ["a", "b", None]
+        found = self.read(tmp_path, False).filter(expr=col("s") == "a").take_all()
+        assert found == [{"s": "a", "n": 3}]
 
     def test_a_damaged_file_is_named(self, folder: Path) -> None:
         content = (folder / "1.parquet").read_bytes()
