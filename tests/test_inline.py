@@ -265,7 +265,7 @@ def test_old_references_say_what_happened() -> None:
 
 
 def test_nothing_waits_for_resources_that_others_hold() -> None:
-    holder = skate.remote(num_cpus=2)(type("Holder", (), {}))
+    holder = skate.remote(num_cpus=2)(type("Holder", (), {}))  # type: ignore[var-annotated]
     holders = [holder.remote(), holder.remote()]
     assert skate.get([handle.__ray_ready__.remote() for handle in holders]) == [True, True]
     assert "CPU" not in skate.available_resources()

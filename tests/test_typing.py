@@ -46,7 +46,8 @@ def test_what_is_remote_shows_the_signature_and_the_words_of_the_user() -> None:
         def add(self, n: int, *, times: int = 1) -> int:
             return n * times
 
-    function, cls = skate.remote(mix), skate.remote(Counter)
+    function: Any = skate.remote(mix)
+    cls: Any = skate.remote(Counter)
     for shown in (function, function.remote, function.options(num_cpus=2).remote):
         assert inspect.signature(shown) == inspect.signature(mix)
         assert shown.__doc__ == "Mix them."

@@ -201,7 +201,7 @@ class TestProcesses:
         assert skate.get(skate.remote(lambda: 1).remote()) == 1
         compat.install()
         try:
-            actor = skate.remote(type("A", (), {"v": lambda self: __import__("ray").__version__}))
+            actor = skate.remote(type("A", (), {"v": lambda self: __import__("ray").__version__}))  # type: ignore[var-annotated]
             assert skate.get(actor.remote().v.remote()) == compat.RAY_VERSION
         finally:
             skate.shutdown()

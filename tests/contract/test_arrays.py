@@ -38,7 +38,7 @@ ARRAYS = {
     "bytes": np.array([b"a", b"bc"]),
     "big endian": np.arange(5, dtype=">i4"),
     "object": np.array([1, "a", None, [2]], dtype=object),
-    "record": np.rec.fromarrays([np.arange(50_000), np.ones(50_000)], names="x,y"),  # type: ignore[call-overload]
+    "record": np.rec.fromarrays([np.arange(50_000), np.ones(50_000)], names="x,y"),
 }
 
 

@@ -73,7 +73,7 @@ def handle():
 WORDS = [
     (inherit, TypeError, "Inheriting from actor classes"),
     (lambda: Actor(), TypeError, "cannot be instantiated directly"),
-    (lambda: plain(1), TypeError, "Remote functions cannot be called directly"),
+    (lambda: plain(1), TypeError, "Remote functions cannot be called directly"),  # type: ignore[operator]
     (lambda: handle().method(), TypeError, "Actor methods cannot be called directly"),
     (lambda: skate.actor.exit_actor(), TypeError, "non-actor worker"),
     (
@@ -85,7 +85,7 @@ WORDS = [
     (lambda: Actor.options(name="").remote(), ValueError, "Actor name cannot be an empty"),
     (lambda: two_of_a_name(), ValueError, "The name .* is already taken"),
     (lambda: skate.util.get_placement_group("none"), ValueError, "Failed to look up placement"),
-    (lambda: skate.util.placement_group(cast("Any", "x")), ValueError, "must be a list"),
+    (lambda: skate.util.placement_group("x"), ValueError, "must be a list"),  # type: ignore[arg-type]
     (
         lambda: skate.util.placement_group([{"CPU": 1}], strategy="TIGHT"),
         ValueError,
@@ -106,11 +106,11 @@ WORDS = [
     (lambda: Actor.options(get_if_exists=True).remote(), ValueError, "get_if_exists.*actor name"),
     (lambda: skate.kill(cast(Any, 1)), ValueError, "actor"),
     (lambda: skate.cancel(handle()), TypeError, "kill"),
-    (lambda: skate.wait([1]), TypeError, "wait\\(\\)"),
+    (lambda: skate.wait([1]), TypeError, "wait\\(\\)"),  # type: ignore[type-var]
     (lambda: plain.options(num_cpus=-1), ValueError, "resource num_cpus cannot be negative"),
     (lambda: Actor.options(resources={"x": -1}), ValueError, "cannot be negative"),
     (lambda: plain.options(scheduling_strategy=1), TypeError, "Invalid scheduling_strategy"),
-    (lambda: plain.options(retry_exceptions=["x"]), TypeError, "a list of exception classes"),
+    (lambda: plain.options(retry_exceptions=["x"]), TypeError, "a list of exception classes"),  # type: ignore[list-item]
     (lambda: skate.get(plain.remote(failing.remote())), KeyError, "could not be computed"),
     (lambda: plain.bind(1).bind(), AttributeError, "bind\\(\\) cannot be used again on"),
     (lambda: InputNode(1), ValueError, "args or kwargs"),

@@ -117,7 +117,7 @@ def test_several_results() -> None:
     assert refs[1] == 5
     assert skate.get([refs[0], refs[2]]) == [10, 6]
     with pytest.raises(ValueError, match="list of nodes"):
-        MultiOutputNode(double.bind(1))
+        MultiOutputNode(double.bind(1))  # type: ignore[arg-type]
 
 
 def test_long_chains() -> None:

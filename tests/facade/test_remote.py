@@ -50,13 +50,13 @@ def test_it_looks_like_its_function() -> None:
     assert remote_add.__name__ == "add"
     assert remote_add.__doc__ == "Adds."
     assert remote_add._function is add
-    assert inspect.signature(remote_add) == inspect.signature(add)
+    assert inspect.signature(remote_add) == inspect.signature(add)  # type: ignore[arg-type]
     assert repr(remote_add) == "RemoteFunction(add)"
 
 
 def test_a_direct_call_says_what_to_do() -> None:
     with pytest.raises(TypeError, match=r"add\.remote\("):
-        skate.remote(add)(1)
+        skate.remote(add)(1)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("target", [3, "text", None, object()])

@@ -231,4 +231,4 @@ def test_images_get_classes() -> None:
     classes = results.map_batches(
         lambda batch: ["abc"[p.argmax(0)] for p in batch["predictions"]], batch_format="pandas"
     )
-    assert classes.take_all() == ["abc"[c] for c in expected.argmax(1)]
+    assert classes.take_all() == ["abc"[c] for c in expected.argmax(1)]  # type: ignore[comparison-overlap]

@@ -168,13 +168,13 @@ def test_actors_can_be_taken_out_and_added() -> None:
     assert pool.get_next() == 42
 
 
-class NamedJobs(ActorPool):
+class NamedJobs(ActorPool):  # type: ignore[type-arg]
     """Keeps one more item per call and takes results by itself, as client libraries do."""
 
     def submit(self, fn: Any, value: Any) -> None:
         actor = self._idle_actors.pop()
         future = fn(actor, value[1])
-        self._future_to_actor[future] = (self._next_task_index, actor, value[0])
+        self._future_to_actor[future] = (self._next_task_index, actor, value[0])  # type: ignore[assignment]
         self._next_task_index += 1
 
     def submit_job(self, fn: Any, job: tuple[str, int]) -> None:
@@ -184,8 +184,8 @@ class NamedJobs(ActorPool):
             self._pending_submits.append((fn, job))
 
     def take(self) -> tuple[str, int]:
-        [future], _ = skate.wait(list(self._future_to_actor), num_returns=1)
-        _, actor, name = self._future_to_actor.pop(future)
+        [future], _ = skate.wait(list(self._future_to_actor), num_returns=1)  # type: ignore[type-var]
+        _, actor, name = self._future_to_actor.pop(future)  # type: ignore[misc]
         self._return_actor(actor)
         return name, skate.get(future)
 

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Ref = TypeVar("Ref", bound=ObjectRef[Any])
 W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")
 
 _ONE_REF = {ObjectRef}
@@ -81,6 +82,14 @@ def get(
 ) -> list[T]: ...
 @overload
 def get(
+    object_refs: list[Ref],
+    *,
+    timeout: float | None = None,
+    copy: bool = False,
+    _use_object_store: bool = False,
+) -> list[Any]: ...
+@overload
+def get(
     object_refs: ObjectRefGenerator[T],
     *,
     timeout: float | None = None,
@@ -88,12 +97,12 @@ def get(
     _use_object_store: bool = False,
 ) -> ObjectRefGenerator[T]: ...
 def get(
-    object_refs: ObjectRef[T] | list[ObjectRef[T]] | ObjectRefGenerator[T],
+    object_refs: ObjectRef[Any] | list[Any] | ObjectRefGenerator[Any],
     *,
     timeout: float | None = None,
     copy: bool = False,
     _use_object_store: bool = False,
-) -> T | list[T] | ObjectRefGenerator[T]:
+) -> Any:
     """Return the value of a reference, or the values of a list of them.
 
     Args:
