@@ -63,8 +63,7 @@ def test_what_is_remote_shows_the_signature_and_the_words_of_the_user() -> None:
 
 
 def test_types_take_their_arguments() -> None:
-    from skate.remote_function import RemoteFunction
-
+    from skate._facade.remote import RemoteFunction
     from skate.actor import ActorMethod
 
     assert RemoteFunction[[int, str], float].__origin__ is RemoteFunction

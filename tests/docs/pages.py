@@ -29,7 +29,8 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     """Return the fenced blocks of a page, in order, also those inside lists and tabs."""
     found: list[Block] = []
-    indent, head, lines = 0, None, []
+    lines: list[str] = []
+    indent, head = 0, None
     for number, line in enumerate(page.read_text().splitlines(), start=1):
         if head is None:
             if fence := re.match(r"^( *)```(\S*) ?(.*)$", line):
