@@ -34,18 +34,18 @@ def small_blocks():
 @pytest.fixture
 def opened(monkeypatch):
     """The files that are opened."""
-    paths = []
+    found = []
 
     class Watched(pa.fs.FSSpecHandler):
         def open_input_file(self, path):
-            paths.append(path)
+            found.append(path)
             return super().open_input_file(path)
 
     import fsspec
 
     files = pa.fs.PyFileSystem(Watched(fsspec.filesystem("file")))
     monkeypatch.setattr(paths, "resolve", lambda path, filesystem=None: (files, str(path)))
-    return paths
+    return found
 
 
 def notes(caught):
