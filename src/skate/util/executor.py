@@ -27,12 +27,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures._base import FINISHED, PENDING, RUNNING
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import skate
 from skate._core.argument_checks import mapping, seconds, whole_number, wrong_type
 from skate._core.futures import value_now, when_done
-from skate.exceptions import GetTimeoutError, TaskError, WorkerCrashedError
+from skate.exceptions import GetTimeoutError, ObjectLostError, TaskError, WorkerCrashedError
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ _LOOK_EVERY_CALLS = 1024  # how often calls that nobody asks about are looked th
 _CACHED = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
 
 _executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+_abandoned: set[Any] = set()  # references of calls whose executors nobody has any more
 _prepared: set[str] = set()  # in a worker: the executors whose initializer has run here
 _first_use = threading.Lock()  # of what a future makes when it is needed
 
@@ -114,6 +116,8 @@ class Executor(concurrent.futures.Executor):
         self._active = 0  # calls that were handed over and have not ended, where there is a limit
         self._callbacks = _Callbacks()
         _executors.add(self)
+        weakref.finalize(self, _abandoned.update, self._running).atexit = False
+        _forget_abandoned()
         atexit.unregister(_wait_for_all)
         atexit.register(_wait_for_all)  # anew, so that it comes before the end of the session
 
@@ -223,7 +227,8 @@ class Executor(concurrent.futures.Executor):
             self._cancel([*calls, *self._callers()])
         if wait:
             concurrent.futures.wait(calls)
-            self._wait_for_tasks()
+            _wait_for_tasks(self._running)
+            self._running.clear()
             self._callbacks.end()
 
     def _callers(self) -> list[_Call]:
@@ -234,11 +239,6 @@ class Executor(concurrent.futures.Executor):
         begun = _begun()
         for call in calls:
             call._cancel_unless(begun)
-
-    def _wait_for_tasks(self) -> None:
-        refs = [*self._running]
-        if refs and skate.is_initialized():
-            skate.wait(refs, num_returns=len(refs))
 
     # -- from a call to a task -----------------------------------------------------------------
 
@@ -572,5 +572,23 @@ def _has_begun(ref: Any) -> bool:
 
 
 def _wait_for_all() -> None:
+    """Wait at the end of the program for all calls, also those that nobody asks about."""
     for executor in list(_executors):
         executor.shutdown()
+    _wait_for_tasks(_abandoned)
+
+
+def _wait_for_tasks(calls: Iterable[Any]) -> None:
+    refs = [*calls]
+    if refs and skate.is_initialized():
+        with suppress(ObjectLostError):  # of a session that was shut down, as its calls were
+            skate.wait(refs, num_returns=len(refs))
+
+
+def _forget_abandoned() -> None:
+    refs = [*_abandoned]
+    try:
+        ended = skate.wait(refs, num_returns=len(refs), timeout=0)[0] if refs else []
+    except ObjectLostError:
+        ended = refs
+    _abandoned.difference_update(ended)
