@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -54,13 +55,15 @@ def differences(output: str) -> list[str]:
 def known() -> float:
     """Return the share of the package's symbols whose type pyright knows."""
     options = ("--pythonpath", sys.executable, "--ignoreexternal", "--outputjson")
-    report = json.loads(_run("pyright", *options, "--verifytypes", "skate", folder=SOURCE))
+    # pyright looks for the package where Python would, an editable install aside.
+    found = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    report = json.loads(_run("pyright", *options, "--verifytypes", "skate", env=found))
     return float(report["typeCompleteness"]["completenessScore"])
 
 
-def _run(checker: str, *arguments: str, folder: Path = FOLDER) -> str:
+def _run(checker: str, *arguments: str, env: dict[str, str] | None = None) -> str:
     command = [sys.executable, "-m", checker, *arguments]
-    return run_program(command, cwd=folder, check=False, timeout=1200).stdout
+    return run_program(command, cwd=FOLDER, env=env, check=False, timeout=1200).stdout
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ class CheckpointManager:
     caller."""
 
     def __init__(self, config: CheckpointConfig | None = None) -> None:
-        self.config = config or CheckpointConfig()
+        self.config: CheckpointConfig = config or CheckpointConfig()
         self._recorded: list[RecordedCheckpoint] = []  # in the order of their reports
         self._warned = False
 

@@ -50,7 +50,7 @@ class Expr:
         self._text = text
         self.op: Text = op
         self.arguments = arguments
-        self.parts = tuple(parts)
+        self.parts: tuple[Expr, ...] = tuple(parts)
         self._arrow = arrow  # the same as pyarrow's Expression, for files that can filter
         self._alias: Text | None = None
         self.runs_python: bool = runs_python or any(part.runs_python for part in parts)

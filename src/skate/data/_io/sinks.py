@@ -176,7 +176,7 @@ class _FileDatasink(Datasink[None]):
     ) -> None:
         from skate.data._io.file_writers import OutputFolder
 
-        self.folder = OutputFolder(path, filesystem, try_create_dir, mode)
+        self.folder: OutputFolder = OutputFolder(path, filesystem, try_create_dir, mode)
         self.folder.uuid = dataset_uuid or self.folder.uuid
         self.filename_provider: FilenameProvider = filename_provider or FilenameProvider(
             file_format=file_format

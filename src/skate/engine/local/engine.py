@@ -86,10 +86,10 @@ class LocalEngine(DriverStreams, Asking):
         self.store: Store = Store(
             session.shm_dir, session.disk_dir, DRIVER, capacity, self.reactor.call_later
         )
-        self.spilling = Spilling(self.store, self._recycle, self.lock)
+        self.spilling: Spilling = Spilling(self.store, self._recycle, self.lock)
         total = to_units(machine.resources(num_cpus, num_gpus, memory, resources, capacity))
         node_id = os.urandom(28).hex()
-        self.info = SessionInfo(
+        self.info: SessionInfo = SessionInfo(
             namespace=namespace or os.urandom(8).hex(),
             job_id="01000000",
             node_id=node_id,
@@ -97,7 +97,7 @@ class LocalEngine(DriverStreams, Asking):
             runtime_env=dict(runtime_env or {}),
             visible_accelerators={name: visible_ids(name) for name in NUMBERED if name in total},
         )
-        self.interrupts = Interrupts(self.reactor, self.lock)
+        self.interrupts: Interrupts = Interrupts(self.reactor, self.lock)
         undo.callback(self.interrupts.close)
         self.output: Output = Output(self.reactor, log_to_driver)
         undo.callback(self.output.close_descriptors)
@@ -113,7 +113,7 @@ class LocalEngine(DriverStreams, Asking):
         )
         undo.callback(self.hub.processes.shutdown)
         self._collected = 0  # messages since the last flush
-        self.closed = False
+        self.closed: bool = False
         self.hub.planner.prepare_environment()
         self.reactor.start_courier()
         _engines.add(self)  # last, as is the next: what failed to start is nobody's to end

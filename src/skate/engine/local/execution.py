@@ -56,11 +56,11 @@ class Execution:
         self.unanswered: set[int] = set()  # ids of the work that is here
         self.callers: dict[int, Connection] = {}  # who wants to know of it, if not the hub
         self.cancelled: set[int] = set()  # those of them that somebody has cancelled
-        self.exiting = False
-        self.exit_code = 0
-        self.ended = Waiter()  # done when this process is to end
-        self.actor = HostedActor(self.exit_actor)
-        self.preparation = Preparation(engine, self.actor)
+        self.exiting: bool = False
+        self.exit_code: int = 0
+        self.ended: Waiter = Waiter()  # done when this process is to end
+        self.actor: HostedActor = HostedActor(self.exit_actor)
+        self.preparation: Preparation = Preparation(engine, self.actor)
         self.cancel_running: Callable[[int], None] = self._interrupt_main
         self.deliver: Callable[[Work], None] = self._enqueue
         self.on_exit: Callable[[], object] = lambda: None
@@ -70,7 +70,7 @@ class Execution:
         self._current: Running | None = None  # on the main thread
         self._waiting = 0  # the main thread is inside get or wait
         self._calls_waiting: dict[int, Running] = {}  # of an actor, other than on the main thread
-        self.handlers = m.by_number(
+        self.handlers: dict[int, Callable[..., None]] = m.by_number(
             {
                 m.DefineFunction: self.preparation.on_function,
                 m.ForgetFunction: self.preparation.on_forget,

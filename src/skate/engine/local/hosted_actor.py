@@ -16,9 +16,9 @@ class HostedActor:
 
     def __init__(self, leave: Callable[[], None]) -> None:
         self.instance: Any = None  # until its construction begins
-        self.id = 0
-        self.label = ""
-        self.print_label = ""  # in front of what it prints
+        self.id: int = 0
+        self.label: str = ""
+        self.print_label: str = ""  # in front of what it prints
         self.settings: WorkSettings = {}
         self._leave = leave  # ends the actor, for its method `__ray_terminate__`
         self._methods: dict[str, Callable[..., Any]] = {}  # as they are called

@@ -88,7 +88,7 @@ class Interrupts:
         wanted: Callable[[], bool] | None = None,
     ) -> None:
         # Something was put off: the wait of the main thread is to end (`reactor.StopSignal`).
-        self.pending = False
+        self.pending: bool = False
         self.idle = False  # the main thread runs nothing of the user's
         self._reactor = reactor
         self._lock = lock

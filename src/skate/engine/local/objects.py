@@ -58,7 +58,7 @@ class ObjectEntry:
         self.mapped: int = 0  # live mappings of the segment in this process
         self.mapping: Callable[[], Any] = _gone  # weak; one that further reads may share
         self.waiters: list[Callable[[ObjectEntry], None]] | None = None
-        self.asked = False  # worker: the driver has been asked for the value
+        self.asked: bool = False  # worker: the driver has been asked for the value
         self.link: Any = None  # worker: the object is known here only, see `peers`
         self.count: int = 0  # driver: holds by processes, pending work and containing objects
         self.contained: Sequence[int] = ()  # driver: ids inside the value
@@ -113,7 +113,7 @@ class ObjectTable(ABC):
         self.process = process
         self.dropped: deque[ObjectEntry] = deque()
         self._closed_views: deque[ObjectEntry] = deque()
-        self.home = EngineHome(self)
+        self.home: EngineHome = EngineHome(self)
         self._gone_for_good = self._ref_gone  # bound once: a reference is made with every call
         self.entries: dict[int, ObjectEntry] = {}
         self._blocked: list[Needs] = []

@@ -25,15 +25,15 @@ class Running:
         settings: WorkSettings | None,
         function: Any = None,
     ) -> None:
-        self.id = id
-        self.leaving = False  # it has called exit_actor()
-        self.pending = (
+        self.id: int = id
+        self.leaving: bool = False  # it has called exit_actor()
+        self.pending: bool = (
             False  # its wait is to end, because it was cancelled; see `reactor.StopSignal`
         )
         self.waiter: Waiter | None = None  # what it waits for, in an actor with several calls
-        self.function = function
-        self.function_name = function_name
-        self.label = label  # in front of what it prints
+        self.function: Any = function
+        self.function_name: str = function_name
+        self.label: str = label  # in front of what it prints
         self.settings: WorkSettings = settings or {}
 
 

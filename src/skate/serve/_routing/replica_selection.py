@@ -28,13 +28,13 @@ class ReplicaSelection:
     availability_zone: str | None = None
 
     def __init__(self, reservation: RoutedRequest, replica: RoutedReplica) -> None:
-        self.replica_id = replica.tag
+        self.replica_id: str = replica.tag
         self.node_id: str = skate.get_runtime_context().get_node_id()
         self.node_ip: str = skate.util.get_node_ip_address()
         self.deployment_id = reservation.router.id
-        self.method_name = reservation.method
-        self.stream = reservation.stream
-        self.model_id = reservation.model_id
+        self.method_name: str = reservation.method
+        self.stream: bool = reservation.stream
+        self.model_id: str = reservation.model_id
         self._reservation: RoutedRequest | None = reservation
         self._replica = replica
 

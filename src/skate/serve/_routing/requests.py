@@ -67,23 +67,25 @@ class RoutedRequest:
         model_id: str = "",
         stream: bool = False,
     ) -> None:
-        self.router = router
-        self.id = id
-        self.method = method
-        self.args = args
-        self.kwargs = kwargs
-        self.model_id = model_id
-        self.stream = stream
+        self.router: Router = router
+        self.id: str = id
+        self.method: str = method
+        self.args: Arguments = args
+        self.kwargs: NamedArguments = kwargs
+        self.model_id: str = model_id
+        self.stream: bool = stream
         self.ref: Any = None  # the Call, once it is sent
         self.replica: RoutedReplica | None = None
         self.outcome: Any = NOT_YET
-        self.claimed = stream  # someone waits for the value and will look at it
-        self.cancelled = False
-        self.answered = False  # the call to the replica has ended, well or badly
-        self.is_dispatched = False  # it goes to its `replica` and nowhere else
-        self.is_reservation = False  # it only takes room; its outcome is the replica
-        self.is_being_sent = False
-        self.reached_nobody = False  # the call had ended before it was sent: nobody was there
+        self.claimed: bool = stream  # someone waits for the value and will look at it
+        self.cancelled: bool = False
+        self.answered: bool = False  # the call to the replica has ended, well or badly
+        self.is_dispatched: bool = False  # it goes to its `replica` and nowhere else
+        self.is_reservation: bool = False  # it only takes room; its outcome is the replica
+        self.is_being_sent: bool = False
+        self.reached_nobody: bool = (
+            False  # the call had ended before it was sent: nobody was there
+        )
         self._sent: concurrent.futures.Future[None] | None = None
         self._settled: list[Callable[[], None]] | None = None
 

@@ -21,16 +21,16 @@ class RoutedReplica:
     )  # fmt: skip
 
     def __init__(self, tag: str, actor: ReplicaHandle, models: Iterable[str]) -> None:
-        self.tag = tag
-        self.actor = actor
-        self.call = actor.handle_request
-        self.stream = actor.handle_stream
-        self.models = frozenset(models)
+        self.tag: str = tag
+        self.actor: ReplicaHandle = actor
+        self.call: ReplicaMethod = actor.handle_request
+        self.stream: ReplicaMethod = actor.handle_stream
+        self.models: frozenset[str] = frozenset(models)
         # Models of requests that were sent there, of which no news came yet.
         self._sent: deque[str] = deque(maxlen=_MAX_REMEMBERED_MODELS)
         self.in_flight: set[RoutedRequest] = set()
-        self.full = False  # it refused, and has not said since that it has room
-        self.closed = False
+        self.full: bool = False  # it refused, and has not said since that it has room
+        self.closed: bool = False
 
     def method_for(self, request: RoutedRequest) -> ReplicaMethod:
         """Return which method of the actor to call; a dispatched request is not refused."""

@@ -60,7 +60,7 @@ class Router:
         self.id = id
         self.lock = threading.RLock()
         self.table: RoutingTable | None = None
-        self.closed = False
+        self.closed: bool = False
         self._has_table = threading.Event()
         self._replicas: list[RoutedReplica] = []
         self._waiting: deque[RoutedRequest] = deque()

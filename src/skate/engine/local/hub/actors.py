@@ -43,11 +43,11 @@ class HubActor:
         self.class_name = class_name
         self.meta = meta  # packed ActorMeta, for get_actor
         self.concurrent = concurrent  # several calls at a time: no order to keep
-        self.key = ("", "")  # namespace and name
+        self.key: tuple[str, str] = ("", "")  # namespace and name
         self.entry: ObjectEntry  # the object that stands for the actor; set by the hub
         self.state = PENDING
         self.worker: WorkerProcess | None = None
-        self.restarts = 0
+        self.restarts: int = 0
         # Calls made and not answered, by the process that made them; None: who cares.
         self.unfinished: dict[int, int] | None = {} if options.max_pending_calls > 0 else None
         self.error: Packed = b""  # why it is dead

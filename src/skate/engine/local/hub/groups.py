@@ -28,7 +28,7 @@ class HubGroup:
         self.demands: list[Demand] = [to_units(bundle) for bundle in bundles]
         self.strategy = strategy
         self.name = name
-        self.state = "PENDING"
+        self.state: str = "PENDING"
         self.pools: list[ResourcePool] = []
         self._allocations: list[Allocation] = []
 

@@ -80,6 +80,20 @@ class Hub:
     Where two need each other, the one that is made first is given a function of this class.
     """
 
+    state: State
+    outbox: WorkerOutbox
+    processes: Processes
+    segments: Segments
+    counts: Counts
+    values: Values
+    streaming: Streaming
+    functions: Functions
+    scheduler: Scheduler
+    tasks: TaskLifecycle
+    lifecycle: ActorLifecycle
+    actor_names: ActorNames
+    planner: Planner
+
     def __init__(
         self,
         ports: Ports,
@@ -129,13 +143,15 @@ class Hub:
         self.planner = planner = Planner(
             ports.lock, info, state.actors, scheduler, processes.find_environment
         )
-        self.requests = Requests(ports, info, state, scheduler, tasks, lifecycle, names, placement)
+        self.requests: Requests = Requests(
+            ports, info, state, scheduler, tasks, lifecycle, names, placement
+        )
         self._idle = IdleWorkers(ports, scheduler, processes)
         self._losses = WorkerLosses(
             values, counts, segments, functions, scheduler, outbox, tasks, lifecycle, placement
         )
         submissions = Submissions(state, counts, planner, tasks, lifecycle, names)
-        self.handlers = self._route(
+        self.handlers: dict[int, Callable[..., None]] = self._route(
             submissions,
             WorkerRequests(
                 ports, counts, outbox, streaming, submissions, names, placement, self.requests

@@ -16,7 +16,7 @@ class WorkerOutbox:
     """Collects messages; the engine writes them when it has done its work."""
 
     def __init__(self, reactor: Reactor) -> None:
-        self.urgent = False  # something was sent that must not wait for company
+        self.urgent: bool = False  # something was sent that must not wait for company
         self._collect = reactor.collect
 
     def send(self, worker: WorkerProcess, message: tuple[Any, ...], at_once: bool = True) -> None:

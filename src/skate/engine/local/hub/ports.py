@@ -32,14 +32,19 @@ class Ports:
         new_id: Callable[[], int],
         print_text: Callable[[int, int, str, str], None],
     ) -> None:
-        self.lock = lock
-        self.reactor = reactor
-        self.store = store
-        self.spilling = spilling
-        self.complete = complete  # gives a pending entry its value
-        self.on_complete = on_complete  # calls when an entry is complete, maybe now
-        self.new_id = new_id
-        self.print_text = print_text  # pid, stream, label, text
+        self.lock: threading.RLock = lock
+        self.reactor: Reactor = reactor
+        self.store: Store = store
+        self.spilling: Spilling = spilling
+        # Gives a pending entry its value.
+        self.complete: Callable[[ObjectEntry, int, Any], None] = complete
+        # Calls when an entry is complete, maybe now.
+        self.on_complete: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None] = (
+            on_complete
+        )
+        self.new_id: Callable[[], int] = new_id
+        # Prints for a pid: a stream, a label, a text.
+        self.print_text: Callable[[int, int, str, str], None] = print_text
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
         """Call with the lock held, after `delay` seconds."""

@@ -36,10 +36,10 @@ class Allocation:
     __slots__ = ("demand", "lent_cpu", "numbered", "pool")
 
     def __init__(self, pool: ResourcePool, demand: Demand, numbered: Numbered) -> None:
-        self.pool = pool
-        self.demand = demand
-        self.numbered = numbered
-        self.lent_cpu = 0  # given back while its worker is blocked
+        self.pool: ResourcePool = pool
+        self.demand: Demand = demand
+        self.numbered: Numbered = numbered
+        self.lent_cpu: int = 0  # given back while its worker is blocked
 
     def numbers(self, resource: str) -> tuple[int, ...]:
         """Return which of the accelerators it has."""

@@ -74,7 +74,7 @@ class Scheduler:
         groups: dict[int, HubGroup] | None = None,
     ) -> None:
         self.machine = machine
-        self.groups = {} if groups is None else groups
+        self.groups: dict[int, HubGroup] = {} if groups is None else groups
         self._keep_idle = keep_idle
         self._effects = effects
         self._shapes: WeakValueDictionary[tuple[Any, ...], Shape] = WeakValueDictionary()

@@ -56,13 +56,15 @@ class WorkPlan:
         max_calls: int | None = None,
         streaming: bool = False,
     ) -> None:
-        self.shape = shape
-        self.num_returns = num_returns
-        self.retries = retries
-        self.settings = settings  # what the worker must know beyond the defaults
-        self.max_calls = max_calls
-        self.streaming = streaming
-        self.simple = num_returns == 1 and not streaming  # one value: the usual case
+        self.shape: Shape | None = shape
+        self.num_returns: int = num_returns
+        self.retries: int = retries
+        self.settings: WorkSettings | None = (
+            settings  # what the worker must know beyond the defaults
+        )
+        self.max_calls: int | None = max_calls
+        self.streaming: bool = streaming
+        self.simple: bool = num_returns == 1 and not streaming  # one value: the usual case
 
 
 Dependency = tuple[int | str, "ObjectEntry"]  # argument position or keyword, and the object
@@ -87,21 +89,21 @@ class HubTask:
         owner: WorkerProcess | None,
         parent: int = 0,
     ) -> None:
-        self.id = id
-        self.function = function
-        self.args = args  # kind and data, like an entry's
-        self.dependencies = dependencies
-        self.nested = nested  # ids inside the arguments
-        self.plan = plan
-        self.owner = owner  # None: the driver
-        self.parent = parent  # the task that submitted it
-        self.missing = 0  # dependencies that are not there yet
-        self.attempt = 0
-        self.solo = False  # was in flight with others when a worker died: goes alone now
+        self.id: int = id
+        self.function: ExportedFunction | None = function
+        self.args: tuple[int, Any] = args  # kind and data, like an entry's
+        self.dependencies: Sequence[Dependency] = dependencies
+        self.nested: Sequence[int] = nested  # ids inside the arguments
+        self.plan: WorkPlan = plan
+        self.owner: WorkerProcess | None = owner  # None: the driver
+        self.parent: int = parent  # the task that submitted it
+        self.missing: int = 0  # dependencies that are not there yet
+        self.attempt: int = 0
+        self.solo: bool = False  # was in flight with others when a worker died: goes alone now
         self.worker: WorkerProcess | None = None
         self.actor: HubActor | None = None  # that it constructs, or calls
-        self.method = ""
-        self.cancelled = False
+        self.method: str = ""
+        self.cancelled: bool = False
 
     @property
     def name(self) -> str:

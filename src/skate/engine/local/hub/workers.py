@@ -53,24 +53,24 @@ class WorkerProcess:
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
-        self.number = number
-        self.environment = environment
-        self.connection = connection
+        self.number: int = number
+        self.environment: Environment = environment
+        self.connection: Connection = connection
         self.launch: Launch | None = None  # until a process has been started
-        self.pid = 0  # until the fork server has told
+        self.pid: int = 0  # until the fork server has told
         self.server: ForkServer | None = None
         self.status: int | None = None  # as from waitpid, when it has ended
-        self.never_started = ""  # why there never was a process
-        self.last_words = ""  # why it ends, as it has said itself
+        self.never_started: str = ""  # why there never was a process
+        self.last_words: str = ""  # why it ends, as it has said itself
         self.failure: SkateError | None = None  # the error of its work, which nothing would mend
         self.ending: str | None = None  # why it is being ended
         self.evicted: Eviction | None = None  # it used, or others lacked, memory
-        self.order = 0  # of the last work that it was given, among all that was given out
+        self.order: int = 0  # of the last work that it was given, among all that was given out
         self.in_flight: dict[int, HubTask] = {}  # sent and not answered, in order
         self.shape: Shape | None = None  # what it is leased for
         self.allocation: Allocation | None = None
         self.actor: HubActor | None = None
-        self.blocked = 0  # threads of it that wait for others
+        self.blocked: int = 0  # threads of it that wait for others
         self.waits: set[int] = set()  # the numbers of those waits
         self.answered: int = 0  # the request that was answered last
         self.exclusive: bool = False  # what it runs allows nothing beside it
@@ -83,7 +83,7 @@ class WorkerProcess:
         self.exported: set[int] = set()  # functions that it has sent
         self.loans: list[int] = []  # objects kept for it until it says that it holds them
         self.promised: set[int] = set()  # objects that only it can complete
-        self.listening = ""
+        self.listening: str = ""
         self.wants_peer: list[WorkerProcess] = []
         self.when_lost: list[
             Callable[[], None]
