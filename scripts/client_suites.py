@@ -91,7 +91,7 @@ SUITES = (
             "lightgbm_ray/tests/test_end_to_end.py",
             "-k=not Client",  # Ray Client
         ),
-        10,
+        24,
     ),
     Suite(
         "adam_core",
