@@ -137,6 +137,15 @@ def has_memory(pid: str) -> bool:
         return False
 
 
+def full_while_it_lives(monkeypatch: pytest.MonkeyPatch, pid: str) -> None:
+    """Let memory be full until a process has ended: what runs after it has all it needs."""
+
+    def read(gauge: MemoryGauge) -> MemoryUse:
+        return MemoryUse(2 * GIB if has_memory(pid) else GIB, 2 * GIB)
+
+    monkeypatch.setattr(MemoryGauge, "read", read)
+
+
 def hold(tally: Tally, go: Flag, name: str) -> str:
     tally.add(f"{name}:{os.getpid()}")
     go.wait()
@@ -152,12 +161,7 @@ def test_the_newest_is_ended_and_repeated(
         eventually(lambda: len(tally) == 1)
         second = task.options(max_retries=1).remote(tally, go, "second")
         eventually(lambda: len(tally) == 2)
-        _, pid = tally.words()[1].split(":")
-
-        def full_while_it_lives(gauge: MemoryGauge) -> MemoryUse:
-            return MemoryUse(2 * GIB if has_memory(pid) else GIB, 2 * GIB)
-
-        monkeypatch.setattr(MemoryGauge, "read", full_while_it_lives)
+        full_while_it_lives(monkeypatch, tally.words()[1].split(":")[1])
         eventually(lambda: len(tally) == 3)  # it has begun again
         go.set()
         assert skate.get([first, second], timeout=PATIENCE) == ["first", "second"]
@@ -180,7 +184,9 @@ def test_the_only_one_fails(container: Groups, tally: Tally, flag: Any) -> None:
         assert skate.get(skate.remote(abs).remote(-1)) == 1
 
 
-def test_actors_are_restarted_if_they_may(container: Groups, tally: Tally, flag: Any) -> None:
+def test_actors_are_restarted_if_they_may(
+    container: Groups, tally: Tally, flag: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Actor:
         def hold(self, *args: Any) -> str:
             return hold(*args)
@@ -195,10 +201,9 @@ def test_actors_are_restarted_if_they_may(container: Groups, tally: Tally, flag:
             before = len(tally)
             ref = actor.hold.remote(tally, go, "actor")
             eventually(lambda: len(tally) > before)  # noqa: B023
-            container.set(2 * GIB, used=2 * GIB - 1)
+            full_while_it_lives(monkeypatch, tally.words()[-1].split(":")[1])
             with pytest.raises(OutOfMemoryError, match="Actor"):
                 skate.get(ref, timeout=PATIENCE)
-            container.set(2 * GIB, used=GIB)
             if later is None:
                 assert skate.get(actor.pid.remote(), timeout=PATIENCE) > 0
             else:
