@@ -371,6 +371,28 @@ def test_an_impossible_group_says_so(group):
         skate.get(made.ready(), timeout=60)
 
 
+@pytest.mark.differs_from_ray("Ray waits for the whole of the time")
+def test_waiting_for_an_impossible_group_returns_false(group, caplog):
+    made = group([{"CPU": 2}, {"CPU": 1}])
+    assert made.wait(timeout_seconds=600) is False
+    assert "CPU" in caplog.text
+
+
+@pytest.mark.init(labels={"zone": "a"})
+def test_bundles_are_where_the_labels_fit(group):
+    made = group([{"CPU": 1}, {"CPU": 1}], bundle_label_selector=[{"zone": "in(a, b)"}, {}])
+    assert made.wait(timeout_seconds=60) is True
+    assert made.bundle_specs == [{"CPU": 1}, {"CPU": 1}]
+    ref = current.options(scheduling_strategy=inside(made)).remote()
+    assert skate.get(ref, timeout=60) == made.id.hex()
+
+
+@pytest.mark.init(labels={"zone": "a"})
+def test_a_bundle_whose_label_no_machine_has_is_not_reserved(group):
+    made = group([{"CPU": 1}, {"CPU": 1}], bundle_label_selector=[{}, {"zone": "!a"}])
+    assert made.wait(timeout_seconds=1) is False
+
+
 def test_a_resource_named_bundle_is_reserved():
     with pytest.raises((ValueError, skate.exceptions.RayError), match="bundle"):
         placement_group([{"bundle": 1}])

@@ -17,7 +17,7 @@ from tests.local.hub_bench import HubBench
 
 def make_group(bench: HubBench, cpus: float = 1, name: str = "") -> int:
     entry = bench.put(None)
-    bench.ask("create_group", entry.id, [{"CPU": cpus}], "PACK", name, False)
+    bench.ask("create_group", entry.id, [{"CPU": cpus}], "PACK", name, False, [])
     return entry.id
 
 
@@ -82,7 +82,7 @@ def test_groups_of_an_actor_that_is_killed_go_with_it(
     worker: WorkerProcess | None = actor.worker
     assert worker is not None
     id = hub_bench.new_id()
-    hub_bench.ask_as(worker, "create_group", id, [{"CPU": 1}], "PACK", "made", False)
+    hub_bench.ask_as(worker, "create_group", id, [{"CPU": 1}], "PACK", "made", False, [])
     assert hub_bench.ask_as(worker, "find_group", "made") == (id, [{"CPU": 1}])
     hub_bench.lose(worker, status)
     assert (id not in hub_bench.hub.state.groups) == removed

@@ -75,6 +75,20 @@ def lacking(
     return {f"label_selector={unmet or dict(selectors[0])}": 1.0}
 
 
+def with_labels(
+    bundles: Sequence[Mapping[str, float]],
+    selectors: Sequence[Selector],
+    labels: Mapping[str, Any],
+) -> list[dict[str, float]]:
+    """Return what bundles need of a machine with these `labels`: as `lacking`, if it is not the
+    one that the selector of the bundle means."""
+    wanted: Sequence[Selector] = selectors or [{}] * len(bundles)
+    return [
+        {**bundle, **lacking([one], None, labels)}
+        for bundle, one in zip(bundles, wanted, strict=True)
+    ]
+
+
 def _meets(expression: Any, labels: Mapping[str, Any]) -> bool:
     """Whether the labels meet one condition of a `NodeLabelSchedulingStrategy`."""
     value, kind = labels.get(expression.key), type(expression.operator).__name__

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    from skate._core.labels import Selector
     from skate._core.refs import ObjectRef, ObjectRefGenerator
     from skate._core.signature import Arity
 
@@ -421,12 +422,18 @@ class Engine(ABC):
 
     @abstractmethod
     def create_placement_group(
-        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+        self,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: Sequence[Selector],
     ) -> ObjectRef[None]:
         """Reserve bundles of resources together. The reference stands for the group and is ready
         (with None) when all bundles are reserved. A group lives until it is removed, or
         until the actor that made it is killed or crashes. `detached` ones outlive that, and
-        their driver where the engine does. (On Ray, actors do not matter.)"""
+        their driver where the engine does. (On Ray, actors do not matter.) `selectors` say by
+        its labels on which machine each bundle may be; empty for any."""
 
     @abstractmethod
     def remove_placement_group(self, group: ObjectRef[None]) -> None:

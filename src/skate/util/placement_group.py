@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.argument_checks import text, wrong_type
 from skate._core.ids import PlacementGroupID
+from skate._core.labels import check_selector
 from skate._core.refs import ObjectRef
 from skate.engine import current_engine
+from skate.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
     Bundle = dict[str, float]
+
+_logger = logging.getLogger(__name__)
 
 _REF_SIZE = 28  # bytes of an object id; a group's id is its end
 _LARGEST = 1 << 53  # up to here all whole numbers have a float
@@ -60,13 +65,29 @@ class PlacementGroup:
         return ref
 
     def wait(self, timeout_seconds: float = 30) -> bool:
-        """Wait until all is reserved; False if it is not after `timeout_seconds`."""
+        """Wait until all is reserved.
+
+        Args:
+            timeout_seconds: How long to wait at the most.
+
+        Returns:
+            Whether all is reserved. False at once if it never can be, with a warning that says
+            why; `ready()` has that as its error.
+
+        Raises:
+            ValueError: If the group was removed.
+        """
         if self.is_empty:
             return True
         ready, _ = skate.wait([self._ref], num_returns=1, timeout=timeout_seconds)
-        if ready:
-            skate.get(self._ref)  # raises if the reservation can never be met
-        return bool(ready)
+        if not ready:
+            return False
+        try:
+            skate.get(self._ref)
+        except TaskUnschedulableError as error:
+            _logger.warning("%s", error)
+            return False
+        return True
 
     @property
     def bundle_specs(self) -> list[Bundle]:
@@ -109,8 +130,9 @@ def placement_group(
     """Reserve bundles of resources, all or nothing; returns at once.
 
     `strategy` says how bundles spread over machines ("PACK" by default). A group that an actor
-    has made goes with it if it is killed or crashes; `lifetime="detached"` keeps it. Placement by
-    node id, label or topology is not supported.
+    has made goes with it if it is killed or crashes; `lifetime="detached"` keeps it.
+    `bundle_label_selector` has a selector of machines by their labels for each bundle, as
+    `label_selector` of tasks. Placement by node id or topology is not supported.
     """
     validate_placement_group(
         bundles,
@@ -122,7 +144,7 @@ def placement_group(
     )
     specs = [{key: float(amount) for key, amount in bundle.items()} for bundle in bundles]
     ref = current_engine().create_placement_group(
-        specs, strategy or "PACK", name, lifetime == "detached"
+        specs, strategy or "PACK", name, lifetime == "detached", bundle_label_selector or ()
     )
     return _handle(ref, specs)
 
@@ -137,9 +159,10 @@ def validate_placement_group(
 ) -> None:
     """Raise ValueError if `placement_group` would not take these arguments."""
     _refuse("_soft_target_node_id", _soft_target_node_id)
-    _refuse("bundle_label_selector", bundle_label_selector)
     _refuse("topology_strategy", topology_strategy)
     _check_bundles(bundles)
+    if bundle_label_selector is not None:
+        _check_selectors(bundle_label_selector, len(bundles))
     if strategy not in (None, *STRATEGIES):
         raise ValueError(
             f"Invalid placement group strategy {strategy!r}: it must be one of "
@@ -173,6 +196,20 @@ def _check_bundles(bundles: Any) -> None:
                 f"a bundle cannot hold a resource named {_RESERVED!r}, which is reserved for the "
                 f"group itself: give it another name; got {bundle!r}"
             )
+
+
+def _check_selectors(selectors: Any, count: int) -> None:
+    name = "bundle_label_selector"
+    wanted = f'{name} takes a list with one selector per bundle, like [{{"zone": "in(a, b)"}}]'
+    if not isinstance(selectors, list) or len(selectors) != count:
+        raise ValueError(f"{wanted}, hence {count} here; got {selectors!r}")
+    try:
+        for number, selector in enumerate(selectors):
+            check_selector(
+                f"{name}[{number}]", selector if isinstance(selector, dict) else [selector]
+            )
+    except TypeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _is_bundle(bundle: object) -> bool:

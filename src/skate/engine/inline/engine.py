@@ -22,7 +22,7 @@ from weakref import ref as WeakRef  # noqa: N812
 
 from skate._core.errors import user_traceback
 from skate._core.ids import NodeID, TaskID, WorkerID, actor_id_of
-from skate._core.labels import lacking
+from skate._core.labels import Selector, lacking, with_labels
 from skate._core.refs import ObjectRef
 from skate.engine.affinity import elsewhere
 from skate.engine.base import (
@@ -221,8 +221,7 @@ class InlineEngine(Engine):
         """(what it gets, its placement group). Raises what says that it can never run."""
         amounts = request(options, default_cpus)
         amounts.update(elsewhere(options.strategy, self._driver.node_id))
-        labels = {"ray.io/node-id": self._driver.node_id, **self._labels}
-        amounts.update(lacking(options.label_selectors, options.strategy, labels))
+        amounts.update(lacking(options.label_selectors, options.strategy, self._all_labels()))
         group, index = options.placement_group, options.bundle_index
         around = self.context()
         if group is None and around.capture_child_tasks:
@@ -473,7 +472,7 @@ class InlineEngine(Engine):
                 "NodeManagerHostname": os.uname().nodename,
                 "NodeName": "127.0.0.1",
                 "Resources": self.cluster_resources(),
-                "Labels": {"ray.io/node-id": self._driver.node_id, **self._labels},
+                "Labels": self._all_labels(),
             }
         ]
 
@@ -491,10 +490,19 @@ class InlineEngine(Engine):
 
     # -- placement groups ----------------------------------------------------------------------
 
+    def _all_labels(self) -> dict[str, str]:
+        return {"ray.io/node-id": self._driver.node_id, **self._labels}
+
     def create_placement_group(
-        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+        self,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: Sequence[Selector],
     ) -> ObjectRef[Any]:
-        group = self._placement.create(bundles, strategy, name)
+        needed = with_labels(bundles, selectors, self._all_labels())
+        group = self._placement.create(bundles, strategy, name, needed)
         maker = self.context().actor
         if maker is not None and not detached:
             self._actor(maker[0]).groups.append(group)

@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from skate._core.refs import ObjectRef
 from skate._core.serialization import dumps
-from skate.engine.inline.resources import Amounts, Group, Holding, Resources, group_id
+from skate.engine.inline.resources import Amounts, Group, Holding, Resources, group_id, total_of
 from skate.exceptions import (
     ActorDiedError,
     SkateError,
@@ -30,17 +30,22 @@ class Placement:
         self._inside: dict[ObjectRef[Any], WeakSet[Actor]] = {}
 
     def create(
-        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str
+        self,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        name: str,
+        needed: Sequence[Amounts],
     ) -> ObjectRef[Any]:
+        """Reserve the bundles, if the machine has what is `needed` for each of them."""
         if name and any(g.name == name and not g.removed for g, _ in self._groups.values()):
             raise ValueError(f"a placement group named {name!r} exists already")
         group = Group([dict(bundle) for bundle in bundles], strategy, name)
         ref = self._objects.new()
         ref._entry.group = group
-        holding = Holding(group.total())
+        holding = Holding(total_of(group.bundles))
         self._groups[ref] = (group, holding)
         try:
-            self._resources.check(holding.amounts, "the placement group")
+            self._resources.check(total_of(needed), "the placement group")
         except SkateError as error:
             self._objects.fail(ref, error)
             return ref

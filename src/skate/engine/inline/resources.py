@@ -4,7 +4,7 @@ so a request is either possible on this machine or an error."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._core.accelerators import NUMBERED, hidden_variables, nth, variables_for, visible_ids
@@ -39,16 +39,18 @@ class Group:
         self.name = name
         self.removed = False
 
-    def total(self) -> Amounts:
-        total: Amounts = {}
-        for bundle in self.bundles:
-            for name, amount in bundle.items():
-                total[name] = total.get(name, 0.0) + amount
-        return total
-
     def fits(self, amounts: Amounts, index: int) -> bool:
         bundles = self.bundles if index < 0 else self.bundles[index : index + 1]
         return any(not _lacking(amounts, bundle) for bundle in bundles)
+
+
+def total_of(bundles: Iterable[Amounts]) -> Amounts:
+    """Return the sum of what bundles have."""
+    total: Amounts = {}
+    for bundle in bundles:
+        for name, amount in bundle.items():
+            total[name] = total.get(name, 0.0) + amount
+    return total
 
 
 class Resources:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skate._core import serialization
+from skate._core.labels import Selector
 from skate._core.refs import ObjectRef
 from skate.engine.base import ActorMeta, Engine
 
@@ -64,11 +65,17 @@ class Asking(Engine):
     # -- placement groups ----------------------------------------------------------------------
 
     def create_placement_group(
-        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+        self,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: Sequence[Selector],
     ) -> ObjectRef[Any]:
         ref = self.new_object()
         plain = [dict(bundle) for bundle in bundles]
-        self.ask("create_group", ref._id, plain, strategy, name, detached)
+        chosen = [dict(selector) for selector in selectors]
+        self.ask("create_group", ref._id, plain, strategy, name, detached, chosen)
         return ref
 
     def remove_placement_group(self, group: ObjectRef[Any]) -> None:

@@ -18,6 +18,7 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
+from skate._core.labels import Selector
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate.engine.base import (
     ActorMeta,
@@ -307,13 +308,19 @@ class RayEngine(Engine):
     # -- placement groups ----------------------------------------------------------------------
 
     def create_placement_group(
-        self, bundles: Sequence[Mapping[str, float]], strategy: str, name: str, detached: bool
+        self,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str,
+        name: str,
+        detached: bool,
+        selectors: Sequence[Selector],
     ) -> ObjectRef[Any]:
         group = placement_group(
             [dict(bundle) for bundle in bundles],
             strategy=strategy,
             name=name,
             lifetime="detached" if detached else None,
+            bundle_label_selector=[dict(selector) for selector in selectors] or None,
         )
         return self.references.of_group(group)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from skate.engine.local.hub.resources import Allocation, Demand, ResourcePool, to_units
+from skate.engine.local.hub.resources import Allocation, Demand, ResourcePool, from_units, to_units
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.workers import WorkerProcess
@@ -49,7 +49,8 @@ class HubGroup:
                 "use SPREAD, or the ray engine"
             )
         if not machine.could_ever_fit(self.whole_demand()):
-            return f"the bundles {self.bundles} are more than this machine has"
+            wanted = [from_units(demand) for demand in self.demands]
+            return f"the bundles {wanted} are more than this machine has"
         return None
 
     def reserve(self, machine: ResourcePool) -> bool:

@@ -136,9 +136,7 @@ class Hub:
         self.lifecycle = lifecycle = ActorLifecycle(
             ports, info, state, values, counts, scheduler, dispatch, tasks, processes
         )
-        placement = PlacementGroups(
-            info.node_id, state, values, counts, scheduler, tasks, processes
-        )
+        placement = PlacementGroups(info, state, values, counts, scheduler, tasks, processes)
         self.actor_names = names = ActorNames(info.namespace, state.names)
         self.planner = planner = Planner(
             ports.lock, info, state.actors, scheduler, processes.find_environment

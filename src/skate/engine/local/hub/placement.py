@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
+from skate._core.labels import with_labels
 from skate.engine.local.hub import errors
 from skate.engine.local.hub.groups import HubGroup
-from skate.engine.local.hub.resources import from_units
+from skate.engine.local.hub.resources import from_units, to_units
 from skate.engine.local.objects import FAILED
 
 if TYPE_CHECKING:
+    from skate._core.labels import Selector
     from skate.engine.local.hub.counts import Counts
     from skate.engine.local.hub.processes import Processes
     from skate.engine.local.hub.scheduler import Scheduler, Shape
-    from skate.engine.local.hub.state import State
+    from skate.engine.local.hub.state import SessionInfo, State
     from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.hub.values import Values
     from skate.engine.local.hub.workers import WorkerProcess
@@ -26,7 +28,7 @@ class PlacementGroups:
 
     def __init__(
         self,
-        node_id: str,
+        info: SessionInfo,
         state: State,
         values: Values,
         counts: Counts,
@@ -34,7 +36,8 @@ class PlacementGroups:
         tasks: TaskLifecycle,
         processes: Processes,
     ) -> None:
-        self._node_id = node_id
+        self._node_id = info.node_id
+        self._labels = info.labels
         self._state = state
         self._values = values
         self._counts = counts
@@ -49,6 +52,7 @@ class PlacementGroups:
         strategy: str,
         name: str,
         detached: bool,
+        selectors: Sequence[Selector],
         *,
         creator: WorkerProcess | None = None,
     ) -> None:
@@ -58,6 +62,7 @@ class PlacementGroups:
             raise ValueError(f"a placement group named {name!r} exists already")
         actor = creator is not None and creator.actor is not None
         group = HubGroup(id, bundles, strategy, name, creator if actor and not detached else None)
+        group.demands = [*map(to_units, with_labels(bundles, selectors, self._labels))]
         problem = group.why_impossible(machine)
         if problem is not None:
             label = name or group.describe(self._node_id)["placement_group_id"]
