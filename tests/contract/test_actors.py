@@ -501,3 +501,27 @@ def test_calls_of_concurrent_actors_have_no_order_to_keep(kind):
         cls.remote()
     plain = skate.remote(Worker).options(**options).remote()
     assert skate.get(plain.work.remote()) == 1
+
+
+def test_a_decorator_of_calls_sees_and_changes_those_of_a_method():
+    def larger(function):
+        function.__ray_invocation_decorator__ = lambda invoke: (
+            lambda args, kwargs: invoke((args[0] + 1,), kwargs)
+        )
+        return function
+
+    class Echo:
+        @larger
+        def echo(self, x):
+            return x
+
+        def plain(self, x):
+            return x
+
+    @skate.remote
+    def from_elsewhere(actor):
+        return skate.get(actor.echo.remote(5))
+
+    actor = skate.remote(Echo).remote()
+    assert skate.get([actor.echo.remote(1), actor.plain.remote(1)]) == [2, 1]
+    assert skate.get(from_elsewhere.remote(actor)) == 6

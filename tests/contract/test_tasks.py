@@ -399,6 +399,19 @@ def test_max_calls_gives_a_fresh_process():
     assert len({skate.get(pid.remote()) for _ in range(3)}) == 3
 
 
+def test_a_decorator_of_calls_sees_and_changes_them():
+    def twice(invoke):
+        return lambda args, kwargs: [invoke(args, kwargs), invoke((args[0] + 1,), {"by": 10})]
+
+    def times(x, by=1):
+        return x * by
+
+    times.__ray_invocation_decorator__ = twice
+    remote_times = skate.remote(times)
+    assert skate.get(remote_times.remote(1, by=2)) == [2, 20]
+    assert skate.get(remote_times.options(num_cpus=0).remote(1)) == [1, 20]
+
+
 @parallel
 def test_a_task_runs_in_another_process():
     assert skate.get(skate.remote(lambda: os.getpid()).remote()) != os.getpid()

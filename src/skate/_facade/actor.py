@@ -50,6 +50,7 @@ R = TypeVar("R")
 Self = TypeVar("Self")
 
 _METHOD_OPTIONS = "__skate_method__"
+INVOCATION_DECORATOR = "__ray_invocation_decorator__"  # an attribute of functions; Ray's name
 
 # A class that comes back to this process inside a value is the one that left it, so that its
 # code is sent to each worker once.
@@ -296,9 +297,8 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
         self._name: str = meta.name
         self._options: CallOptions = options or meta.options
         self._arity: Arity = meta.signature or ANYTHING
-        self.remote: RemoteCall[Callable[P, Out_co]] = _calling(
-            ref, class_name, meta.name, self._arity, self._options
-        )
+        call = _calling(ref, class_name, meta.name, self._arity, self._options)
+        self.remote: RemoteCall[Callable[P, Out_co]] = decorated(meta.invocation, call)
 
     def _remote(self, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
         """Call `options(...).remote(...)`; an older spelling."""
@@ -360,6 +360,22 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
 
     def __reduce__(self) -> Any:
         return ActorMethod, (self._ref, self._class_name, self._meta, self._options)
+
+
+def decorated(decorator: Any, remote: RemoteCall[Any]) -> RemoteCall[Any]:
+    """Return the function behind `.remote` as a decorator of calls changes it, if there is one.
+
+    It is given a function of `(args, kwargs)` that makes the call, and returns another of these.
+    """
+    if decorator is None:
+        return remote
+
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        return decorator(lambda args, kwargs: remote(*args, **kwargs))(args, kwargs)
+
+    changed.__wrapped__ = remote.__wrapped__  # type: ignore[attr-defined]
+    changed.__doc__ = remote.__doc__
+    return changed  # type: ignore[return-value]
 
 
 def _calling(
@@ -491,4 +507,5 @@ def _method_meta(name: str, function: Callable[..., Any], static: bool) -> Metho
         is_async=inspect.iscoroutinefunction(inner) or is_async_generator,
         is_generator=is_generator,
         signature=arity_of(function, skip_first=not static),
+        invocation=getattr(function, INVOCATION_DECORATOR, None),
     )

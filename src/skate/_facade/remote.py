@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.signature import Arity, arity_of
-from skate._facade.actor import Actor, ActorClass
+from skate._facade.actor import INVOCATION_DECORATOR, Actor, ActorClass, decorated
 from skate._facade.calls import Out_co, P, R_co, RemoteCallable
 from skate.engine import current_engine
 from skate.engine.base import FunctionSpec, TaskOptions
@@ -184,7 +184,8 @@ def _starting(spec: FunctionSpec, arity: Arity, options: TaskOptions) -> RemoteC
 
     remote.__wrapped__ = spec.function  # type: ignore[attr-defined]
     remote.__doc__ = spec.function.__doc__
-    return remote  # type: ignore[return-value]
+    decorator = getattr(spec.function, INVOCATION_DECORATOR, None)
+    return decorated(decorator, remote)  # type: ignore[arg-type]
 
 
 def _is_generator(function: Any) -> bool:

@@ -116,6 +116,7 @@ class MethodMeta(NamedTuple):
     is_async: bool = False
     is_generator: bool = False
     signature: Arity | None = None  # without self, for errors at the call site
+    invocation: Any = None  # a decorator of calls, as the façade's `decorated` uses it
 
 
 class ActorMeta(NamedTuple):
