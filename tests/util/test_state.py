@@ -156,6 +156,39 @@ def test_tasks_that_have_failed() -> None:
         "Sleeper.fall": ("FAILED", "ACTOR_TASK"),
         "Sleeper.__init__": ("FINISHED", "ACTOR_CREATION_TASK"),
     }
+    why = {row.name: (row.error_type, row.error_message) for row in state.list_tasks()}
+    assert why["error"][0] == "TASK_EXECUTION_EXCEPTION"
+    assert "ValueError: error" in why["error"][1]
+    assert "ValueError: error" in why["wants"][1]
+    assert (why["crash"][0], why["Sleeper.fall"][0]) == ("WORKER_DIED", "ACTOR_DIED")
+    assert "exited with code 1" in why["crash"][1]
+    assert "exited with code 1" in why["Sleeper.fall"][1]
+    assert why["Sleeper.__init__"] == (None, None)
+
+
+@local_only
+def test_the_error_of_a_cancelled_task_and_of_one_that_holds_much(flag: Any) -> None:
+    gate, begun = flag("gate"), flag("begun")
+
+    @skate.remote
+    def waits() -> None:
+        begun.set()
+        gate.wait()
+
+    @skate.remote
+    def fails() -> None:
+        raise ValueError(b"x" * (1 << 20))
+
+    ref = waits.remote()
+    begun.wait()
+    skate.cancel(ref)
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        skate.get(ref, timeout=60)
+    with pytest.raises(ValueError, match="xxx"):
+        skate.get(fails.remote(), timeout=60)
+    why = {row.name: (row.error_type, row.error_message) for row in state.list_tasks()}
+    assert why["waits"][0] == "TASK_CANCELLED"
+    assert why["fails"] == ("TASK_EXECUTION_EXCEPTION", None)
 
 
 @local_only

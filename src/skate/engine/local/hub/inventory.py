@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from skate import exceptions
 from skate._core import serialization
 from skate.engine.local.hub import actors
 from skate.engine.local.hub.resources import from_units
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _ACTOR_STATES = {actors.PENDING: "PENDING_CREATION", actors.STARTING: "PENDING_CREATION"}
+
+# Ray's words for why tasks fail, by the class of the error.
+_RAISED = "TASK_EXECUTION_EXCEPTION"
+_ERROR_TYPES: dict[type, str] = {
+    exceptions.WorkerCrashedError: "WORKER_DIED",
+    exceptions.ActorDiedError: "ACTOR_DIED",
+    exceptions.ActorUnavailableError: "ACTOR_UNAVAILABLE",
+    exceptions.TaskCancelledError: "TASK_CANCELLED",
+    exceptions.TaskUnschedulableError: "TASK_UNSCHEDULABLE_ERROR",
+    exceptions.ActorUnschedulableError: "ACTOR_UNSCHEDULABLE_ERROR",
+    exceptions.TaskPlacementGroupRemoved: "TASK_PLACEMENT_GROUP_REMOVED",
+    exceptions.ActorPlacementGroupRemoved: "ACTOR_PLACEMENT_GROUP_REMOVED",
+    exceptions.RuntimeEnvSetupError: "RUNTIME_ENV_SETUP_FAILED",
+    exceptions.OutOfMemoryError: "OUT_OF_MEMORY",
+}
 
 
 def rows(info: SessionInfo, state: State, kind: str) -> list[Row]:
@@ -73,10 +89,11 @@ def _tasks(info: SessionInfo, state: State) -> list[Row]:
     worker to another are known to these alone.)"""
     found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
     going_on = [_task_row(info, task) for task in dict.fromkeys(found) if task is not None]
-    return going_on + [_ended_row(info, TaskRun._make(run)) for run in reversed(state.runs)]
+    failures, ended = dict(state.failures), map(TaskRun._make, reversed(state.runs))
+    return going_on + [_ended_row(info, run, failures.get(run.id)) for run in ended]
 
 
-def _ended_row(info: SessionInfo, run: TaskRun) -> Row:
+def _ended_row(info: SessionInfo, run: TaskRun, error: Packed | None) -> Row:
     created, ran = run.actor == run.id, run.worker != 0
     kind = "ACTOR_CREATION_TASK" if created else "NORMAL_TASK"
     name = _called(run.name, run.method, run.actor != 0) or run.method
@@ -93,11 +110,24 @@ def _ended_row(info: SessionInfo, run: TaskRun) -> Row:
         "node_id": info.node_id if ran else None,
         "worker_id": _worker_id(run.worker) if ran else None,
         "worker_pid": run.pid if ran else None,
-        "error_type": "TASK_EXECUTION_EXCEPTION" if run.failed else None,
+        **(_failure(error) if run.failed else {"error_type": None, "error_message": None}),
         "required_resources": {},
         "start_time_ms": int(run.end * 1000 - run.micros / 1000) if ran else None,
         "end_time_ms": int(run.end * 1000),
     }
+
+
+def _failure(error: Packed | None) -> Row:
+    """Return what is said of a task that failed; of the last thousand, why."""
+    unknown = {"error_type": _RAISED, "error_message": None}
+    if error is None:
+        return unknown
+    try:
+        cause = serialization.loads(error)
+    except Exception as problem:
+        return {**unknown, "error_message": f"it cannot be unpickled: {problem}"}
+    kind = next((_ERROR_TYPES[c] for c in type(cause).__mro__ if c in _ERROR_TYPES), _RAISED)
+    return {"error_type": kind, "error_message": str(cause)}
 
 
 def _task_row(info: SessionInfo, task: HubTask) -> Row:
@@ -120,6 +150,7 @@ def _task_row(info: SessionInfo, task: HubTask) -> Row:
         "worker_id": _worker_id(worker.number) if worker is not None else None,
         "worker_pid": worker.pid if worker is not None else None,
         "error_type": None,
+        "error_message": None,
         "required_resources": _demand(task),
         "start_time_ms": None,
         "end_time_ms": None,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _MOST_RUNS = 10_000  # remembered
 _MOST_ENDED_ACTORS = 1_000
 _MOST_REMOVED_GROUPS = 1_000
+_MOST_FAILURES = 1_000
+_LARGEST_FAILURE_BYTES = 1 << 16  # remembered: an error may hold any value
 
 
 class SessionInfo(NamedTuple):
@@ -49,4 +51,10 @@ class State:
         self.groups: dict[int, HubGroup] = {}
         self.removed_groups: deque[HubGroup] = deque(maxlen=_MOST_REMOVED_GROUPS)
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_MOST_RUNS)  # as of `run_of`
+        self.failures: deque[tuple[int, Packed]] = deque(maxlen=_MOST_FAILURES)  # by task
         self.answered: list[WorkerProcess] = []  # who may have room for more work
+
+    def remember_failure(self, task: int, error: Packed) -> None:
+        """Keep the error of a task for those who list tasks, if it is small and plain."""
+        if isinstance(error, bytes) and len(error) <= _LARGEST_FAILURE_BYTES:
+            self.failures.append((task, error))

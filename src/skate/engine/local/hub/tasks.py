@@ -138,6 +138,7 @@ class TaskLifecycle:
         self._finished(worker, task, micros, kind == FAILED)
 
     def _failed(self, task: HubTask, id: int, error: Packed) -> None:
+        self._state.remember_failure(id, error)
         entry = self._entries.get(id)
         if task.actor is not None and not task.method:
             self._events.construction_failed(task.actor, error)
@@ -152,13 +153,15 @@ class TaskLifecycle:
     ) -> None:
         """Complete a task that returns several values."""
         task = worker.in_flight.pop(id, None)
-        kind = INLINE
+        kind, data = INLINE, NONE
         for offset, (kind, data, contained) in enumerate(values):
             if task is None:
                 self._values.discard(kind, data)
             else:
                 self._values.complete(id + offset, kind, data, contained)
         if task is not None:
+            if kind == FAILED:
+                self._state.remember_failure(id, data)
             self._finished(worker, task, micros, kind == FAILED)
 
     def on_retry(
@@ -253,6 +256,7 @@ class TaskLifecycle:
         """Make the error every value of the task."""
         task.cancelled = True  # so that queues skip it
         self._runs.append(run_of(task, task.worker, 0, True))
+        self._state.remember_failure(task.id, error)
         for id in task.return_ids:
             self._values.complete(id, FAILED, error)
         if task.actor is not None and not task.method:
