@@ -248,11 +248,23 @@ class TestColumns:
         assert dataset.rename_columns({"b": "c"}).columns() == ["id", "c"]
         assert dataset.rename_columns(["x", "y"]).columns() == ["x", "y"]
 
+    def test_filter_with_text_about_numbers_that_are_none(self) -> None:
+        rows = [{"id": 0, "x": 1.0}, {"id": 1, "x": float("nan")}, {"id": 2, "x": None}]
+        dataset = skate.data.from_items(rows)
+        assert ids(dataset.filter(expr="is_nan(x)")) == [1]
+        assert ids(dataset.filter(expr="not is_nan(x)")) == [0]
+
+    @pytest.mark.parametrize("text", ["foo(x)", "is_nan(x, y)", "is_in(x)", "is_null(x=1)"])
+    def test_filter_with_a_call_that_is_none(self, text: str) -> None:
+        with pytest.raises(ValueError, match=r"Unsupported function|takes"):
+            skate.data.range(3).filter(expr=text)
+
     def test_expressions(self):
         dataset = skate.data.range(4).with_column("y", (col("id") + 1) * 2 - lit(1))
         assert [row["y"] for row in dataset.take_all()] == [1, 3, 5, 7]
         assert ids(dataset.filter(expr=(col("y") > 1) & ~(col("id") == 3))) == [1, 2]
         assert ids(dataset.filter(expr="y >= 5 or id in (0,)")) == [0, 2, 3]
+        assert ids(dataset.filter(expr="is_in(id, [1, 2]) and is_valid(y)")) == [1, 2]
         assert dataset.with_column("z", col("id") / 2.0).take(2)[1]["z"] == 0.5
 
     def test_text_expressions_and_functions(self):

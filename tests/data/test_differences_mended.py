@@ -252,6 +252,18 @@ class TestReadParquet:
         found = {row["a"]: row["path"] for row in rows.take_all()}
         assert found == {n: str(files / f"d{n}" / "f.parquet") for n in range(3)}
 
+    @pytest.mark.parametrize("columns", [None, ["a"], ["a", "path"], ["path"]])
+    def test_paths_of_files_that_have_such_a_column(
+        self, tmp_path: Path, columns: list[str] | None
+    ) -> None:
+        file = tmp_path / "f.parquet"
+        pq.write_table(pa.table({"path": ["mine"], "a": [1], "b": [2]}), file)
+        rows = skate.data.read_parquet(str(file), columns=columns, include_paths=True)
+        (row,) = rows.take_all()
+        assert row["path"] == str(file)
+        assert set(row) == {"path", *(columns or ["a", "b"])}
+        assert set(rows.columns()) == set(row)
+
     def test_skipped_paths(self, files: Path) -> None:
         skipped = [str(files / "d0"), str(files / "d1" / "f.parquet"), str(files / "none")]
         rows = skate.data.read_parquet(str(files), skip_paths=skipped)

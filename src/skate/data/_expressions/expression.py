@@ -376,6 +376,11 @@ def _array_from(result: Any, name: Text) -> Any:
     return to_array(result)
 
 
+def is_nan(value: Expr) -> Expr:
+    """Whether it is a number that is none."""
+    return _unary("is_nan", value, lambda a: a.is_nan())
+
+
 def _expr(value: Any) -> Expr:
     return value if isinstance(value, Expr) else lit(value)
 

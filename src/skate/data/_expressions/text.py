@@ -7,12 +7,12 @@ import operator as o
 from collections.abc import Callable
 from typing import Any
 
-from skate.data._expressions.expression import Expr, col, lit
+from skate.data._expressions.expression import Expr, col, is_nan, lit
 
 
 def parse(text: str) -> Expr:
     """An expression from text: column names, numbers, quoted text, arithmetic, comparisons,
-    `and`, `or`, `not`, `in`."""
+    `and`, `or`, `not`, `in`, and the functions of `_FUNCTIONS`."""
     try:
         body = ast.parse(text, mode="eval").body
     except SyntaxError as error:
@@ -39,12 +39,32 @@ def _parsed(node: Any, text: str) -> Expr:
         return combine(_parsed(node.left, text), _parsed(node.right, text))  # type: ignore[no-any-return]
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return _compared(node, text)
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _FUNCTIONS:
-        return getattr(_parsed(node.args[0], text), _FUNCTIONS[node.func.id])()  # type: ignore[no-any-return, attr-defined]
+    if isinstance(node, ast.Call):
+        return _applied(node, text)
     raise ValueError(f"cannot understand the expression {text!r}")
 
 
-_FUNCTIONS = {"is_null": "is_null", "is_valid": "is_not_null", "abs": "abs"}
+def _applied(node: ast.Call, text: str) -> Expr:
+    name, count = ast.unparse(node.func), len(node.args)
+    if name not in _FUNCTIONS:
+        raise ValueError(
+            f"Unsupported function {name!r} in the expression {text!r}; there are "
+            f"{', '.join(_FUNCTIONS)}"
+        )
+    if node.keywords or count != (2 if name == "is_in" else 1):
+        wanted = "a column and a list" if name == "is_in" else "one column"
+        raise ValueError(f"{name} takes {wanted}; got {ast.unparse(node)!r}")
+    rest = [ast.literal_eval(argument) for argument in node.args[1:]]
+    return _FUNCTIONS[name](_parsed(node.args[0], text), *rest)
+
+
+_FUNCTIONS: dict[str, Callable[..., Expr]] = {
+    "is_null": Expr.is_null,
+    "is_valid": Expr.is_not_null,
+    "is_nan": is_nan,
+    "is_in": Expr.is_in,
+    "abs": o.methodcaller("abs"),
+}
 
 
 def _compared(node: Any, text: str) -> Expr:

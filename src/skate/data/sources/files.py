@@ -16,6 +16,7 @@ import pyarrow as pa
 from skate.data._arrow.blocks import Block
 from skate.data._execution.error_notes import add_note
 from skate.data._execution.transforms import SourceTask
+from skate.data._expressions.expression import set_column
 from skate.data._io.partitioning import Partitioning, PathPartitionFilter, agreeing
 from skate.data._io.paths import File, FilesOnSystem, find
 from skate.data._io.retries import items_with_retries
@@ -215,7 +216,7 @@ class FileSource(Source):
                     type_ = options.partitioning.type_of(name)
                     block = block.append_column(name, constant(value, block.num_rows, type_))
         if options.include_paths:
-            block = block.append_column("path", constant(file.path, block.num_rows, pa.string()))
+            block = set_column(block, "path", constant(file.path, block.num_rows, pa.string()))
         return block
 
     def open(self, path: str) -> Any:
