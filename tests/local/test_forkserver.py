@@ -25,7 +25,8 @@ SHOW_FLAGS = """
         except AssertionError:
             asserts = True
         f = sys.flags
-        return f.utf8_mode, f.optimize, f.isolated, f.dev_mode, asserts, sys.warnoptions
+        given = f.utf8_mode, f.optimize, f.isolated, f.dev_mode, asserts, sys.warnoptions
+        return *given, sys._xoptions, sys.get_int_max_str_digits()
 
     if __name__ == "__main__":
         with skate.init(num_cpus=1):
@@ -35,7 +36,14 @@ SHOW_FLAGS = """
 
 
 @pytest.mark.parametrize(
-    "options", [["-X", "utf8", "-O"], ["-W", "ignore::UserWarning", "-I"], ["-X", "dev"]], ids=str
+    "options",
+    [
+        ["-X", "utf8", "-O"],
+        ["-W", "ignore::UserWarning", "-I"],
+        ["-X", "dev"],
+        ["-X", "int_max_str_digits=0", "-X", "no_debug_ranges"],
+    ],
+    ids=str,
 )
 def test_options_of_the_interpreter_reach_workers(options: list[str], tmp_path: Path) -> None:
     program = tmp_path / "program.py"

@@ -347,4 +347,7 @@ def _interpreter_options() -> list[str]:
         return []  # without the time that it takes to import the answer
     import subprocess  # whose private function multiprocessing uses as well
 
-    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
+    options = list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
+    for name, value in sys._xoptions.items():  # it knows some of these; twice is as good as once
+        options += ["-X", name if value is True else f"{name}={value}"]
+    return options
