@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from skate.engine.base import ActorOptions
-from skate.engine.local.hub.actors import ALIVE, DEAD, PENDING, RESTARTING, STARTING, HubActor
+from skate.engine.local.hub.actors import (
+    ALIVE,
+    DEAD,
+    PENDING,
+    RESTARTING,
+    STARTING,
+    HubActor,
+    StopReason,
+)
 from skate.engine.local.hub.work import HubTask, WorkPlan
 from skate.engine.local.hub.workers import WorkerProcess
 from tests.local.fakes import function, new_worker
@@ -166,7 +174,7 @@ def test_restarts_are_limited_and_a_wanted_end_is_final() -> None:
     endless = alive(max_restarts=-1)
     endless.restarts = 1000
     assert endless.may_restart()
-    endless.stop_reason = "killed"
+    endless.stop_reason = StopReason("killed")
     assert not endless.may_restart()
     assert not alive().may_restart()
 

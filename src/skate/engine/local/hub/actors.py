@@ -13,7 +13,7 @@ run concurrently, each has a lane of its own.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skate.engine.base import ActorOptions
 from skate.engine.local.hub.work import HubTask
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from skate.engine.local.objects import ObjectEntry
 
 PENDING, STARTING, ALIVE, RESTARTING, DEAD = "PENDING STARTING ALIVE RESTARTING DEAD".split()
+
+
+class StopReason(NamedTuple):
+    """Why an actor ends: in words, and in Ray's word for the end of such a process."""
+
+    why: str
+    exit_type: str = "SYSTEM_ERROR"
 
 
 class HubActor:
@@ -51,8 +58,7 @@ class HubActor:
         # Calls made and not answered, by the process that made them; None: who cares.
         self.unfinished: dict[int, int] | None = {} if options.max_pending_calls > 0 else None
         self.error: Packed = b""  # why it is dead
-        self.stop_reason = ""  # set when it must not be restarted
-        self.ended_itself = False  # by exit_actor() or sys.exit(0)
+        self.stop_reason: StopReason | None = None  # set when it must not be restarted
         self._waiting: deque[HubTask] = deque()
         self._lanes: dict[int, deque[HubTask]] = {}
 
@@ -114,7 +120,7 @@ class HubActor:
 
     def may_restart(self) -> bool:
         limit = self.options.max_restarts
-        return not self.stop_reason and (limit < 0 or self.restarts < limit)
+        return self.stop_reason is None and (limit < 0 or self.restarts < limit)
 
     def restarting(self, in_flight: list[HubTask]) -> list[HubTask]:
         """Prepare for another process, and return the calls that are lost. While it was

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skate import exceptions
 from skate._core import serialization
 from skate._core.errors import argument_error
+from skate.engine.local.hub.actors import StopReason
 from skate.engine.local.hub.resources import Demand, ResourcePool, from_units
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def crashed(worker: WorkerProcess, task: HubTask) -> exceptions.SkateError:
 
 def not_started(task: HubTask, reason: str) -> exceptions.SkateError:
     if task.actor is not None:
-        return actor_died(task.actor, reason)
+        return actor_died(task.actor, StopReason(reason))
     return exceptions.WorkerCrashedError(f"{task.name} could not be run: {reason}")
 
 
@@ -100,29 +101,25 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-# Why actors end that were meant to, each with Ray's word for the end of such a process.
-KILLED = "it was killed by `skate.kill`"
-UNREACHABLE = "all handles to it are gone"
-_EXIT_TYPES = {
-    KILLED: "INTENDED_SYSTEM_EXIT",
-    UNREACHABLE: "INTENDED_SYSTEM_EXIT",
-    "its placement group was removed": "INTENDED_SYSTEM_EXIT",
-}
+# Why actors end that were meant to.
+KILLED = StopReason("it was killed by `skate.kill`", "INTENDED_SYSTEM_EXIT")
+UNREACHABLE = StopReason("all handles to it are gone", "INTENDED_SYSTEM_EXIT")
+GROUP_REMOVED = StopReason("its placement group was removed", "INTENDED_SYSTEM_EXIT")
+CONSTRUCTOR_FAILED = StopReason("its constructor failed", "USER_ERROR")
 
 
-def _spoken(reason: Any) -> str:
+def _spoken(why: str) -> str:
     """Return it as the program knows the library: `ray.kill`, where it imports skate by that
     name."""
-    return str(reason).replace("`skate.", f"`{exceptions.library_name()}.")
+    return why.replace("`skate.", f"`{exceptions.library_name()}.")
 
 
-def actor_died(actor: HubActor, reason: Any) -> exceptions.ActorDiedError:
-    intended = "INTENDED_USER_EXIT" if actor.ended_itself else _EXIT_TYPES.get(reason)
+def actor_died(actor: HubActor, reason: StopReason) -> exceptions.ActorDiedError:
     return exceptions.ActorDiedError(
-        f"The actor is dead because {_spoken(reason)} "
+        f"The actor is dead because {_spoken(reason.why)} "
         f"(class_name: {actor.class_name}, actor_id: {hex_id(actor.id)})",
         actor_id=hex_id(actor.id),
-        exit_type=intended or "SYSTEM_ERROR",
+        exit_type=reason.exit_type,
     )
 
 

@@ -99,7 +99,7 @@ class ActorLifecycle:
 
     def construction_failed(self, actor: HubActor, error: Packed) -> None:
         """End an actor whose constructor has raised."""
-        actor.stop_reason = "its constructor failed"
+        actor.stop_reason = errors.CONSTRUCTOR_FAILED
         died = exceptions.ActorDiedError(serialization.loads(error))
         self._end(actor, errors.packed(died))
 
@@ -115,7 +115,7 @@ class ActorLifecycle:
         """End an actor whose last handle is gone, with nothing under way."""
         if actor.state != actors.DEAD:
             actor.stop_reason = errors.UNREACHABLE
-            error = errors.packed(errors.actor_died(actor, actor.stop_reason))
+            error = errors.packed(errors.actor_died(actor, errors.UNREACHABLE))
             if not self._end(actor, error):
                 self._scheduler.withdraw(actor.creation)
 
@@ -128,18 +128,17 @@ class ActorLifecycle:
         if actor.worker is not None:
             self._processes.kill(actor.worker)
             if no_restart:
-                self.lose(actor, actor.worker, actor.stop_reason)
+                self.lose(actor, actor.worker, errors.KILLED.why)
         elif no_restart:
             self._scheduler.withdraw(actor.creation)
-            error = errors.packed(errors.actor_died(actor, actor.stop_reason))
+            error = errors.packed(errors.actor_died(actor, errors.KILLED))
             self.declare_dead(actor, error)
 
     def on_exiting(self, worker: WorkerProcess, wanted: bool, why: str) -> None:
         """Note that an actor ends itself: as it wants to, by exit_actor(), or by a crash."""
         worker.last_words = why
         if wanted and worker.actor is not None:
-            worker.actor.stop_reason = why
-            worker.actor.ended_itself = True
+            worker.actor.stop_reason = actors.StopReason(why, "INTENDED_USER_EXIT")
 
     def lose(self, actor: HubActor, worker: WorkerProcess, reason: str) -> None:
         """Restart an actor whose process is gone, or declare it dead."""
@@ -152,7 +151,9 @@ class ActorLifecycle:
                 self._tasks.fail(task, errors.packed(unavailable))
             self._scheduler.enqueue(actor.creation)
             return
-        died = worker.failure or errors.actor_died(actor, actor.stop_reason or reason)
+        died = worker.failure or errors.actor_died(
+            actor, actor.stop_reason or actors.StopReason(reason)
+        )
         error = errors.packed(died)
         lost = error if evicted is None else errors.packed(evicted)
         for task in calls:

@@ -130,5 +130,5 @@ class PlacementGroups:
                 worker.in_flight.pop(task.id)
                 self._tasks.fail(task, errors.packed(errors.ended_with_group(task)))
         if worker.actor is not None:
-            worker.actor.stop_reason = "its placement group was removed"
+            worker.actor.stop_reason = errors.GROUP_REMOVED
         self._processes.kill(worker)
