@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from skate._core.optional_imports import ray_is_skate
@@ -334,7 +335,20 @@ class TaskCancelledError(SkateError):
 
 
 class GetTimeoutError(SkateError, TimeoutError):
-    """The value was not there in time."""
+    """The value was not there in time.
+
+    Attributes:
+        waits: Why not, as far as the engine knows: a dictionary for each of the first objects that
+            were missing, with the `name` of the work behind it, the `cause` ("running", "waiting",
+            "queue", "arguments", "resources", "starting", "stopped", "silent", "backpressure",
+            "library": the text says what one of skate's own waits for),
+            `worker_pid`, `where` in your code, `required_resources`, `free_resources`, the
+            `holders` of what is not free, `waits_for`, and the names in a `deadlock`.
+    """
+
+    def __init__(self, message: str = "", waits: Iterable[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.waits: list[dict[str, Any]] = [dict(row) for row in waits]
 
 
 class _MessageError(SkateError):

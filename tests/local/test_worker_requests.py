@@ -204,7 +204,7 @@ def test_idle_workers_beyond_those_worth_keeping_end(one_cpu_bench: HubBench) ->
     bench.receive(worker, m.Unblocked(1))
     bench.finish(next(iter(worker.in_flight.values())))
     for idle in (worker, second):
-        idle.idle_since = 0.0
+        idle.since = 0.0
     bench.pass_time()
     assert [bool(idle.ending) for idle in (worker, second)].count(True) == 1
 

@@ -158,6 +158,12 @@ class _QueueActor:
 
         self._queue: asyncio.Queue[Any] = asyncio.Queue(maxsize)
 
+    def waits_because(self, method: str) -> str | None:
+        limit = self._queue.maxsize
+        if method == "offer":
+            return f"the queue is full, all {limit} places are taken, and nobody takes an item"
+        return "the queue is empty, and nobody puts an item" if method == "take" else None
+
     async def qsize(self) -> int:
         return self._queue.qsize()
 

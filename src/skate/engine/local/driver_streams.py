@@ -6,24 +6,17 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate import exceptions
 from skate._core.refs import ObjectRef
-from skate.engine.local.objects import INLINE, ObjectEntry, ObjectTable
+from skate.engine.local.driver_waits import DriverWaits
+from skate.engine.local.objects import INLINE, ObjectEntry, late
 from skate.engine.local.reactor import Waiter
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.hub import Hub
     from skate.engine.local.hub.streams import ItemStream
 
 
-class DriverStreams(ObjectTable):
+class DriverStreams(DriverWaits):
     """The part of the driver's engine that is about streams, which the hub has at hand."""
-
-    hub: Hub
-
-    @abstractmethod
-    def _run_until(self, waiter: Waiter, timeout: float | None) -> bool:
-        """Wait; False on time-out."""
 
     @abstractmethod
     def _write(self) -> None:
@@ -41,8 +34,9 @@ class DriverStreams(ObjectTable):
         with self.lock:
             stream.when_ready(index, waiter.finish)
         try:
-            if not waiter.done and not self._run_until(waiter, timeout):
-                raise exceptions.GetTimeoutError(f"no item {index} after {timeout} s")
+            if not waiter.done and not self._run_patiently(waiter, timeout, [entry]):
+                facts = self._facts_in_time([entry], timeout)
+                raise late(f"no item {index} after {timeout} s", facts)
         finally:
             if not waiter.done:
                 with self.lock:
@@ -87,6 +81,7 @@ class DriverStreams(ObjectTable):
 
     def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
         entry = ObjectEntry(self.next_id())
+        entry.task = self.entry_of(generator).task
         with self.lock:
             stream = self._stream_of(generator)
             stream.when_ready(index, lambda: self.complete(entry, INLINE, None))

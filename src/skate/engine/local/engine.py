@@ -400,11 +400,11 @@ class LocalEngine(DriverStreams, Asking):
 
     # -- waiting and life ----------------------------------------------------------------------
 
-    def _while_blocked(self, needs: Any, timeout: float | None) -> bool:
-        return self._run_until(needs, timeout)
-
     def _run_until(self, waiter: Waiter, timeout: float | None) -> bool:
         return self.interrupts.wait(waiter, timeout)
+
+    def state(self, kind: str) -> list[dict[str, Any]]:
+        return self.wait_facts() if kind == "waits" else super().state(kind)
 
     def shutdown(self) -> None:
         self.interrupts.look()

@@ -69,7 +69,7 @@ class Execution:
         self._pid = os.getpid()
         self._current: Running | None = None  # on the main thread
         self._waiting = 0  # the main thread is inside get or wait
-        self._calls_waiting: dict[int, Running] = {}  # of an actor, other than on the main thread
+        self.calls_waiting: dict[int, Running] = {}  # of an actor, not on the main thread
         self.handlers: dict[int, Callable[..., None]] = m.by_number(
             {
                 m.DefineFunction: self.preparation.on_function,
@@ -126,7 +126,7 @@ class Execution:
 
     def end_wait_of(self, id: int) -> None:
         """End the wait of a cancelled call, in an actor that runs several."""
-        running = self._calls_waiting.get(id)
+        running = self.calls_waiting.get(id)
         waiter = running.waiter if running is not None else None  # its thread may end the wait now
         if running is not None and waiter is not None:
             running.pending = True
@@ -315,14 +315,14 @@ class Execution:
 
     def _wait_in_call(self, running: Running, needs: Waiter, timeout: float | None) -> bool:
         running.waiter = needs
-        self._calls_waiting[running.id] = running
+        self.calls_waiting[running.id] = running
         if running.id in self.cancelled:
             running.pending = True
         try:
             return self.engine.reactor.run_until(needs, timeout, running)
         finally:
             running.waiter = None
-            self._calls_waiting.pop(running.id, None)
+            self.calls_waiting.pop(running.id, None)
             if running.pending:
                 raise KeyboardInterrupt
 

@@ -125,6 +125,10 @@ class ExitWorker(NamedTuple):
     """End when the current work is over."""
 
 
+class AskWaits(NamedTuple):
+    """Say what runs here, and what it waits for (`TellWaits`)."""
+
+
 # -- worker to hub --------------------------------------------------------------------------------
 
 
@@ -334,6 +338,14 @@ class ActorExiting(NamedTuple):
     why: str
 
 
+class TellWaits(NamedTuple):
+    """The answer to `AskWaits`. The id of a piece of work is 0 where it is not known."""
+
+    running: Sequence[tuple[int, str, str, str]]  # id, name, where in the user's code, why
+    waits: Sequence[tuple[int, Sequence[int]]]  # who waits, and for which objects
+    calls: Sequence[tuple[int, int, str]]  # made directly: id, actor, method
+
+
 class ReturnLoan(NamedTuple):
     """This worker holds by itself what the hub has kept for it."""
 
@@ -357,7 +369,7 @@ MESSAGES: tuple[type[tuple[Any, ...]], ...] = (
     SubmitTask, SubmitActor, SubmitCall, LostCall, Subscribe, Blocked, Unblocked, Hold, Release,
     PutValue, PutValueFor, PromiseValues, AskHub, ExportFunction, UnexportFunction,
     DefineOptions, GaveBack, StreamItem, PrintText, ConnectTo, Listening, ActorExiting,
-    ReturnLoan,
+    ReturnLoan, AskWaits, TellWaits,
 )  # fmt: skip
 
 _NUMBERS: dict[type[tuple[Any, ...]], int] = {kind: n for n, kind in enumerate(MESSAGES)}

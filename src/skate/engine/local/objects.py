@@ -144,6 +144,12 @@ class ObjectTable(ABC):
         return self.reactor.run_until(needs, timeout)
 
     @abstractmethod
+    def _facts_in_time(
+        self, wanted: Iterable[ObjectEntry], timeout: float | None
+    ) -> list[dict[str, Any]]:
+        """Return why these are not there, of a wait whose time is over."""
+
+    @abstractmethod
     def _refetch(self, entry: ObjectEntry) -> None:
         """Find out where a segment is now that was moved (it was spilled)."""
 
@@ -249,10 +255,12 @@ class ObjectTable(ABC):
         failed = next((entry for entry in entries if entry.kind == FAILED), None)
         if failed is not None:
             raise self.error_of(failed)
-        late = sum(entry.kind is None for entry in entries)
-        if late:
-            raise exceptions.GetTimeoutError(
-                f"Get timed out: {late} of {len(entries)} objects were not ready after {timeout} s"
+        missing = [entry for entry in entries if entry.kind is None]
+        if missing:
+            raise late(
+                f"Get timed out: {len(missing)} of {len(entries)} objects were not ready after "
+                f"{timeout} s",
+                self._facts_in_time(missing, timeout),
             )
         values = [self.load(entry, copy) for entry in entries]
         if self.dropped:
@@ -264,8 +272,9 @@ class ObjectTable(ABC):
         if entry.kind is None:
             self._await({entry}, 1, timeout, fail_fast=True)
             if entry.kind is None:
-                raise exceptions.GetTimeoutError(
-                    f"Get timed out: {ref!r} was not ready after {timeout} s"
+                raise late(
+                    f"Get timed out: {ref!r} was not ready after {timeout} s",
+                    self._facts_in_time([entry], timeout),
                 )
         value = self.load(entry, copy)
         if self.dropped:
@@ -333,6 +342,10 @@ class ObjectTable(ABC):
         finally:
             with self.lock:
                 self._blocked.remove(needs)
+
+    def blocked(self) -> list[Needs]:
+        """Return what the threads of this process wait for."""
+        return list(self._blocked)
 
     # -- values --------------------------------------------------------------------------------
 
@@ -404,6 +417,19 @@ _bare = object.__new__
 _entry_of: Callable[[ObjectRef[Any]], ObjectEntry] = operator.attrgetter("_entry")
 _kind_of: Callable[[ObjectEntry], int | None] = operator.attrgetter("kind")
 _home_of: Callable[[ObjectRef[Any]], EngineHome] = operator.attrgetter("_home")
+
+
+def late(what: str, facts: list[dict[str, Any]]) -> exceptions.GetTimeoutError:
+    """Return the error of a wait whose time is over, with the reason."""
+    text = f"{what}: {main_reason(facts)}" if facts else what
+    return exceptions.GetTimeoutError(text, facts)
+
+
+def main_reason(facts: list[dict[str, Any]]) -> str:
+    """Return the facts about a wait in one sentence: a deadlock before all else."""
+    first = next((row for row in facts if row["deadlock"]), facts[0])
+    more = f" (and {len(facts) - 1} more)" if len(facts) > 1 else ""
+    return f"{first['text']}{more}"
 
 
 def _stale(ref: ObjectRef[Any]) -> exceptions.ObjectLostError:

@@ -181,6 +181,16 @@ class Peers:
         link.connection.flush()
         return True
 
+    def unanswered(self) -> list[tuple[int, int, str]]:
+        """Return the calls that the hub does not know of: id, actor, method."""
+        direct = [
+            (id, actor._id, method)
+            for link in self._links.values()
+            for id, (_, actor, method, *_) in link.in_flight.items()
+        ]
+        waiting = [call for link in self._links.values() for call in link.waiting]
+        return direct + [(call.id, call.actor._id, call.method) for call in waiting]
+
     # -- the connection ------------------------------------------------------------------------
 
     def on_peer(self, actor_id: int, path: str, concurrent: bool, target: int) -> None:

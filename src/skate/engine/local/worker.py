@@ -87,6 +87,7 @@ class WorkerEngine(ObjectTable, Asking):
                     m.RecycleSegment: self.store.recycle,
                     m.PeerAddress: self.peers.on_peer,
                     m.ListenToPeers: self.peers.listen,
+                    m.AskWaits: self._on_ask_waits,
                 }
             ),
             **self.execution.handlers,
@@ -135,6 +136,11 @@ class WorkerEngine(ObjectTable, Asking):
         entry = self.entries.get(id)
         if entry is not None and entry.kind is None:
             self.complete(entry, kind, data)
+
+    def _on_ask_waits(self) -> None:
+        from skate.engine.local import waiting
+
+        self.send(waiting.told(self))
 
     def _tidy(self) -> None:
         if self.dropped:
@@ -220,6 +226,11 @@ class WorkerEngine(ObjectTable, Asking):
 
     def _refetch(self, entry: ObjectEntry) -> None:
         entry.data = self.request("locate", entry.id)
+
+    def _facts_in_time(
+        self, wanted: Iterable[ObjectEntry], timeout: float | None
+    ) -> list[dict[str, Any]]:
+        return list(self.request("waits", [entry.id for entry in wanted if entry.link is None]))
 
     def pin(self, ref: ObjectRef[Any]) -> None:
         with self.lock:

@@ -75,6 +75,14 @@ class GlooGroup:
         self.rank = rank
         self._group = self._connected(timeout)
 
+    def waits_because(self, method: str) -> str | None:
+        if method.startswith("_"):
+            return None
+        return (
+            f"rank {self.rank} of {self.world_size} in the collective group {self.name!r} waits "
+            f"in {method} for the other ranks"
+        )
+
     def _connected(self, timeout: float) -> Any:
         options = dist.ProcessGroupGloo._Options()
         device = dist.ProcessGroupGloo.create_device(

@@ -72,6 +72,18 @@ class Meeting:
         self._change: asyncio.Condition = asyncio.Condition()
         self._members: tuple[dict[str, int], float] = ({}, 0.0)
 
+    def waits_because(self, method: str) -> str | None:
+        gathering = self._round
+        if method != "join" or gathering is None:
+            return None
+        missing = ", ".join(
+            str(r) for r in range(gathering.world_size) if r not in gathering.ranks
+        )
+        return (
+            f"rank {missing} of {gathering.world_size} has not joined the collective group "
+            f"{self._group_name!r}"
+        )
+
     async def declare(self, ranks: dict[str, int], timeout: float) -> None:
         self._members = (ranks, timeout)
 

@@ -102,6 +102,11 @@ class HubActor:
             del self._lanes[key]
         return self._sendable(ready)
 
+    def held_up_by(self, task: HubTask) -> HubTask | None:
+        """Return the earlier call of the same caller that a call which was not sent is behind."""
+        lane = self._lanes.get(self._lane_of(task))
+        return lane[0] if lane and lane[0] is not task else None
+
     def _sendable(self, tasks: list[HubTask]) -> list[HubTask]:
         if self.worker is not None and self.state in (STARTING, ALIVE):
             return tasks

@@ -93,6 +93,7 @@ class Hub:
     lifecycle: ActorLifecycle
     actor_names: ActorNames
     planner: Planner
+    waits: WorkerWaits
 
     def __init__(
         self,
@@ -129,6 +130,7 @@ class Hub:
         )  # fmt: skip
         cpus = machine.total.get(CPU, 0) // UNIT
         self.scheduler = scheduler = Scheduler(machine, max(1, cpus), effects, state.groups)
+        self.waits = WorkerWaits(state, scheduler, outbox)
         events = _TaskEvents(self._construction_failed, self._actor_dead, processes.kill)
         self.tasks = tasks = TaskLifecycle(
             ports, state, values, streaming, counts, scheduler, dispatch, outbox, events
@@ -142,7 +144,7 @@ class Hub:
             ports.lock, info, state.actors, scheduler, processes.find_environment
         )
         self.requests: Requests = Requests(
-            ports, info, state, scheduler, tasks, lifecycle, names, placement
+            ports, info, state, scheduler, tasks, lifecycle, names, placement, self.waits
         )
         self._idle = IdleWorkers(ports, scheduler, processes)
         self._losses = WorkerLosses(
@@ -163,7 +165,7 @@ class Hub:
     ) -> dict[int, Callable[..., None]]:
         """Return who handles which message of workers."""
         peering = Peering(self.state, self.values, self.outbox)
-        waits = WorkerWaits(self.state.entries, self.scheduler)
+        waits = self.waits
         return m.by_number(
             {
                 m.WorkResult: self.tasks.on_result,
@@ -178,6 +180,7 @@ class Hub:
                 m.Release: self.counts.release,
                 m.Blocked: waits.on_blocked,
                 m.Unblocked: waits.on_unblocked,
+                m.TellWaits: waits.on_told,
                 m.ActorExiting: self.lifecycle.on_exiting,
                 m.SubmitTask: submissions.on_task,
                 m.SubmitActor: submissions.on_actor,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.state import SessionInfo, State
     from skate.engine.local.hub.tasks import TaskLifecycle
+    from skate.engine.local.hub.waits import WorkerWaits
     from skate.engine.local.store import Location
 
 
@@ -40,6 +41,7 @@ class Requests:
         lifecycle: ActorLifecycle,
         names: ActorNames,
         placement: PlacementGroups,
+        waits: WorkerWaits,
     ) -> None:
         self._ports = ports
         self._info = info
@@ -48,6 +50,7 @@ class Requests:
         self._tasks = tasks
         self._lifecycle = lifecycle
         self._names = names
+        self._waits = waits
         self.answers: dict[str, Callable[..., Any]] = {
             "add_resources": self._add_resources,
             "available_resources": self._available_resources,
@@ -64,6 +67,7 @@ class Requests:
             "remove_group": placement.remove,
             "state": lambda kind: inventory.rows(info, state, kind),
             "timeline": self._timeline,
+            "waits": self._waits_for,
         }
 
     # -- actors and tasks ----------------------------------------------------------------------
@@ -135,6 +139,11 @@ class Requests:
             for run in map(TaskRun._make, self._state.runs)
             if run.micros
         ]
+
+    def _waits_for(self, ids: list[int]) -> list[dict[str, Any]]:
+        """Return why objects that a worker waits for are not there."""
+        found = (self._state.entries.get(id) for id in ids)
+        return self._waits.facts([entry for entry in found if entry is not None])
 
     # -- memory --------------------------------------------------------------------------------
 

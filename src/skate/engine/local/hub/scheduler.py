@@ -217,6 +217,7 @@ class Scheduler:
             raise
         worker.shape = shape
         worker.allocation = allocation
+        worker.since = time.monotonic()
         shape.leases.append(worker)
         return worker
 
@@ -287,7 +288,7 @@ class Scheduler:
             allocation.pool.give_back(allocation)
 
     def _rest(self, worker: WorkerProcess) -> None:
-        worker.idle_since = time.monotonic()
+        worker.since = time.monotonic()
         idle = self._idle.setdefault(worker.environment, [])
         idle.append(worker)
         if len(idle) > self._keep_idle or worker.environment:
@@ -339,7 +340,7 @@ class Scheduler:
         surplus: list[WorkerProcess] = []
         for environment, idle in self._idle.items():
             keep = self._keep_idle if environment == () else 0
-            old = [worker for worker in idle if worker.idle_since <= older_than]
+            old = [worker for worker in idle if worker.since <= older_than]
             for worker in old[: max(0, len(idle) - keep)]:
                 idle.remove(worker)
                 surplus.append(worker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ class WorkerProcess:
     __slots__ = (
         "actor", "allocation", "answered", "blocked", "calls", "connection", "ending",
         "environment", "evicted", "exclusive", "exported", "failure", "functions", "holds",
-        "idle_since", "in_flight", "last_words", "launch", "listening", "loans", "never_started",
-        "number", "options", "order", "pid", "promised", "server", "shape", "status", "stealing",
-        "waits", "wants_peer", "when_lost",
+        "in_flight", "last_words", "launch", "listening", "loans", "never_started",
+        "number", "options", "order", "pid", "promised", "server", "shape", "since", "status",
+        "stealing", "waits", "wants_peer", "when_lost",
     )  # fmt: skip
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
@@ -71,12 +71,12 @@ class WorkerProcess:
         self.allocation: Allocation | None = None
         self.actor: HubActor | None = None
         self.blocked: int = 0  # threads of it that wait for others
-        self.waits: set[int] = set()  # the numbers of those waits
+        self.waits: dict[int, Sequence[int]] = {}  # for which objects, by the numbers of waits
         self.answered: int = 0  # the request that was answered last
         self.exclusive: bool = False  # what it runs allows nothing beside it
         self.stealing: bool = False
         self.calls: dict[int, int] = {}  # of functions with max_calls
-        self.idle_since: float = 0.0
+        self.since: float = 0.0  # when its lease began, or its rest
         self.functions: set[int] = set()  # that it has been sent
         self.options: dict[int, Any] = {}  # that it has sent
         self.holds: set[int] = set()  # objects that its references and views keep

@@ -1,0 +1,49 @@
+"""What a running program says by itself: single lines on standard error, all of them from here.
+
+    skate: get() (train.py:31) has waited 10 s: B.f needs CPU: 2, of which CPU: 0 is free; …
+
+`SKATE_QUIET=1` turns all of it off. `init(logging_level=...)`, or the level of the logger "skate",
+chooses: with "WARNING" nothing that is only good to know (`say`), with "ERROR" nothing that should
+be looked at either (`warn`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+
+from skate._core.standard_streams import say as write_line
+
+_INFO, _WARNING = 20, 30  # as in `logging`, which need not be loaded for this
+_MOST_OF_A_KIND = 10  # lines, of those that there may be very many of
+
+_counts: Counter[str] = Counter()
+
+
+def say(text: str) -> None:
+    """Write a line that is good to know."""
+    if enabled(_INFO):
+        write_line(sys.stderr, f"skate: {text}")
+
+
+def warn(text: str) -> None:
+    """Write a line about what probably should be different."""
+    if enabled(_WARNING):
+        write_line(sys.stderr, f"skate: {text}")
+
+
+def once(key: str, text: str) -> None:
+    """Warn of something that is the same each time it happens, the first time."""
+    _counts[key] += 1
+    if _counts[key] == 1:
+        warn(text)
+
+
+def enabled(level: int = _INFO) -> bool:
+    """Return whether lines of a level are written."""
+    if os.environ.get("SKATE_QUIET", "0") not in ("", "0"):
+        return False
+    logging = sys.modules.get("logging")
+    chosen = logging.getLogger("skate").level if logging is not None else 0
+    return level >= chosen  # 0: nobody has chosen

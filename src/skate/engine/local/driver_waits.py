@@ -1,0 +1,146 @@
+"""Waits of the driver that last: what they wait for is said once, and errors carry it.
+
+A wait that ends in time pays for none of this. After `SKATE_EXPLAIN_WAITS_AFTER` seconds (10; 0:
+never), workers are asked what they wait for themselves, and one line is written: also for programs
+that wait in short turns, `wait(refs, timeout=1)`, once none of these has brought anything for as
+long. Threads without a frame of the user's, such as the libraries' own, wait silently.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from skate._core import notices
+from skate.engine.local.objects import Needs, ObjectEntry, ObjectTable, main_reason
+from skate.engine.local.reactor import Waiter
+
+if TYPE_CHECKING:
+    from skate.engine.local.hub.hub import Hub
+
+_ANSWER_SECONDS = 1.0  # that workers have to say what they wait for
+_ANSWER_SECONDS_IN_ERRORS = 0.25  # the same where a time-out is over already
+_ASK_AFTER_SECONDS = 1.0  # shorter time-outs are told what the hub knows
+_TURN_SECONDS = 0.02
+_MOST_LINES = 20  # of a session
+_MOST_REMEMBERED = 100  # objects of a wait in short turns
+
+
+class DriverWaits(ObjectTable):
+    """The part of the driver's engine that is about waits which last."""
+
+    hub: Hub
+
+    def __init__(self, process: int) -> None:
+        super().__init__(process)
+        self._patience: float | None = patience()
+        self._waits_said: set[tuple[str, str]] = set()  # cause and name
+        # By thread: since when turns of a wait have brought nothing, and some of its objects.
+        self._stalls: dict[int, tuple[float, list[ObjectEntry]]] = {}
+
+    @abstractmethod
+    def _run_until(self, waiter: Waiter, timeout: float | None) -> bool:
+        """Wait; False on time-out."""
+
+    def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
+        return self._run_patiently(needs, timeout, needs.wanted)
+
+    def _run_patiently(
+        self, waiter: Waiter, timeout: float | None, wanted: Iterable[ObjectEntry]
+    ) -> bool:
+        """Wait; False on time-out. Say why it takes long, if it does."""
+        patience = self._patience
+        if patience is None:
+            return self._run_until(waiter, timeout)
+        if timeout is not None and timeout <= patience:
+            done = self._run_until(waiter, timeout)
+            if not done:
+                self._turn_was_for_nothing(patience, wanted)
+            return done
+        if self._run_until(waiter, patience) or self.reactor.closed:
+            return waiter.done
+        self._explain(waiter, wanted, patience)
+        return self._run_until(waiter, None if timeout is None else timeout - patience)
+
+    def _turn_was_for_nothing(self, patience: float, wanted: Iterable[ObjectEntry]) -> None:
+        thread, now = threading.get_ident(), time.monotonic()
+        since, before = self._stalls.get(thread, (now, []))
+        fresh = not before or any(entry.kind is not None for entry in before)
+        if fresh or before[0] not in (wanted := set(wanted)):
+            self._stalls[thread] = now, list(islice(wanted, _MOST_REMEMBERED))
+        elif now - since >= patience and not self.reactor.closed:
+            self._stalls[thread] = float("inf"), before  # once
+            self._explain(None, wanted, now - since)
+
+    # -- the facts -----------------------------------------------------------------------------
+
+    def _explain(
+        self, waiter: Waiter | None, wanted: Iterable[ObjectEntry], seconds: float
+    ) -> None:
+        place = _user_place()
+        if place is None or len(self._waits_said) >= _MOST_LINES or not notices.enabled():
+            return
+        rows = self.wait_facts(wanted, waiter=waiter)
+        keys = [(row["cause"], row["name"]) for row in rows]
+        if rows and not self._waits_said.issuperset(keys):
+            self._waits_said.update(keys)
+            notices.say(f"{place} has waited {seconds:.0f} s: {main_reason(rows)}")
+
+    def wait_facts(
+        self,
+        wanted: Iterable[ObjectEntry] | None = None,
+        seconds: float = _ANSWER_SECONDS,
+        waiter: Waiter | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return why these objects are not there, a row for each; without them, of all that
+        threads of the driver wait for. Workers have `seconds` to say what they wait for; the
+        answer comes earlier when they have, or when the waiter is done."""
+        waits = self.hub.waits
+        if seconds > 0:
+            with self.lock:
+                waits.ask()
+            self.reactor.flush()
+            end = time.monotonic() + seconds
+            waiter = waiter if waiter is not None else Waiter()
+            while waits.asked and not waiter.done and time.monotonic() < end:
+                self._run_until(waiter, _TURN_SECONDS)
+        with self.lock:
+            if wanted is None:
+                wanted = [entry for needs in self.blocked() for entry in needs.wanted]
+            return waits.facts(wanted)
+
+    def _facts_in_time(
+        self, wanted: Iterable[ObjectEntry], timeout: float | None
+    ) -> list[dict[str, Any]]:
+        ask = timeout is not None and timeout >= _ASK_AFTER_SECONDS
+        return self.wait_facts(wanted, _ANSWER_SECONDS_IN_ERRORS if ask else 0.0)
+
+
+def patience() -> float | None:
+    """Return after how many seconds a wait is explained; None: never."""
+    text = os.environ.get("SKATE_EXPLAIN_WAITS_AFTER", "10")
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise ValueError(
+            f"SKATE_EXPLAIN_WAITS_AFTER takes a number of seconds, 0 for never; got {text!r}"
+        ) from None
+    return seconds if seconds > 0 else None
+
+
+def _user_place() -> str | None:
+    """Return what the user has called and where, such as "get (train.py:31)"."""
+    from skate.engine.local import waiting
+
+    frames = [*waiting.outwards(sys._getframe(1))]
+    place = waiting.own_frame(frames)
+    if place is None:
+        return None
+    called = frames[frames.index(place) - 1].f_code.co_name
+    return f"{called}() ({waiting.file_of(place)}:{place.f_lineno})"
