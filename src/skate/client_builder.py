@@ -32,5 +32,9 @@ class ClientBuilder:
 
 
 def client(address: str | None = None) -> ClientBuilder:
-    """Begin to connect to `address`; `init(address)` does the same in one call."""
+    """Begin to connect to a cluster; `init(address)` does the same in one call.
+
+    Args:
+        address: The cluster; None is the one that runs on this machine.
+    """
     return ClientBuilder(address)

@@ -95,14 +95,18 @@ class SkateError(Exception):
         return _restore, (type(self), self.args, self.__dict__)
 
     def to_bytes(self) -> bytes:
-        """The error as bytes, for `from_bytes`."""
+        """Return the error as bytes, for `from_bytes`."""
         from skate._core.serialization import dumps
 
         return pickle.dumps(dumps(self, "error").packed())
 
     @staticmethod
     def from_bytes(b: bytes) -> SkateError:
-        """The error that `to_bytes` wrote."""
+        """Return the error that `to_bytes` has written.
+
+        Args:
+            b: The bytes; a pickle, so only from where you trust.
+        """
         from skate._core.serialization import loads
 
         error: SkateError = loads(pickle.loads(b))
@@ -110,7 +114,12 @@ class SkateError(Exception):
 
     @staticmethod
     def from_ray_exception(ray_exception: Any) -> SkateError:
-        """The error inside one of Ray's exception messages, or its text if it cannot be read."""
+        """Return the error inside one of Ray's exception messages, or its text if unreadable.
+
+        Args:
+            ray_exception: The message, with `serialized_exception` and
+                `formatted_exception_string`.
+        """
         try:
             return SkateError.from_bytes(ray_exception.serialized_exception)
         except Exception:
@@ -131,9 +140,29 @@ class UserCodeException(SkateError):
 class TaskError(UserCodeException):
     """User code raised an exception in a task or an actor call.
 
-    What `skate.get` raises is this and the user's own type at once: `except ValueError` catches
-    a remote ValueError. `cause` is the original exception; `str()` shows the remote traceback.
-    `argument_of` names the task that could not run because this one's value was an argument.
+    What `skate.get` raises is this and the user's own type at once: `except ValueError` catches a
+    remote ValueError. `str()` shows the remote traceback. `argument_of` names the task that could
+    not run because this one's value was an argument.
+
+    Args:
+        function_name: The function or method that raised.
+        traceback_str: The remote traceback.
+        cause: The original exception.
+        proctitle: What the process called itself.
+        pid: The process.
+        ip: The address of its machine.
+        actor_repr: The actor, if it was one, as its `repr` says.
+        actor_id: The actor's id, as hexadecimal digits.
+
+    Example:
+        >>> @skate.remote
+        ... def divide(a: int, b: int) -> float:
+        ...     return a / b
+        >>> try:
+        ...     skate.get(divide.remote(1, 0))
+        ... except ZeroDivisionError as error:
+        ...     isinstance(error, skate.exceptions.TaskError), error.cause
+        (True, ZeroDivisionError('division by zero'))
     """
 
     argument_of: str | None = None
@@ -166,13 +195,17 @@ class TaskError(UserCodeException):
         return _restore_task_error, (type(self), state)
 
     def as_instanceof_cause(self) -> TaskError:
-        """This error as an instance of the cause's type too, or itself if that is impossible."""
+        """Return this error as an instance of the cause's type too, or as it is."""
         from skate._core.errors import as_cause
 
         return as_cause(self)
 
     def make_dual_exception_instance(self) -> TaskError:
-        """As `as_instanceof_cause`, but raises TypeError where that cannot be done."""
+        """Return this error as an instance of the cause's type too.
+
+        Raises:
+            TypeError: If that cannot be done; `as_instanceof_cause` then returns the error itself.
+        """
         from skate._core.errors import make_dual
 
         return make_dual(self)
@@ -211,7 +244,14 @@ def _restore_task_error(cls: type[TaskError], state: dict[str, Any]) -> TaskErro
 
 
 class ActorError(SkateError):
-    """An actor failed before it could answer."""
+    """An actor failed before it could answer.
+
+    Args:
+        actor_id: The actor's id, as hexadecimal digits.
+        error_msg: What to say instead of the usual message.
+        actor_init_failed: Whether it was its constructor that failed.
+        preempted: Whether its machine was taken away.
+    """
 
     BASE_ERROR_MSG = "The actor failed before finishing this task."
 
@@ -245,10 +285,12 @@ class ActorError(SkateError):
 class ActorDiedError(ActorError):
     """The actor is dead and does not come back.
 
-    `cause` is the constructor's TaskError, the WorkerCrashedError of its process, or text.
-    `exit_type` says how its process ended, in Ray's words: INTENDED_USER_EXIT (`exit_actor`),
-    INTENDED_SYSTEM_EXIT (killed or not needed any more), USER_ERROR (its constructor raised) or
-    SYSTEM_ERROR (it crashed).
+    Args:
+        cause: The constructor's TaskError, the WorkerCrashedError of its process, or text.
+        actor_id: The actor's id, as hexadecimal digits.
+        exit_type: How its process ended, in Ray's words: INTENDED_USER_EXIT (`exit_actor`),
+            INTENDED_SYSTEM_EXIT (killed or not needed any more), USER_ERROR (its constructor
+            raised) or SYSTEM_ERROR (it crashed).
     """
 
     BASE_ERROR_MSG = "The actor died before finishing this task."
@@ -275,12 +317,21 @@ class ActorDiedError(ActorError):
 
     @staticmethod
     def from_task_error(task_error: TaskError) -> ActorDiedError:
-        """The death that an error in the constructor means."""
+        """Return the death that an error in the constructor means.
+
+        Args:
+            task_error: The constructor's error.
+        """
         return ActorDiedError(task_error)
 
 
 class ActorUnavailableError(ActorError):
-    """The actor cannot be reached now but may come back; the call may or may not have run."""
+    """The actor cannot be reached now but may come back; the call may or may not have run.
+
+    Args:
+        error_message: Why.
+        actor_id: The actor's id, as bytes or hexadecimal digits.
+    """
 
     def __init__(self, error_message: str, actor_id: bytes | str | None = None) -> None:
         hex_id = actor_id.hex() if isinstance(actor_id, bytes) else actor_id
@@ -292,7 +343,13 @@ class ActorUnavailableError(ActorError):
 
 
 class WorkerCrashedError(SkateError):
-    """The process that ran the task died."""
+    """The process that ran the task died.
+
+    Args:
+        message: What to say instead of how the process ended.
+        pid: The process.
+        exitcode: How it ended, as `multiprocessing` counts: a negative one is a signal's.
+    """
 
     def __init__(
         self, message: str | None = None, *, pid: int | None = None, exitcode: int | None = None
@@ -325,7 +382,12 @@ def _signal_name(exitcode: int | None) -> str | None:
 
 
 class TaskCancelledError(SkateError):
-    """The task or actor call was cancelled."""
+    """The task or actor call was cancelled.
+
+    Args:
+        task_id: The task.
+        error_message: What to say besides.
+    """
 
     def __init__(self, task_id: Any = None, error_message: str | None = None) -> None:
         self.task_id = task_id
@@ -400,7 +462,11 @@ class RuntimeEnvSetupError(_MessageError):
 
 
 class OutOfMemoryError(SkateError):
-    """The machine ran out of memory and the work was ended to protect it."""
+    """The machine ran out of memory and the work was ended to protect it.
+
+    Args:
+        message: What was ended, how much memory it had, and what there was.
+    """
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -408,7 +474,11 @@ class OutOfMemoryError(SkateError):
 
 
 class NodeDiedError(SkateError):
-    """A machine of the cluster is gone."""
+    """A machine of the cluster is gone.
+
+    Args:
+        message: Which one, as far as it is known.
+    """
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -416,7 +486,13 @@ class NodeDiedError(SkateError):
 
 
 class UnserializableException(SkateError):
-    """Stands for an exception that cannot be pickled; its type and traceback are kept as text."""
+    """Stands for an exception that cannot be pickled; its type and traceback are kept as text.
+
+    Args:
+        original_stack_trace: The traceback of the exception.
+        type_name: Its type.
+        reason: Why it cannot be pickled.
+    """
 
     def __init__(self, original_stack_trace: str, type_name: str = "", reason: str = "") -> None:
         self.original_stack_trace = original_stack_trace
@@ -428,6 +504,11 @@ class UnserializableException(SkateError):
 
 class UntrustedPickleError(SkateError, ValueError):
     """A pickle was not written by this user, so reading it might run anybody's code.
+
+    Args:
+        place: The file, or the part of one, that it is in.
+        why: What was found about it, as the verb of a sentence.
+        instead: Another way out, for the end of the message.
 
     Attributes:
         place: The file, or the part of one, that it is in.
@@ -444,6 +525,10 @@ class UntrustedPickleError(SkateError, ValueError):
 
 class UnreadablePickleError(SkateError, ValueError):
     """A pickle can not be read: it is damaged, or needs code or objects that are not here.
+
+    Args:
+        place: The file that it is in.
+        problem: What unpickling has raised.
 
     Attributes:
         place: The file that it is in.
@@ -467,7 +552,13 @@ class OutOfDiskError(SkateError):
 
 
 class ObjectLostError(SkateError):
-    """The value no longer exists and cannot be computed again."""
+    """The value no longer exists and cannot be computed again.
+
+    Args:
+        object_ref_hex: The reference, as its `hex()`.
+        owner_address: Where its owner was, for Ray.
+        call_site: Where the reference was made, for Ray.
+    """
 
     reason = "its value was lost"
 
@@ -503,7 +594,15 @@ class OwnerDiedError(ObjectLostError):
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
-    """The value was lost and running its task again is not possible."""
+    """The value was lost and running its task again is not possible.
+
+    Args:
+        object_ref_hex: The reference, as its `hex()`.
+        reason: Why not.
+        reason_message: The same in more words, which is then shown.
+        owner_address: Where its owner was, for Ray.
+        call_site: Where the reference was made, for Ray.
+    """
 
     def __init__(
         self,
@@ -535,7 +634,12 @@ class AsyncioActorExit(SkateError):
 
 
 class SkateSystemError(SkateError):
-    """A fault of skate or its surroundings, not of user code."""
+    """A fault of skate or its surroundings, not of user code.
+
+    Args:
+        client_exc: What happened: an exception, or text.
+        traceback_str: Where it happened.
+    """
 
     def __init__(self, client_exc: Any, traceback_str: str | None = None) -> None:
         self.client_exc = client_exc

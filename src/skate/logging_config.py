@@ -19,11 +19,20 @@ _STANDARD = (
 
 @dataclass
 class LoggingConfig:
-    """One line per record, as text or as JSON, with the job, worker, task and actor it comes from.
+    """Write one line per record, with the job, worker, task and actor that it comes from.
 
-    skate.init(logging_config=skate.LoggingConfig(encoding="JSON", log_level="INFO"))
+    Args:
+        encoding: "TEXT", or "JSON" for one object per line.
+        log_level: The least severe level that is written, by name.
+        additional_log_standard_attrs: Further attributes of `logging.LogRecord` to write, such as
+            "name".
 
-    `additional_log_standard_attrs` are further attributes of `logging.LogRecord`, such as "name".
+    Raises:
+        ValueError: If there is no such encoding, level or attribute.
+
+    Example:
+        >>> skate.LoggingConfig(encoding="JSON").to_dict()["encoding"]
+        'JSON'
     """
 
     encoding: str = "TEXT"
@@ -43,11 +52,16 @@ class LoggingConfig:
                 )
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the settings as a dictionary, for `from_dict`."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> LoggingConfig:
-        """The configuration again; what it does not know is left out."""
+        """Return the configuration that `to_dict` has described.
+
+        Args:
+            d: The dictionary; what it has besides settings is left out.
+        """
         return cls(**{name: d[name] for name in cls.__dataclass_fields__ if name in d})
 
     def _apply(self) -> None:

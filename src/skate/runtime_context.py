@@ -183,5 +183,13 @@ class RuntimeContext:
 
 
 def get_runtime_context() -> RuntimeContext:
-    """Where the calling code runs."""
+    """Return what is known of the place where the calling code runs.
+
+    Example:
+        >>> @skate.remote
+        ... def own_name() -> str:
+        ...     return skate.get_runtime_context().get_task_name()
+        >>> skate.get(own_name.remote())
+        'own_name'
+    """
     return RuntimeContext()

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
 
 import pytest
 
 import skate
-from tests.docs.pages import ROOT
-
-PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
-MODULES = [name for page in PAGES for name in re.findall(r"^::: (\S+)", page.read_text(), re.M)]
+from tests.docs.public import MODULES
 
 #: Ray's other paths to names that have a home elsewhere, commands, and what no program imports.
 ELSEWHERE = {

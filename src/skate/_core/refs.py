@@ -42,10 +42,22 @@ class Home(Protocol):
 
 
 class ObjectRef(Generic[T_co]):
-    """A value that some task, actor call or `put` has produced or will produce.
+    """Refer to a value that some task, actor call or `put` has produced or will produce.
 
     Pass it to other tasks, keep it in any structure, `skate.get(ref)` or `await ref` its value.
     References are made by skate; `ObjectRef(ref.binary())` is the one that has these bytes.
+
+    Args:
+        id: The bytes of a reference of this session.
+        home: The session that the reference belongs to; given by engines only.
+        entry: The engine's own record of the value; given by engines only.
+
+    Example:
+        >>> ref = skate.put([1, 2])
+        >>> skate.get(ref)
+        [1, 2]
+        >>> skate.ObjectRef(ref.binary()) is ref
+        True
     """
 
     __slots__ = ("__weakref__", "_entry", "_home", "_id")
@@ -88,13 +100,32 @@ class ObjectRef(Generic[T_co]):
         return self.as_future().__await__()
 
     def future(self) -> concurrent.futures.Future[T_co]:
-        """A `concurrent.futures.Future` of the value."""
+        """Return a `concurrent.futures.Future` of the value.
+
+        Returns:
+            A future that is done when the value is there; an error of the task is its exception.
+
+        Example:
+            >>> skate.put(1).future().result()
+            1
+        """
         from skate._core.futures import concurrent_future
 
         return concurrent_future(self)
 
     def as_future(self, _internal: bool = False) -> asyncio.Future[T_co]:
-        """An asyncio future of the value, on the running loop."""
+        """Return an asyncio future of the value, on the running loop; `await ref` does the same.
+
+        Args:
+            _internal: Without effect: Ray's own.
+
+        Example:
+            >>> async def value():
+            ...     return await skate.put(1).as_future()
+            >>> import asyncio
+            >>> asyncio.run(value())
+            1
+        """
         from skate._core.futures import asyncio_future
 
         return asyncio_future(self)
@@ -105,48 +136,61 @@ class ObjectRef(Generic[T_co]):
         future.add_done_callback(lambda done: py_callback(done.exception() or done.result()))
 
     def binary(self) -> bytes:
+        """Return the bytes that identify the value in this session."""
         return self._id.to_bytes(_ID_BYTES, "big")
 
     def hex(self) -> str:
+        """Return the bytes that identify the value, as hexadecimal digits."""
         return self.binary().hex()
 
     def is_nil(self) -> bool:
-        """Whether it stands for no object at all."""
+        """Return whether it stands for no object at all."""
         return self._id == _NIL
 
     def size(self) -> int:
+        """Return how many bytes `binary()` has."""
         return _ID_BYTES
 
     def task_id(self) -> TaskID:
-        """The task that produces the value; for a value that was put, an id of its own."""
+        """Return the task that produces the value; for a value that was put, an id of its own."""
         from skate._core.ids import TaskID
 
         return TaskID((self._id & ~_INDEX).to_bytes(TaskID.size(), "big"))
 
     def job_id(self) -> JobID:
+        """Return the job that the value belongs to."""
         from skate._core.ids import JobID
 
         return JobID.from_hex(self._home.engine.context().job_id)
 
     def call_site(self) -> str:
-        """Where the reference was made; not recorded, hence empty."""
+        """Return where the reference was made; that is not recorded, hence empty."""
         return ""
 
     def owner_address(self) -> bytes:
-        """Objects belong to the session, not to a process with an address."""
+        """Return no address: objects belong to the session, not to a process that has one."""
         return b""
 
     def tensor_transport(self) -> str:
+        """Return how tensors travel: "object_store", the way of all values."""
         return "object_store"
 
     @classmethod
     def nil(cls) -> ObjectRef[Any]:
-        """The reference that stands for no object."""
+        """Return the reference that stands for no object."""
         return _NO_OBJECT
 
     @classmethod
     def from_binary(cls, id_bytes: Any) -> ObjectRef[Any]:
-        """Return the reference whose `binary()` is `id_bytes`."""
+        """Return the reference that has these bytes.
+
+        Args:
+            id_bytes: What its `binary()` has returned.
+
+        Raises:
+            TypeError: If these are no bytes.
+            ValueError: If there are too few or too many.
+        """
         if not isinstance(id_bytes, (bytes, bytearray, memoryview)):
             kind = type(id_bytes).__name__
             raise TypeError(f"an ObjectRef takes {_ID_BYTES} bytes; got {kind}: {id_bytes!r}")
@@ -156,7 +200,14 @@ class ObjectRef(Generic[T_co]):
 
     @classmethod
     def from_hex(cls, hex_id: str) -> ObjectRef[Any]:
-        """Return the reference whose `hex()` is `hex_id`."""
+        """Return the reference that `hex()` writes this way.
+
+        Args:
+            hex_id: What its `hex()` has returned.
+
+        Raises:
+            ValueError: If it is not hexadecimal, or too short or long.
+        """
         from skate._core.ids import bytes_of_hex
 
         return cls.from_binary(bytes_of_hex("ObjectRef.from_hex()", hex_id))
@@ -209,10 +260,21 @@ def _adopt_in(session_name: str, id: int) -> ObjectRef[Any]:
 
 
 class ObjectRefGenerator(Generic[T_co]):
-    """The references that a streaming task yields, each as soon as it is there.
+    """Iterate over the references that a streaming task yields, each as soon as it is there.
 
-    Iterate with `for` or `async for`; an exception in the task appears as the last reference.
-    `worker` is Ray's, and without effect: the reference knows its session.
+    Use `for` or `async for`; an exception in the task appears as the last reference. Calls of
+    generators, and those with `num_returns="streaming"`, return one.
+
+    Args:
+        generator_ref: The reference that stands for the task.
+        worker: Without effect, and Ray's: the reference knows its session.
+
+    Example:
+        >>> @skate.remote
+        ... def count(n: int):
+        ...     yield from range(n)
+        >>> [skate.get(ref) for ref in count.remote(3)]
+        [0, 1, 2]
     """
 
     def __init__(self, generator_ref: ObjectRef[None], worker: Any = None) -> None:
@@ -244,25 +306,52 @@ class ObjectRefGenerator(Generic[T_co]):
         return ref
 
     def send(self, value: None) -> ObjectRef[T_co]:
-        """As `next`; nothing can be sent into the remote generator."""
+        """Return the next reference, as `next` does; nothing can be sent into the generator.
+
+        Args:
+            value: None.
+
+        Raises:
+            TypeError: If it is not None.
+            StopIteration: If there are no more.
+        """
         if value is not None:
             raise TypeError(f"send() takes None here, as the task runs elsewhere; got {value!r}")
         return next(self)
 
     def throw(self, value: BaseException) -> ObjectRef[T_co]:
-        """Close the generator and raise `value` here."""
+        """Close the generator and raise an exception here.
+
+        Args:
+            value: The exception.
+        """
         self.close()
         raise value
 
     async def asend(self, value: None) -> ObjectRef[T_co]:
+        """Return the next reference, as `anext` does; nothing can be sent into the generator.
+
+        Args:
+            value: None.
+
+        Raises:
+            TypeError: If it is not None.
+            StopAsyncIteration: If there are no more.
+        """
         if value is not None:
             raise TypeError(f"asend() takes None here, as the task runs elsewhere; got {value!r}")
         return await self.__anext__()
 
     async def athrow(self, value: BaseException) -> ObjectRef[T_co]:
+        """Close the generator and raise an exception here, for async code.
+
+        Args:
+            value: The exception.
+        """
         return self.throw(value)
 
     async def aclose(self) -> None:
+        """Take no more items, as `close` does, for async code."""
         self.close()
 
     def __aiter__(self) -> AsyncIterator[ObjectRef[T_co]]:
@@ -279,21 +368,21 @@ class ObjectRefGenerator(Generic[T_co]):
             raise StopAsyncIteration from None
 
     def completed(self) -> ObjectRef[None]:
-        """A reference that is ready when the task has ended.
+        """Return a reference that is ready when the task has ended.
 
-        Its value is None, also after an exception in the task, which is the last item; when
-        the worker or actor died, it is that error.
+        Its value is None, also after an exception in the task, which is the last item; when the
+        worker or actor died, it is that error.
         """
         return self._generator_ref
 
     def next_ready(self) -> bool:
-        """Whether `next()` would return an item at once; False when there are no more."""
+        """Return whether `next()` would return an item at once; False when there are no more."""
         if not self._engine.stream_ready(self._generator_ref, self._index):
             return False
         return not self.is_finished()
 
     def is_finished(self) -> bool:
-        """Whether no item will come: all were taken and the task has ended, or it was closed."""
+        """Return whether no item will come: the task ended and all were taken, or it is closed."""
         return self._closed or self._engine.stream_finished(self._generator_ref, self._index)
 
     def close(self) -> None:
@@ -318,7 +407,18 @@ class ObjectRefGenerator(Generic[T_co]):
 
 
 class DynamicObjectRefGenerator(Generic[T_co]):
-    """The value of a `num_returns="dynamic"` task: its references, already complete."""
+    """Iterate over the references that a `num_returns="dynamic"` task has made, once it has ended.
+
+    Args:
+        refs: All of them.
+
+    Example:
+        >>> @skate.remote(num_returns="dynamic")
+        ... def parts(n: int):
+        ...     yield from range(n)
+        >>> [skate.get(ref) for ref in skate.get(parts.remote(3))]
+        [0, 1, 2]
+    """
 
     def __init__(self, refs: list[ObjectRef[T_co]]) -> None:
         self._refs: list[ObjectRef[T_co]] = refs

@@ -140,12 +140,35 @@ def is_snapshot(memory: Any) -> bool:
 def register_serializer(
     cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
 ) -> None:
-    """Serialise instances of exactly `cls` by `serializer`; rebuild them by `deserializer`."""
+    """Serialise the instances of a class by functions of yours, in this process.
+
+    Tasks and actors that are to send such instances back have to register the class as well.
+
+    Args:
+        cls: The class; its subclasses are not meant.
+        serializer: Turns an instance into something that can be pickled.
+        deserializer: Turns that into an instance again; it is sent along.
+
+    Example:
+        >>> class Handle:
+        ...     def __init__(self, number):
+        ...         self.number, self.connection = number, lambda: number
+        >>> skate.util.register_serializer(
+        ...     Handle, serializer=lambda handle: handle.number, deserializer=Handle
+        ... )
+        >>> skate.get(skate.put(Handle(3))).number
+        3
+        >>> skate.util.deregister_serializer(Handle)
+    """
     _custom[cls] = (serializer, deserializer)
 
 
 def deregister_serializer(cls: type) -> None:
-    """Undo `register_serializer`; does nothing for a class that was not registered."""
+    """Undo `register_serializer`; do nothing for a class that was not registered.
+
+    Args:
+        cls: The class.
+    """
     _custom.pop(cls, None)
 
 

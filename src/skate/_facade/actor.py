@@ -71,9 +71,26 @@ class ActorClassInheritanceError(TypeError):
 
 
 class ActorClass(ActorMaker[C_co, Maker_co]):
-    """A class whose `.remote(...)` makes an instance elsewhere and returns a handle at once.
+    """Make instances of a class elsewhere: `.remote(...)` returns a handle at once.
 
-    `ActorClass[Counter]` in an annotation is one whose handles are `ActorHandle[Counter]`.
+    `@skate.remote` makes it of a class. `ActorClass[Counter]` in an annotation is one whose
+    handles are `ActorHandle[Counter]`.
+
+    Args:
+        cls: The plain class.
+        given: Options of its actors, as `remote` lists them.
+
+    Example:
+        >>> @skate.remote
+        ... class Counter:
+        ...     def __init__(self, start: int = 0) -> None:
+        ...         self.value = start
+        ...     def add(self, amount: int) -> int:
+        ...         self.value += amount
+        ...         return self.value
+        >>> counter = Counter.remote(10)
+        >>> skate.get([counter.add.remote(1), counter.add.remote(2)])
+        [11, 13]
     """
 
     def __init__(self, cls: type[C_co], given: option_table.Given) -> None:
@@ -104,7 +121,12 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
         return handle
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a node of a graph that starts an actor when it is executed; see `skate.dag`."""
+        """Return a node of a graph that starts an actor when it is executed; see `skate.dag`.
+
+        Args:
+            *args: Arguments of the constructor; nodes are replaced by their values.
+            **kwargs: Keyword arguments of the constructor.
+        """
         from skate.dag import ClassNode
 
         return ClassNode(self, args, kwargs)
@@ -114,6 +136,18 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
 
         Args:
             **options: Those of an actor, as `remote` lists them.
+
+        Raises:
+            ValueError: If there is no such option, or it does not take that value.
+
+        Example:
+            >>> @skate.remote
+            ... class Greeter:
+            ...     def greet(self) -> str:
+            ...         return "hello"
+            >>> greeter = Greeter.options(name="greeter", max_restarts=1).remote()
+            >>> skate.get(skate.get_actor("greeter").greet.remote())
+            'hello'
         """
         checked = option_table.check_options(option_table.ACTOR, options)
         given = {**self._given, **checked}
@@ -220,9 +254,26 @@ class Actor(TypedActor):
 
 
 class ActorHandle(ActorTyped[C_co]):
-    """A reference to an actor: its methods are attributes with `.remote(...)`.
+    """Call the methods of an actor: they are attributes with `.remote(...)`.
 
-    A handle can be passed to tasks and other actors. The actor lives until the last handle goes.
+    `ActorClass.remote` and `get_actor` return one. A handle can be passed to tasks and other
+    actors. The actor lives until the last handle goes.
+
+    Args:
+        ref: The reference that stands for the actor.
+        meta: What is known of its class: its name, and its methods with their signatures.
+
+    Example:
+        >>> @skate.remote
+        ... class Stack:
+        ...     def __init__(self) -> None:
+        ...         self.items: list[int] = []
+        ...     def push(self, item: int) -> int:
+        ...         self.items.append(item)
+        ...         return len(self.items)
+        >>> stack = Stack.remote()
+        >>> skate.get([stack.push.remote(item) for item in (7, 8)])
+        [1, 2]
     """
 
     _ref: ObjectRef[None]
@@ -454,6 +505,15 @@ def method(*args: Any, **options: Any) -> Any:
     Raises:
         TypeError: If there are neither a function nor options, or both.
         ValueError: If there is no such option, or it does not take that value.
+
+    Example:
+        >>> @skate.remote
+        ... class Halves:
+        ...     @skate.method(num_returns=2)
+        ...     def of(self, text: str) -> tuple[str, str]:
+        ...         return text[: len(text) // 2], text[len(text) // 2 :]
+        >>> skate.get(Halves.remote().of.remote("abcd"))
+        ['ab', 'cd']
     """
     if len(args) == 1 and callable(args[0]) and not options:
         return args[0]

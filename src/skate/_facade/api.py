@@ -42,7 +42,13 @@ _ONE_REF = {ObjectRef}
 
 
 def is_initialized() -> bool:
-    """Whether an engine runs in this process."""
+    """Return whether an engine runs in this process.
+
+    Example:
+        >>> _ = skate.put(1)  # what needs a session begins one
+        >>> skate.is_initialized()
+        True
+    """
     return installed_engine() is not None
 
 
@@ -53,6 +59,12 @@ def shutdown(wait_for_processes: bool = True, _exiting_interpreter: bool = False
         wait_for_processes: Without effect: processes are always waited for, which takes
             milliseconds, so that nothing is left behind.
         _exiting_interpreter: Without effect: it ends in the same way at the end of the program.
+
+    Example:
+        >>> _ = skate.init(engine="inline")
+        >>> skate.shutdown()
+        >>> skate.is_initialized()
+        False
     """
     with changing:
         engine = installed_engine()
@@ -149,10 +161,24 @@ def _not_refs(given: Any) -> Exception:
 def put(value: T, *, _owner: None = None, _tensor_transport: str | None = None) -> ObjectRef[T]:
     """Store a value and return a reference to it.
 
+    A large value is stored once, and shared by all processes that get it.
+
     Args:
         value: Anything that can be pickled, except a reference.
         _owner: None: objects outlive the process that puts them.
         _tensor_transport: None or "object_store", which is the one there is on one machine.
+
+    Returns:
+        A reference, to be given to `get`, tasks and actors.
+
+    Raises:
+        TypeError: If it is a reference already, or cannot be pickled; the message says what inside
+            of it cannot.
+
+    Example:
+        >>> ref = skate.put({"a": 1})
+        >>> skate.get(ref)
+        {'a': 1}
     """
     if type(value) is ObjectRef:
         raise TypeError(
@@ -239,8 +265,28 @@ def cancel(
 ) -> None:
     """Cancel the task or actor call behind a reference; `get` then raises TaskCancelledError.
 
-    What has not started never runs; what runs is interrupted, or with `force` its process is
-    killed; what is finished stays. `recursive` cancels what it has started in turn.
+    What has not started never runs, what runs is interrupted, and what is finished stays.
+
+    Args:
+        ray_waitable: The reference that the call has returned, or its generator of references.
+        force: Whether to kill the process of a task that runs, and not only to interrupt it.
+        recursive: Whether to cancel what it has started in turn.
+
+    Raises:
+        TypeError: If it is no reference; an actor is ended by `kill`.
+
+    Example:
+        >>> import time
+        >>> @skate.remote
+        ... def sleep() -> None:
+        ...     time.sleep(600)
+        >>> ref = sleep.remote()
+        >>> skate.cancel(ref)
+        >>> try:
+        ...     skate.get(ref)
+        ... except skate.exceptions.TaskCancelledError:
+        ...     print("cancelled")
+        cancelled
     """
     ref = ray_waitable
     if isinstance(ref, ObjectRefGenerator):
@@ -259,7 +305,26 @@ def cancel(
 def kill(actor: ActorHandle[Any] | Actor, *, no_restart: bool = True) -> None:
     """End an actor at once; its calls under way raise ActorDiedError.
 
-    With `no_restart=False` it starts again if its max_restarts allows.
+    Args:
+        actor: The handle of the actor.
+        no_restart: Whether it stays dead; if not, it starts again as often as its `max_restarts`
+            allows.
+
+    Raises:
+        ValueError: If it is not the handle of an actor; a task is ended by `cancel`.
+
+    Example:
+        >>> @skate.remote
+        ... class Worker:
+        ...     def ping(self) -> str:
+        ...         return "pong"
+        >>> worker = Worker.remote()
+        >>> skate.kill(worker)
+        >>> try:
+        ...     skate.get(worker.ping.remote())
+        ... except skate.exceptions.ActorDiedError:
+        ...     print("dead")
+        dead
     """
     if not isinstance(actor, ActorHandle):
         raise ValueError(
@@ -271,8 +336,8 @@ def kill(actor: ActorHandle[Any] | Actor, *, no_restart: bool = True) -> None:
 def get_actor(name: str, namespace: str | None = None) -> Any:
     """Return a handle to the live actor of that name.
 
-    Type checkers cannot know its class: say it, as in `counter: Counter = get_actor("counter")`
-    or `counter: ActorHandle[Counter] = get_actor("counter")`.
+    Type checkers cannot know its class: say it, as in `counter: Counter = get_actor("counter")` or
+    `counter: ActorHandle[Counter] = get_actor("counter")`.
 
     Args:
         name: What the actor was given as `name`.
@@ -280,6 +345,15 @@ def get_actor(name: str, namespace: str | None = None) -> Any:
 
     Raises:
         ValueError: If there is none, with the names that there are.
+
+    Example:
+        >>> @skate.remote
+        ... class Register:
+        ...     def size(self) -> int:
+        ...         return 0
+        >>> register = Register.options(name="register").remote()
+        >>> skate.get(skate.get_actor("register").size.remote())
+        0
     """
     text("name", name, "the name of an actor")
     where = option_table.namespace("namespace", namespace)
@@ -291,27 +365,61 @@ def get_actor(name: str, namespace: str | None = None) -> Any:
 
 
 def nodes() -> list[dict[str, Any]]:
-    """One dictionary per machine."""
+    """Return a dictionary per machine: its id, address, resources, labels and whether it is alive.
+
+    Example:
+        >>> len(skate.nodes())
+        1
+    """
     return current_engine().nodes()
 
 
 def cluster_resources() -> dict[str, float]:
-    """All resources there are."""
+    """Return all resources that there are, by their names; memory is in bytes.
+
+    Example:
+        >>> skate.cluster_resources()["CPU"] >= 1
+        True
+    """
     return current_engine().cluster_resources()
 
 
 def available_resources() -> dict[str, float]:
-    """The resources that are not in use now."""
+    """Return the resources that are not in use now, by their names.
+
+    Example:
+        >>> skate.available_resources().get("CPU", 0) <= skate.cluster_resources()["CPU"]
+        True
+    """
     return current_engine().available_resources()
 
 
 def get_gpu_ids() -> list[int | str]:
-    """The GPUs that this task or actor may use."""
+    """Return the GPUs that this task or actor may use; none of them in the program itself.
+
+    Example:
+        >>> @skate.remote
+        ... def gpus() -> list[int | str]:
+        ...     return skate.get_gpu_ids()
+        >>> skate.get(gpus.remote())
+        []
+    """
     return list(current_engine().context().gpu_ids)
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """What ran when, as Chrome trace events: returned, or written to a JSON file."""
+    """Tell what ran when, as events that Chrome's `about:tracing` and Perfetto show.
+
+    Args:
+        filename: The JSON file that the events are written to; None returns them.
+
+    Returns:
+        The events, or None if they were written.
+
+    Example:
+        >>> isinstance(skate.timeline(), list)
+        True
+    """
     if filename is not None and not isinstance(filename, (str, os.PathLike)):
         raise wrong_type("filename", filename, "None or the path of a file")
     events = current_engine().timeline()

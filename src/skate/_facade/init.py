@@ -66,7 +66,18 @@ class UnknownInitParameterError(TypeError, RuntimeError):
 
 
 class ClientContext(Mapping[str, Any]):
-    """What `init` returns: facts about the session; as a context manager it ends it."""
+    """Know a session that `init` has begun; as a context manager, end it.
+
+    It is a mapping as well: the addresses and folders of the session by their names.
+
+    Args:
+        engine: The engine that runs.
+
+    Example:
+        >>> with skate.init(engine="inline") as context:
+        ...     context["node_ip_address"]
+        '127.0.0.1'
+    """
 
     dashboard_url = ""
 
@@ -123,7 +134,7 @@ class ClientContext(Mapping[str, Any]):
         self.disconnect()
 
     def disconnect(self) -> None:
-        """End the session."""
+        """End the session, as `skate.shutdown` does."""
         from skate._facade.api import shutdown
 
         shutdown()
@@ -165,19 +176,56 @@ def init(
 ) -> ClientContext:
     """Start the engine of this process; without it, the first use starts the default one.
 
-    `engine` is "local" (processes on this machine, the default), "inline" (everything in this
-    process and thread, for debuggers and unit tests; also `local_mode=True`) or "ray" (the
-    cluster at `address`). The environment variables SKATE_ENGINE and SKATE_ADDRESS set both.
+    A second call with nothing new returns the same context. One that asks for something else is an
+    error, unless `ignore_reinit_error` says to keep what runs.
 
-    `num_cpus`, `num_gpus`, `resources` and `object_store_memory` (bytes) say what the machine
-    has, where that is not to be found out. `preload` names modules that workers start with;
-    `spill_dir` is where objects go that do not fit into memory; `log_to_driver=False` silences
-    what workers print. `namespace` is where named actors live, `runtime_env` the surroundings of
-    all tasks and actors; a `JobConfig` may say both. `labels` are what `nodes()` says of this
-    machine. A `LoggingConfig` is for the root logger, here and in workers.
+    Args:
+        address: The Ray cluster to run on, for the engine "ray", such as "auto" or
+            "10.0.0.1:6379"; None means this machine, or what the environment variable
+            SKATE_ADDRESS says.
+        num_cpus: How many CPUs tasks and actors share; None takes those of the machine.
+        num_gpus: How many GPUs they share; None takes those of the machine.
+        resources: Other resources that the machine has, by names of yours.
+        labels: What `nodes()` says of this machine besides.
+        object_store_memory: Bytes of memory for objects; None takes a part of the machine's.
+        local_mode: Whether to use the engine "inline", in Ray's words.
+        ignore_reinit_error: Whether to keep what runs if it was started with other settings.
+        include_dashboard: Without effect, as there is none; `skate status` shows what runs.
+        dashboard_host: Without effect.
+        dashboard_port: Without effect.
+        job_config: A `JobConfig`, which may say `namespace`, `runtime_env` and logging.
+        configure_logging: Without effect: skate leaves your handlers alone.
+        logging_level: The level of skate's own logger; None leaves it as it is.
+        logging_format: The format of skate's own messages; None leaves it as it is.
+        logging_config: A `LoggingConfig` for the root logger, here and in workers.
+        log_to_driver: Whether what workers print appears here.
+        namespace: Where names of actors count; None gives this session one of its own.
+        runtime_env: Environment variables, packages and files of all tasks and actors.
+        enable_resource_isolation: False: workers are not put into control groups.
+        cgroup_path: None, likewise.
+        system_reserved_cpu: None, likewise.
+        system_reserved_memory: None, likewise.
+        proxy_server_url: None: there is no dashboard to be proxied.
+        engine: "local" (processes on this machine, the default), "inline" (everything in this
+            process and thread, for debuggers and unit tests) or "ray" (the cluster at `address`);
+            the environment variable SKATE_ENGINE sets it as well.
+        preload: Modules that workers start with, so that tasks need not import them.
+        spill_dir: The folder for objects that do not fit into memory.
+        **kwargs: Ray's underscored and former keywords, checked, and without effect where the
+            engine has nothing of the kind.
 
-    A second call with nothing new returns the same context. One that asks for something else is
-    an error, unless `ignore_reinit_error` says to keep what runs.
+    Returns:
+        Facts about the session; used in a `with` statement, it ends the session.
+
+    Raises:
+        RuntimeError: If skate runs already, with other settings.
+        ValueError: If there is no such parameter, engine or address, or a value is out of range.
+        TypeError: If a value is of the wrong type.
+
+    Example:
+        >>> with skate.init(num_cpus=2):
+        ...     skate.cluster_resources()["CPU"]
+        2.0
     """
     harmless = {name: value for name, value in locals().items() if name in _WITHOUT_EFFECT}
     memory, spill_dir = _from_private(kwargs, spill_dir)

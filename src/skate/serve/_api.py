@@ -183,6 +183,7 @@ def run(
         Interrupted: After Ctrl-C, if it is `blocking`.
 
     Example:
+        >>> from skate import serve
         >>> @serve.deployment
         ... def greet(name: str) -> str:
         ...     return f"hello {name}"

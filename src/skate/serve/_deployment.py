@@ -442,6 +442,7 @@ def deployment(
         ValueError: If a value is not allowed, or does not go with another.
 
     Example:
+        >>> from skate import serve
         >>> @serve.deployment(num_replicas=2)
         ... class Greeter:
         ...     async def __call__(self, name: str) -> str:

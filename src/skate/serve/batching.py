@@ -328,6 +328,7 @@ def batch(
         ValueError: If a limit is too small.
 
     Example:
+        >>> from skate import serve
         >>> class Model:
         ...     @serve.batch(max_batch_size=8)
         ...     async def predict(self, inputs: list[int]) -> list[int]:

@@ -311,6 +311,7 @@ class DeploymentHandle:
         session_id: Which session the requests belong to; any replica may answer any session.
 
     Example:
+        >>> from skate import serve
         >>> @serve.deployment
         ... class Greeter:
         ...     def greet(self, name: str) -> str:

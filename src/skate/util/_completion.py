@@ -12,11 +12,25 @@ from skate._core.argument_checks import whole_number, wrong_type
 def as_completed(
     refs: Sequence[Any], *, chunk_size: int = 1, yield_obj_refs: bool = False, **kwargs: Any
 ) -> Iterator[Any]:
-    """Yield the results of `refs`, or the references themselves, as they become available.
+    """Yield the results of references, or the references themselves, as they become available.
 
-    Waits until at least `chunk_size` are ready, then yields all that are. Further keyword
-    arguments go to `skate.wait`: with `timeout`, GetTimeoutError is raised when nothing becomes
-    ready for that many seconds.
+    Args:
+        refs: The references, each once.
+        chunk_size: How many must be ready before some are yielded; then all that are ready are.
+        yield_obj_refs: Whether to yield references and not values.
+        **kwargs: For `skate.wait`: with `timeout`, GetTimeoutError is raised when nothing becomes
+            ready for that many seconds.
+
+    Yields:
+        Values or references; a task's exception is raised in its turn.
+
+    Raises:
+        ValueError: If `num_returns` is given: that is `chunk_size` here.
+
+    Example:
+        >>> refs = [skate.put(number) for number in range(3)]
+        >>> sorted(skate.util.as_completed(refs))
+        [0, 1, 2]
     """
     _check(chunk_size, kwargs)
     return _completed(list(refs), chunk_size, yield_obj_refs, kwargs)
@@ -31,10 +45,28 @@ def map_unordered(
     yield_obj_refs: bool = False,
     **kwargs: Any,
 ) -> Iterator[Any]:
-    """Call the remote function `fn` on every item; yield the results as they become available.
+    """Call a remote function on every item; yield the results as they become available.
 
-    At most `backpressure_size` calls are under way at a time (None: no limit), so `items` may be
-    endless. The other parameters are those of `as_completed`.
+    Args:
+        fn: The remote function.
+        items: Its arguments, one for each call; they may be endless.
+        backpressure_size: How many calls are under way at a time; None for no limit.
+        chunk_size: How many must be ready before some are yielded; then all that are ready are.
+        yield_obj_refs: Whether to yield references and not values.
+        **kwargs: For `skate.wait`, as in `as_completed`.
+
+    Yields:
+        Values or references; a task's exception is raised in its turn.
+
+    Raises:
+        TypeError: If `fn` is no remote function.
+
+    Example:
+        >>> @skate.remote
+        ... def double(x: int) -> int:
+        ...     return 2 * x
+        >>> sorted(skate.util.map_unordered(double, range(3)))
+        [0, 2, 4]
     """
     _check(chunk_size, kwargs)
     if not hasattr(fn, "remote"):

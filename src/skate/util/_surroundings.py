@@ -12,9 +12,21 @@ _known: WeakKeyDictionary[Engine, str] = WeakKeyDictionary()  # a process does n
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str, str]]:
-    """The names of the live named actors in this namespace.
+    """Return the names of the live named actors.
 
-    With `all_namespaces` those of every namespace, as `{"name": …, "namespace": …}`.
+    Args:
+        all_namespaces: Whether to list those of every namespace, and not of this one only.
+
+    Returns:
+        Names, or with `all_namespaces` dictionaries: `{"name": …, "namespace": …}`.
+
+    Example:
+        >>> @skate.remote
+        ... class Registered:
+        ...     pass
+        >>> actor = Registered.options(name="a registered one").remote()
+        >>> "a registered one" in skate.util.list_named_actors()
+        True
     """
     found = current_engine().list_named_actors(all_namespaces)
     if all_namespaces:
@@ -23,10 +35,18 @@ def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str
 
 
 def get_node_ip_address(address: str | None = None) -> str:
-    """The address of this machine as its peers see it; on a single machine the loopback.
+    """Return the address of this machine as its peers see it; on a single machine the loopback.
 
-    With `address` (`"host:port"`) the local address from which that one would be reached; no
-    packet is sent.
+    Args:
+        address: A `"host:port"`, to get the local address from which that one would be reached; no
+            packet is sent.
+
+    Raises:
+        ValueError: If `address` is not of that form.
+
+    Example:
+        >>> skate.util.get_node_ip_address()
+        '127.0.0.1'
     """
     if address is not None:
         return _address_towards(address)

@@ -15,14 +15,24 @@ __all__ = ["ActorGroup", "ActorGroupMethod", "ActorWrapper"]
 
 @dataclass
 class ActorWrapper:
-    """One actor of a group, and what its `get_actor_metadata()` said, if it has that method."""
+    """Hold one actor of a group.
+
+    Args:
+        actor: The actor's handle.
+        metadata: What its `get_actor_metadata()` said, if it has that method.
+    """
 
     actor: skate.ActorHandle[Any]
     metadata: Any = None
 
 
 class ActorGroupMethod:
-    """A method of all actors of a group."""
+    """Call a method of all actors of a group; an attribute of the group.
+
+    Args:
+        actor_group: The group.
+        method_name: The method.
+    """
 
     def __init__(self, actor_group: ActorGroup, method_name: str) -> None:
         self._group = actor_group
@@ -41,7 +51,7 @@ class ActorGroupMethod:
 
 
 class ActorGroup:
-    """Actors of one class whose methods are called together: `group.method.remote(...)`.
+    """Start actors of one class whose methods are called together: `group.method.remote(...)`.
 
     Args:
         actor_cls: The class, not yet made remote.
@@ -53,9 +63,16 @@ class ActorGroup:
         init_kwargs: Keyword arguments of each constructor.
 
     Example:
+        >>> from skate.util.actor_group import ActorGroup
+        >>> class Counter:
+        ...     value = 0
+        ...     def increment(self) -> int:
+        ...         self.value += 1
+        ...         return self.value
         >>> group = ActorGroup(Counter, num_actors=2)
         >>> skate.get(group.increment.remote())
         [1, 1]
+        >>> group.shutdown()
     """
 
     def __init__(
@@ -111,7 +128,11 @@ class ActorGroup:
         self.add_actors(self.num_actors)
 
     def add_actors(self, num_actors: int) -> None:
-        """Start `num_actors` more actors."""
+        """Start more actors.
+
+        Args:
+            num_actors: How many.
+        """
         args, kwargs = self._arguments
         added = [self._class.remote(*args, **kwargs) for _ in range(num_actors)]
         described = hasattr(self._class._cls, "get_actor_metadata")
@@ -120,7 +141,11 @@ class ActorGroup:
         self.actors += [ActorWrapper(*pair) for pair in zip(added, facts, strict=True)]
 
     def remove_actors(self, actor_indexes: Iterable[int]) -> None:
-        """Let the actors at these indexes go; those that nobody else refers to end."""
+        """Let some actors go; those that nobody else refers to end.
+
+        Args:
+            actor_indexes: Which ones, by their places in the group.
+        """
         gone = set(actor_indexes)
         kept = [member for index, member in enumerate(self.actors) if index not in gone]
         self.actors = kept

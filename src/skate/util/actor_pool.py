@@ -14,15 +14,23 @@ V = TypeVar("V")
 
 
 class ActorPool(Generic[A]):
-    """Hands each value to an idle actor and keeps the results.
+    """Hand each value to an idle actor and keep the results.
 
-    The functions given to it take an actor and a value and return the reference of a call:
+    The functions given to it take an actor and a value and return the reference of a call. The
+    underscored attributes are what subclasses build on: a task index for every call that has been
+    made, and a queue of (function, value) for those that wait for an actor.
 
-        pool = ActorPool([Worker.remote(), Worker.remote()])
-        list(pool.map(lambda actor, value: actor.double.remote(value), [1, 2, 3]))
+    Args:
+        actors: The actors that work, all idle.
 
-    The underscored attributes are what subclasses build on: a task index for every call that has
-    been made, and a queue of (function, value) for those that wait for an actor.
+    Example:
+        >>> @skate.remote
+        ... class Worker:
+        ...     def double(self, value: int) -> int:
+        ...         return 2 * value
+        >>> pool = skate.util.ActorPool([Worker.remote(), Worker.remote()])
+        >>> list(pool.map(lambda actor, value: actor.double.remote(value), [1, 2, 3]))
+        [2, 4, 6]
     """
 
     def __init__(self, actors: Iterable[A]) -> None:
@@ -42,9 +50,23 @@ class ActorPool(Generic[A]):
         self, fn: Callable[[A, V], list[skate.ObjectRef[R]]], values: Iterable[V]
     ) -> Iterator[list[R]]: ...
     def map(self, fn: Callable[[A, V], Any], values: Iterable[V]) -> Iterator[Any]:
-        """Apply `fn` to all values; yields the results in order.
+        """Apply a function to all values; results of earlier calls are given up.
 
-        Results of earlier calls that nobody has asked for are given up.
+        Args:
+            fn: Takes an actor and a value, and returns the reference of a call.
+            values: One for each call.
+
+        Returns:
+            An iterator over the results, in the order of the values.
+
+        Example:
+            >>> @skate.remote
+            ... class Squarer:
+            ...     def square(self, value: int) -> int:
+            ...         return value * value
+            >>> pool = skate.util.ActorPool([Squarer.remote()])
+            >>> list(pool.map(lambda actor, value: actor.square.remote(value), [1, 2, 3]))
+            [1, 4, 9]
         """
         self._forget(self.get_next)
         return self._results(fn, values, self.get_next)
@@ -58,7 +80,24 @@ class ActorPool(Generic[A]):
         self, fn: Callable[[A, V], list[skate.ObjectRef[R]]], values: Iterable[V]
     ) -> Iterator[list[R]]: ...
     def map_unordered(self, fn: Callable[[A, V], Any], values: Iterable[V]) -> Iterator[Any]:
-        """As `map`, but yields each result as soon as it is there."""
+        """Apply a function to all values, as `map` does, with results as soon as they are there.
+
+        Args:
+            fn: Takes an actor and a value, and returns the reference of a call.
+            values: One for each call.
+
+        Returns:
+            An iterator over the results, in no order.
+
+        Example:
+            >>> @skate.remote
+            ... class Negator:
+            ...     def negate(self, value: int) -> int:
+            ...         return -value
+            >>> pool = skate.util.ActorPool([Negator.remote()])
+            >>> sorted(pool.map_unordered(lambda actor, value: actor.negate.remote(value), [1, 2]))
+            [-2, -1]
+        """
         self._forget(self.get_next_unordered)
         return self._results(fn, values, self.get_next_unordered)
 
@@ -82,7 +121,25 @@ class ActorPool(Generic[A]):
         return results()
 
     def submit(self, fn: Callable[[A, V], Any], value: V) -> None:
-        """Call `fn(actor, value)` with an idle actor, or as soon as one is idle."""
+        """Call `fn(actor, value)` with an idle actor, or as soon as one is idle.
+
+        Args:
+            fn: Takes an actor and a value, and returns the reference of a call.
+            value: What it is given.
+
+        Raises:
+            TypeError: If `fn` cannot be called.
+
+        Example:
+            >>> @skate.remote
+            ... class Adder:
+            ...     def add_one(self, value: int) -> int:
+            ...         return value + 1
+            >>> pool = skate.util.ActorPool([Adder.remote()])
+            >>> pool.submit(lambda actor, value: actor.add_one.remote(value), 1)
+            >>> pool.get_next()
+            2
+        """
         if not callable(fn):
             raise wrong_type("fn", fn, "a function of an actor and a value")
         if not self._idle_actors:
@@ -99,14 +156,21 @@ class ActorPool(Generic[A]):
         self._next_task_index += 1
 
     def has_next(self) -> bool:
-        """Whether there is a result that has not been returned."""
+        """Return whether there is a result that has not been returned."""
         return bool(self._future_to_actor)
 
     def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
-        """The next result in the order of submission.
+        """Return the next result in the order of submission.
 
-        Raises TimeoutError after `timeout` seconds; with `ignore_if_timedout` that result is
-        given up, otherwise it stays the next one. StopIteration when there is none.
+        Args:
+            timeout: Seconds to wait at the most; None waits for ever.
+            ignore_if_timedout: Whether a result that is late is given up; if not, it stays the
+                next one.
+
+        Raises:
+            TimeoutError: If `timeout` seconds have passed.
+            StopIteration: If there is no result to wait for.
+            ValueError: If `get_next_unordered` has been used for some of the results.
         """
         if not self.has_next():
             raise StopIteration("no more results")
@@ -119,9 +183,15 @@ class ActorPool(Generic[A]):
     def get_next_unordered(
         self, timeout: float | None = None, ignore_if_timedout: bool = False
     ) -> Any:
-        """Any result that is there, or the first to come; otherwise like `get_next`.
+        """Return any result that is there, or the first to come.
 
-        What `ignore_if_timedout` gives up is the call that was made first.
+        Args:
+            timeout: Seconds to wait at the most; None waits for ever.
+            ignore_if_timedout: Whether the call that was made first is given up if all are late.
+
+        Raises:
+            TimeoutError: If `timeout` seconds have passed.
+            StopIteration: If there is no result to wait for.
         """
         if not self.has_next():
             raise StopIteration("no more results")
@@ -159,15 +229,26 @@ class ActorPool(Generic[A]):
             self.submit(*self._pending_submits.pop(0))
 
     def has_free(self) -> bool:
-        """Whether an actor is idle and no work waits for one."""
+        """Return whether an actor is idle and no work waits for one."""
         return bool(self._idle_actors) and not self._pending_submits
 
     def pop_idle(self) -> A | None:
-        """Take an idle actor out of the pool; None if there is none."""
+        """Take an idle actor out of the pool.
+
+        Returns:
+            The actor; None if none is idle.
+        """
         return self._idle_actors.pop() if self.has_free() else None
 
     def push(self, actor: A) -> None:
-        """Add an actor to the pool."""
+        """Add an actor to the pool.
+
+        Args:
+            actor: The actor, idle.
+
+        Raises:
+            ValueError: If it belongs to the pool already.
+        """
         busy = [entry[1] for entry in self._future_to_actor.values()]
         if actor in self._idle_actors or actor in busy:
             raise ValueError(f"{actor} already belongs to this pool")

@@ -12,10 +12,22 @@ FailureTuple = Culprit
 def inspect_serializability(
     base_obj: Any, name: str | None = None, depth: int = 3, print_file: Any = None
 ) -> tuple[bool, set[Culprit]]:
-    """Look for what cannot be serialised inside `base_obj`, at most `depth` levels down.
+    """Look for what cannot be serialised inside a value, and print it.
 
-    Returns whether `base_obj` can be serialised, and the culprits (each with `path`, `obj`,
-    `type_name` and `parent`), and prints both to `print_file` (default: standard output).
+    Args:
+        base_obj: The value: a function, an object, anything.
+        name: What to call it in the report; None takes its own name, or that of its type.
+        depth: How many levels to look down.
+        print_file: Where the report is printed; None is standard output.
+
+    Returns:
+        Whether it can be serialised, and the culprits, each with `path`, `obj`, `type_name` and
+        `parent`.
+
+    Example:
+        >>> import io
+        >>> skate.util.inspect_serializability([1, 2], print_file=io.StringIO())
+        (True, set())
     """
     name = name if name is not None else getattr(base_obj, "__name__", type(base_obj).__name__)
     culprits = find_culprits(base_obj, name, depth)

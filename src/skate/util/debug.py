@@ -12,9 +12,16 @@ _periodic = False
 
 
 def log_once(key: str) -> bool:
-    """True the first time it is asked about `key` in this process, False from then on.
+    """Return True the first time that it is asked about a key in this process, then False.
 
-    After `enable_periodic_logging()` it is True again for a `key` once a minute.
+    After `enable_periodic_logging()` it is True again once a minute.
+
+    Args:
+        key: What the message is about.
+
+    Example:
+        >>> skate.util.log_once("slow disk"), skate.util.log_once("slow disk")
+        (True, False)
     """
     if _disabled:
         return False
@@ -26,19 +33,23 @@ def log_once(key: str) -> bool:
 
 
 def enable_periodic_logging() -> None:
-    """From now on `log_once` is True once a minute for each key, in this process."""
+    """Make `log_once` return True once a minute for each key, in this process."""
     global _periodic
     _periodic = True
 
 
 def disable_log_once_globally() -> None:
-    """From now on `log_once` is False for every key, in this process."""
+    """Make `log_once` return False for every key, in this process."""
     global _disabled
     _disabled = True
 
 
 def reset_log_once(key: str | None = None) -> None:
-    """Forget that `key`, or with None every key, has been asked about."""
+    """Forget what `log_once` has been asked about.
+
+    Args:
+        key: What to forget; None for every key.
+    """
     if key is None:
         _logged.clear()
     else:

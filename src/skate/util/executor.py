@@ -131,14 +131,19 @@ class Executor(concurrent.futures.Executor):
         Args:
             fn: What to call. Its code is sent to each worker once: what it refers to is as it was
                 at its first call.
-            args: Positional arguments; references are replaced by their values.
-            kwargs: Keyword arguments.
+            *args: Positional arguments; references are replaced by their values.
+            **kwargs: Keyword arguments.
 
         Returns:
             A future. What cannot be sent, or does not fit the function, is the future's exception.
 
         Raises:
             RuntimeError: If the executor was shut down.
+
+        Example:
+            >>> with skate.util.Executor() as executor:
+            ...     executor.submit(pow, 2, 5).result()
+            32
         """
         if not callable(fn):
             raise wrong_type("fn", fn, "a function")
@@ -167,7 +172,7 @@ class Executor(concurrent.futures.Executor):
 
         Args:
             fn: What to call, with one item of each iterable.
-            iterables: Where the arguments come from; the shortest decides.
+            *iterables: Where the arguments come from; the shortest decides.
             timeout: Seconds from this call on, after which a missing result is a TimeoutError.
             chunksize: How many calls go to a worker together.
             buffersize: How many chunks may be under way or waiting to be taken; by default all
@@ -180,6 +185,11 @@ class Executor(concurrent.futures.Executor):
         Raises:
             TypeError: If `chunksize` or `buffersize` is not a whole number.
             ValueError: If one of them is below 1.
+
+        Example:
+            >>> with skate.util.Executor() as executor:
+            ...     list(executor.map(len, ["a", "bc", "def"], chunksize=2))
+            [1, 2, 3]
         """
         whole_number("chunksize", chunksize)
         if buffersize is not None:

@@ -38,7 +38,13 @@ class _Family:
 
 
 class Metric:
-    """What counters, gauges and histograms have in common."""
+    """Record numbers under a name; the base of counters, gauges and histograms.
+
+    Args:
+        name: The name, by which monitoring finds it.
+        description: What it counts.
+        tag_keys: The names of the tags that records may carry.
+    """
 
     _kind: str
 
@@ -52,7 +58,17 @@ class Metric:
         self._discarded = _is_discarded(name)
 
     def set_default_tags(self: MetricT, default_tags: dict[str, str]) -> MetricT:
-        """Tags that every record carries unless it says otherwise. Returns the metric itself."""
+        """Set tags that every record carries unless it says otherwise.
+
+        Args:
+            default_tags: Values by the names of tags, which are among `tag_keys`.
+
+        Returns:
+            The metric itself.
+
+        Raises:
+            ValueError: If a name is not among `tag_keys`.
+        """
         mapping("default_tags", default_tags)
         unknown = [key for key in default_tags if key not in self._tag_keys]
         if unknown:
@@ -120,31 +136,72 @@ class Metric:
 
 
 class Counter(Metric):
-    """A number that only grows."""
+    """Count something that only grows.
+
+    Args:
+        name: The name, by which monitoring finds it.
+        description: What it counts.
+        tag_keys: The names of the tags that records may carry.
+
+    Example:
+        >>> from skate.util.metrics import Counter
+        >>> Counter("requests_seen", description="Requests that came.").inc()
+    """
 
     _kind = "counter"
 
     def inc(self, value: float = 1.0, tags: dict[str, str] | None = None) -> None:
-        """Add `value`, which must be greater than 0."""
+        """Add to the count.
+
+        Args:
+            value: How much; greater than 0.
+            tags: Values by the names of tags, beside the default ones.
+
+        Raises:
+            ValueError: If `value` is not greater than 0.
+        """
         self._record(value, tags, _grow)
 
 
 class Gauge(Metric):
-    """A number that goes up and down; the last one counts."""
+    """Show a number that goes up and down.
+
+    Args:
+        name: The name, by which monitoring finds it.
+        description: What it shows.
+        tag_keys: The names of the tags that records may carry.
+
+    Example:
+        >>> from skate.util.metrics import Gauge
+        >>> Gauge("queue_length", tag_keys=("queue",)).set(3, tags={"queue": "jobs"})
+    """
 
     _kind = "gauge"
 
     def set(self, value: float | None, tags: dict[str, str] | None = None) -> None:
-        """Make `value` the current one. None is no value and changes nothing."""
+        """Make a number the current one.
+
+        Args:
+            value: The number; None is no value and changes nothing.
+            tags: Values by the names of tags, beside the default ones.
+        """
         if value is not None:
             self._record(value, tags, _replace)
 
 
 class Histogram(Metric):
-    """How often values fell into each of some ranges.
+    """Count how often values fall into each of some ranges.
 
-    `boundaries` are the upper limits of the ranges, ascending and greater than 0; one more range
-    takes what is above the last.
+    Args:
+        name: The name, by which monitoring finds it.
+        description: What is observed.
+        boundaries: The upper limits of the ranges, ascending and greater than 0; one more range
+            takes what is above the last.
+        tag_keys: The names of the tags that records may carry.
+
+    Example:
+        >>> from skate.util.metrics import Histogram
+        >>> Histogram("seconds", boundaries=[0.1, 1.0]).observe(0.3)
     """
 
     _kind = "histogram"
@@ -160,7 +217,12 @@ class Histogram(Metric):
         self.boundaries: list[float] = _checked_boundaries(boundaries)
 
     def observe(self, value: float, tags: dict[str, str] | None = None) -> None:
-        """Count `value`."""
+        """Count a value in its range.
+
+        Args:
+            value: The value.
+            tags: Values by the names of tags, beside the default ones.
+        """
         self._record(value, tags, _count)
 
     @property
@@ -200,7 +262,7 @@ def _count(family: _Family, tags: Tags, value: float) -> None:
 
 
 def collect() -> str:
-    """All values of this process in the Prometheus text format."""
+    """Return all values of this process in the Prometheus text format."""
     with _lock:
         return "".join(f"{line}\n" for name in _families for line in _lines(name, _families[name]))
 

@@ -27,7 +27,13 @@ VALID_PLACEMENT_GROUP_STRATEGIES = set(STRATEGIES)
 
 
 class PlacementGroup:
-    """A handle to a reservation; made by `placement_group`, and can be sent anywhere."""
+    """Refer to a reservation of resources; made by `placement_group`, and can be sent anywhere.
+
+    Args:
+        id: The group's identifier.
+        bundle_cache: The resources of each bundle, if they are known here.
+        _ref: The engine's reference for the group.
+    """
 
     def __init__(
         self,
@@ -41,7 +47,7 @@ class PlacementGroup:
 
     @staticmethod
     def empty() -> PlacementGroup:
-        """The group that stands for "no group"."""
+        """Return the group that stands for "no group"."""
         return PlacementGroup(PlacementGroupID.nil(), [])
 
     @property
@@ -57,7 +63,7 @@ class PlacementGroup:
         return self._known_ref
 
     def ready(self) -> ObjectRef[Any]:
-        """A reference that becomes ready, with this group as its value, once all is reserved."""
+        """Return a reference that is ready, with this group as its value, once all is reserved."""
         if self.is_empty:
             return skate.put(self)
         remote: Any = skate.remote(_second)
@@ -127,12 +133,33 @@ def placement_group(
     bundle_label_selector: list[dict[str, str]] | None = None,
     topology_strategy: dict[str, str] | None = None,
 ) -> PlacementGroup:
-    """Reserve bundles of resources, all or nothing; returns at once.
+    """Reserve bundles of resources, all or nothing; return at once.
 
-    `strategy` says how bundles spread over machines ("PACK" by default). A group that an actor
-    has made goes with it if it is killed or crashes; `lifetime="detached"` keeps it.
-    `bundle_label_selector` has a selector of machines by their labels for each bundle, as
-    `label_selector` of tasks. Placement by node id or topology is not supported.
+    A group that an actor has made goes with it if the actor is killed or crashes.
+
+    Args:
+        bundles: Amounts of resources by name, for each bundle; `[{"CPU": 1}, {"CPU": 1}]` has two.
+        strategy: How bundles spread over machines: "PACK" (the default), "SPREAD", "STRICT_PACK"
+            or "STRICT_SPREAD".
+        name: By which `get_placement_group` finds it; empty for none.
+        lifetime: "detached" keeps the group when the actor that made it ends; None does not.
+        _soft_target_node_id: None: placement by machine is not supported.
+        bundle_label_selector: A selector of machines by their labels for each bundle, as
+            `label_selector` of tasks; None takes any machine.
+        topology_strategy: None: placement by topology is not supported.
+
+    Returns:
+        The group, which may still wait for its resources: `ready()` and `wait()` tell.
+
+    Raises:
+        ValueError: If bundles are empty, amounts are not above 0, or a value is not one of those
+            above.
+
+    Example:
+        >>> group = skate.util.placement_group([{"CPU": 1}])
+        >>> group.wait(timeout_seconds=60)
+        True
+        >>> skate.util.remove_placement_group(group)
     """
     validate_placement_group(
         bundles,
@@ -157,7 +184,16 @@ def validate_placement_group(
     bundle_label_selector: list[dict[str, str]] | None = None,
     topology_strategy: dict[str, str] | None = None,
 ) -> None:
-    """Raise ValueError if `placement_group` would not take these arguments."""
+    """Raise ValueError if `placement_group` would not take these arguments.
+
+    Args:
+        bundles: As `placement_group` takes them.
+        strategy: As `placement_group` takes it.
+        lifetime: As `placement_group` takes it.
+        _soft_target_node_id: As `placement_group` takes it.
+        bundle_label_selector: As `placement_group` takes it.
+        topology_strategy: As `placement_group` takes it.
+    """
     _refuse("_soft_target_node_id", _soft_target_node_id)
     _refuse("topology_strategy", topology_strategy)
     _check_bundles(bundles)
@@ -222,7 +258,11 @@ def _is_bundle(bundle: object) -> bool:
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Give the reservation back; what runs in it is ended."""
+    """Give a reservation back; what runs in it is ended.
+
+    Args:
+        placement_group: The group.
+    """
     _check_group(placement_group)
     current_engine().remove_placement_group(placement_group._ref)
 
@@ -233,13 +273,41 @@ def _check_group(value: Any) -> None:
 
 
 def get_placement_group(placement_group_name: str) -> PlacementGroup:
-    """The group of that name. Raises ValueError if there is none."""
+    """Return the placement group of a name.
+
+    Args:
+        placement_group_name: What the group was given as `name`.
+
+    Raises:
+        ValueError: If there is none.
+
+    Example:
+        >>> group = skate.util.placement_group([{"CPU": 1}], name="shared")
+        >>> skate.util.get_placement_group("shared") == group
+        True
+        >>> skate.util.remove_placement_group(group)
+    """
     text("placement_group_name", placement_group_name)
     return _handle(*current_engine().get_placement_group(placement_group_name))
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
-    """The state of a group, or with None that of every group by its id."""
+    """Return the state of placement groups.
+
+    Args:
+        placement_group: The group; None for all.
+
+    Returns:
+        The state of the group, or a dictionary of states by the ids of the groups.
+
+    Example:
+        >>> group = skate.util.placement_group([{"CPU": 1}])
+        >>> group.wait(timeout_seconds=60)
+        True
+        >>> skate.util.placement_group_table(group)["state"]
+        'CREATED'
+        >>> skate.util.remove_placement_group(group)
+    """
     if placement_group is not None:
         _check_group(placement_group)
     table = current_engine().placement_group_table()
@@ -249,7 +317,7 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
 
 
 def get_current_placement_group() -> PlacementGroup | None:
-    """The group in which the calling task or actor runs; None outside of one."""
+    """Return the group in which the calling task or actor runs; None outside of one."""
     group: PlacementGroup | ObjectRef[Any] | None = current_engine().context().placement_group
     return _handle(group, None) if isinstance(group, ObjectRef) else group
 

@@ -28,10 +28,19 @@ class Full(queue.Full):
 
 
 class Queue(Generic[T]):
-    """A queue that lives in an actor; send it anywhere, all copies are the same queue.
+    """Share a queue that lives in an actor; send it anywhere, all copies are the same queue.
 
-    `maxsize` 0 means without limit. `actor_options` go to the actor, for example
-    `{"name": "jobs", "num_cpus": 1}`.
+    Args:
+        maxsize: How many items it holds at the most; 0 means without limit.
+        actor_options: Options of the actor, for example `{"name": "jobs", "num_cpus": 1}`.
+
+    Example:
+        >>> from skate.util.queue import Queue
+        >>> queue = Queue(maxsize=10)
+        >>> queue.put("first")
+        >>> queue.get()
+        'first'
+        >>> queue.shutdown()
     """
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
@@ -43,47 +52,91 @@ class Queue(Generic[T]):
         return self.size()
 
     def size(self) -> int:
-        """How many items are in the queue."""
+        """Return how many items are in the queue."""
         count: int = skate.get(self.actor.qsize.remote())
         return count
 
     def qsize(self) -> int:
-        """How many items are in the queue."""
+        """Return how many items are in the queue."""
         return self.size()
 
     def empty(self) -> bool:
-        """Whether there is nothing in the queue."""
+        """Return whether there is nothing in the queue."""
         answer: bool = skate.get(self.actor.empty.remote())
         return answer
 
     def full(self) -> bool:
-        """Whether the queue has `maxsize` items."""
+        """Return whether the queue has `maxsize` items."""
         answer: bool = skate.get(self.actor.full.remote())
         return answer
 
     def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
-        """Add an item.
+        """Add an item, when there is room.
 
-        Waits for room: for ever, up to `timeout` seconds, or not at all with `block=False`.
-        Raises Full when there is none.
+        Args:
+            item: The item; anything that can be pickled.
+            block: Whether to wait for room.
+            timeout: Seconds to wait at the most; None waits for ever.
+
+        Raises:
+            Full: If there is no room by then.
+
+        Example:
+            >>> from skate.util.queue import Full, Queue
+            >>> queue = Queue(maxsize=1)
+            >>> queue.put("first")
+            >>> try:
+            ...     queue.put("second", block=False)
+            ... except Full:
+            ...     print("full")
+            full
         """
         _raise_if_full(skate.get(self._put(item, block, timeout)))
 
     async def put_async(self, item: T, block: bool = True, timeout: float | None = None) -> None:
-        """As `put`, for async code."""
+        """Add an item, when there is room, as `put` does, for async code.
+
+        Args:
+            item: The item; anything that can be pickled.
+            block: Whether to wait for room.
+            timeout: Seconds to wait at the most; None waits for ever.
+
+        Raises:
+            Full: If there is no room by then.
+        """
         _raise_if_full(await self._put(item, block, timeout))
 
     def get(self, block: bool = True, timeout: float | None = None) -> T:
-        """Take the oldest item.
+        """Take the oldest item, when there is one.
 
-        Waits for one: for ever, up to `timeout` seconds, or not at all with `block=False`.
-        Raises Empty when there is none.
+        Args:
+            block: Whether to wait for an item.
+            timeout: Seconds to wait at the most; None waits for ever.
+
+        Raises:
+            Empty: If there is none by then.
+
+        Example:
+            >>> from skate.util.queue import Empty, Queue
+            >>> try:
+            ...     Queue().get(block=False)
+            ... except Empty:
+            ...     print("empty")
+            empty
         """
         items: list[T] = _items(skate.get(self._get(block, timeout)))
         return items[0]
 
     async def get_async(self, block: bool = True, timeout: float | None = None) -> T:
-        """As `get`, for async code."""
+        """Take the oldest item, when there is one, as `get` does, for async code.
+
+        Args:
+            block: Whether to wait for an item.
+            timeout: Seconds to wait at the most; None waits for ever.
+
+        Raises:
+            Empty: If there is none by then.
+        """
         items: list[T] = _items(await self._get(block, timeout))
         return items[0]
 
@@ -98,21 +151,53 @@ class Queue(Generic[T]):
         return self.actor.take.remote(seconds("timeout", timeout))
 
     def put_nowait(self, item: T) -> None:
-        """Add an item if there is room; raises Full otherwise."""
+        """Add an item if there is room now.
+
+        Args:
+            item: The item.
+
+        Raises:
+            Full: If there is no room.
+        """
         self.put(item, block=False)
 
     def put_nowait_batch(self, items: Iterable[T]) -> None:
-        """Add all items in order, or none and raise Full if they do not all fit."""
+        """Add all items in order, or none.
+
+        Args:
+            items: The items.
+
+        Raises:
+            Full: If they do not all fit now.
+
+        Example:
+            >>> from skate.util.queue import Queue
+            >>> queue = Queue()
+            >>> queue.put_nowait_batch([1, 2, 3])
+            >>> queue.get_nowait_batch(2)
+            [1, 2]
+        """
         if not isinstance(items, Iterable):
             raise TypeError(f"items must be iterable; got {items!r}")
         _raise_if_full(skate.get(self.actor.offer_all.remote(list(items))))
 
     def get_nowait(self) -> T:
-        """Take the oldest item if there is one; raises Empty otherwise."""
+        """Take the oldest item if there is one now.
+
+        Raises:
+            Empty: If there is none.
+        """
         return self.get(block=False)
 
     def get_nowait_batch(self, num_items: int) -> list[T]:
-        """Take the `num_items` oldest items, or none and raise Empty if there are fewer."""
+        """Take the oldest items, or none.
+
+        Args:
+            num_items: How many.
+
+        Raises:
+            Empty: If there are fewer now.
+        """
         if not isinstance(num_items, int):
             raise TypeError(f"num_items must be an int; got {num_items!r}")
         if num_items < 0:
@@ -122,8 +207,9 @@ class Queue(Generic[T]):
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
         """End the queue's actor.
 
-        Calls made before are answered first, for up to `grace_period_s` seconds; with `force`
-        they fail at once.
+        Args:
+            force: Whether calls that were made before fail at once, and are not answered first.
+            grace_period_s: Seconds that they have to be answered.
         """
         if self.actor is None:
             return

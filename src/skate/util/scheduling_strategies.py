@@ -13,8 +13,21 @@ if TYPE_CHECKING:
 class PlacementGroupSchedulingStrategy:
     """Run in the resources that a placement group has reserved.
 
-    Bundle index -1 means any bundle. With `placement_group_capture_child_tasks`, what the task or
-    actor starts runs in the group as well.
+    Args:
+        placement_group: The group; None for none, although the caller runs in one.
+        placement_group_bundle_index: Which bundle; -1 means any.
+        placement_group_capture_child_tasks: Whether what the task or actor starts runs in the
+            group as well.
+
+    Example:
+        >>> from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+        >>> group = skate.util.placement_group([{"CPU": 1}])
+        >>> @skate.remote(scheduling_strategy=PlacementGroupSchedulingStrategy(group))
+        ... def inside() -> bool:
+        ...     return skate.util.get_current_placement_group() is not None
+        >>> skate.get(inside.remote())
+        True
+        >>> skate.util.remove_placement_group(group)
     """
 
     def __init__(
@@ -29,7 +42,17 @@ class PlacementGroupSchedulingStrategy:
 
 
 class NodeAffinitySchedulingStrategy:
-    """Run on the machine with this id (see `skate.nodes()`); if `soft`, elsewhere if need be."""
+    """Run on a particular machine.
+
+    Args:
+        node_id: The machine's id, as `skate.nodes()` says it.
+        soft: Whether it may run elsewhere if need be.
+        _spill_on_unavailable: Whether it runs elsewhere if the machine is busy; needs `soft`.
+        _fail_on_unavailable: Whether it fails if the machine is busy; not with `soft`.
+
+    Raises:
+        ValueError: If `node_id` is not an id, or the others contradict each other.
+    """
 
     def __init__(
         self,
@@ -96,7 +119,12 @@ Operator = In | NotIn | Exists | DoesNotExist
 
 
 class LabelMatchExpression:
-    """One condition: a label and what must hold for it."""
+    """State one condition on a machine: a label and what must hold for it.
+
+    Args:
+        key: The name of the label.
+        operator: What must hold: `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    """
 
     def __init__(self, key: str, operator: Operator) -> None:
         self.key = key
@@ -104,9 +132,14 @@ class LabelMatchExpression:
 
 
 class NodeLabelSchedulingStrategy:
-    """Run on a machine whose labels meet all the `hard` conditions, and if possible the `soft`.
+    """Run on a machine whose labels meet conditions.
 
-    NodeLabelSchedulingStrategy(hard={"region": In("eu", "us")}, soft={"ssd": Exists()})
+    Args:
+        hard: Conditions by label that must all be met, such as `{"region": In("eu", "us")}`.
+        soft: Conditions that are met if possible, such as `{"ssd": Exists()}`.
+
+    Raises:
+        ValueError: If both are empty.
     """
 
     def __init__(

@@ -142,9 +142,10 @@ _get_task = _getter(_of("tasks"), "task_id", "")
 
 
 def get_task(id: Any, address: str | None = None, timeout: float = 30) -> StateRow | None:
-    """The task with that id, or the one behind a reference; None if it is not known.
+    """Return what is known of a task; None if nothing is.
 
     Args:
+        id: The task's id, or a reference to its result.
         address: Without effect: the session of this program is asked.
         timeout: Without effect: the answer is there at once.
     """
@@ -152,9 +153,10 @@ def get_task(id: Any, address: str | None = None, timeout: float = 30) -> StateR
 
 
 def get_objects(id: str, address: str | None = None, timeout: float = 30) -> list[StateRow]:
-    """The object with that id, if there is one.
+    """Return what is known of an object, as a list of one; an empty one if nothing is.
 
     Args:
+        id: The object's id, as hexadecimal digits.
         address: Without effect: the session of this program is asked.
         timeout: Without effect: the answer is there at once.
     """
@@ -165,7 +167,7 @@ def get_objects(id: str, address: str | None = None, timeout: float = 30) -> lis
 
 
 def summarize_actors(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
-    """How many actors of each class are in which state.
+    """Return how many actors of each class are in which state.
 
     Args:
         address: Without effect: the session of this program is asked.
@@ -175,7 +177,7 @@ def summarize_actors(address: str | None = None, timeout: float = 30) -> dict[st
 
 
 def summarize_tasks(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
-    """How many tasks of each function are in which state.
+    """Return how many tasks of each function are in which state.
 
     Args:
         address: Without effect: the session of this program is asked.
@@ -185,7 +187,7 @@ def summarize_tasks(address: str | None = None, timeout: float = 30) -> dict[str
 
 
 def summarize_objects(address: str | None = None, timeout: float = 30) -> dict[str, Any]:
-    """How many objects there are, and how many bytes.
+    """Return how many objects there are, and how many bytes.
 
     Args:
         address: Without effect: the session of this program is asked.

@@ -33,6 +33,7 @@ def ingress(app: Any = None) -> Callable[..., Any]:
         ValueError: By the decorator, if it is given no class, or one with a `__call__`.
 
     Example:
+        >>> from skate import serve
         >>> from fastapi import FastAPI
         >>> app = FastAPI()
         >>> @serve.deployment

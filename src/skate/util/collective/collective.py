@@ -27,10 +27,18 @@ def init_collective_group(
     group_name: str = "default",
     gloo_timeout: int = 30000,
 ) -> None:
-    """Join a group of `world_size` processes as number `rank`; waits until all have joined.
+    """Join a group of processes; wait until all have joined.
 
-    `gloo_timeout`, in milliseconds, limits this and every later operation. The only backend is
-    gloo.
+    Args:
+        world_size: How many processes there are.
+        rank: The number of this one, from 0.
+        backend: "gloo", the one there is.
+        group_name: The group; a process may be in several.
+        gloo_timeout: Milliseconds that this, and every later operation, may take.
+
+    Raises:
+        ValueError: If `rank` is out of range, or `group_name` empty.
+        RuntimeError: If this process is in the group already.
     """
     _check_gloo(backend)
     if not group_name:
@@ -54,7 +62,19 @@ def create_collective_group(
     group_name: str = "default",
     gloo_timeout: int = 30000,
 ) -> None:
-    """Declare `actors` a group, from outside; each joins with its first operation in it."""
+    """Declare actors a group, from outside; each joins with its first operation in it.
+
+    Args:
+        actors: Their handles.
+        world_size: How many processes there are.
+        ranks: The number of each actor, from 0.
+        backend: "gloo", the one there is.
+        group_name: The group; an actor may be in several.
+        gloo_timeout: Milliseconds that joining, and every operation, may take.
+
+    Raises:
+        ValueError: If actors and ranks do not fit each other.
+    """
     _check_gloo(backend)
     if len(actors) != len(ranks) or sorted(ranks) != list(range(world_size)):
         raise ValueError(
@@ -66,7 +86,11 @@ def create_collective_group(
 
 
 def destroy_collective_group(group_name: str = "default") -> None:
-    """Leave a group, if this process is in it."""
+    """Leave a group, if this process is in it.
+
+    Args:
+        group_name: The group.
+    """
     with _lock:
         group = _groups.pop(group_name, None)
     if group is None:
@@ -78,29 +102,48 @@ def destroy_collective_group(group_name: str = "default") -> None:
 
 
 def is_group_initialized(group_name: str = "default") -> bool:
-    """Whether this process is in the group."""
+    """Return whether this process is in a group.
+
+    Args:
+        group_name: The group.
+    """
     return group_name in _groups
 
 
 def get_rank(group_name: str = "default") -> int:
-    """This process's number in the group, -1 if it is not in it."""
+    """Return this process's number in a group, -1 if it is not in it.
+
+    Args:
+        group_name: The group.
+    """
     group = _groups.get(group_name)
     return -1 if group is None else group.rank
 
 
 def get_collective_group_size(group_name: str = "default") -> int:
-    """How many processes are in the group, -1 if this one is not in it."""
+    """Return how many processes are in a group, -1 if this one is not in it.
+
+    Args:
+        group_name: The group.
+    """
     group = _groups.get(group_name)
     return -1 if group is None else group.world_size
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether groups can use this backend."""
+    """Return whether groups can use a backend.
+
+    Args:
+        backend: Its name.
+
+    Raises:
+        ValueError: If there is no such name.
+    """
     return CollectiveBackend(backend) == CollectiveBackend.GLOO and gloo_available()
 
 
 def gloo_available() -> bool:
-    """Whether torch is installed, which brings gloo."""
+    """Return whether torch is installed, which brings gloo."""
     return is_installed("torch")
 
 
@@ -113,26 +156,51 @@ def nccl_available() -> bool:
 
 
 def allreduce(tensor: Any, group_name: str = "default", op: ReduceOp = ReduceOp.SUM) -> None:
-    """Replace `tensor` in every process by the combination of all of them."""
+    """Replace a tensor in every process by the combination of all of them.
+
+    Args:
+        tensor: The tensor of this process: of torch, or a NumPy array; all have the same shape.
+        group_name: The group.
+        op: How they are combined.
+    """
     _group(group_name).allreduce(tensor, op)
 
 
 def reduce(
     tensor: Any, dst_rank: int = 0, group_name: str = "default", op: ReduceOp = ReduceOp.SUM
 ) -> None:
-    """Replace `tensor` in process `dst_rank` by the combination of all of them."""
+    """Replace a tensor in one process by the combination of all of them.
+
+    Args:
+        tensor: The tensor of this process.
+        dst_rank: The process that gets the result.
+        group_name: The group.
+        op: How they are combined.
+    """
     group = _group(group_name)
     group.reduce(tensor, _checked_rank(group, dst_rank), op)
 
 
 def broadcast(tensor: Any, src_rank: int = 0, group_name: str = "default") -> None:
-    """Replace `tensor` in every process by that of process `src_rank`."""
+    """Replace a tensor in every process by that of one of them.
+
+    Args:
+        tensor: The tensor of this process.
+        src_rank: The process whose tensor it is.
+        group_name: The group.
+    """
     group = _group(group_name)
     group.broadcast(tensor, _checked_rank(group, src_rank))
 
 
 def allgather(tensor_list: list[Any], tensor: Any, group_name: str = "default") -> None:
-    """Fill `tensor_list` with the tensors of all processes, in the order of their ranks."""
+    """Fill a list with the tensors of all processes, in the order of their ranks.
+
+    Args:
+        tensor_list: Tensors to write to, one for each process.
+        tensor: The tensor of this process.
+        group_name: The group.
+    """
     group = _group(group_name)
     group.allgather(_checked_list(group, tensor_list), tensor)
 
@@ -143,25 +211,48 @@ def reducescatter(
     group_name: str = "default",
     op: ReduceOp = ReduceOp.SUM,
 ) -> None:
-    """Fill `tensor` in process n with the combination of everyone's `tensor_list[n]`."""
+    """Fill a tensor in process n with the combination of everyone's `tensor_list[n]`.
+
+    Args:
+        tensor: The tensor to write to.
+        tensor_list: A tensor for each process.
+        group_name: The group.
+        op: How they are combined.
+    """
     group = _group(group_name)
     group.reducescatter(tensor, _checked_list(group, tensor_list), op)
 
 
 def send(tensor: Any, dst_rank: int, group_name: str = "default") -> None:
-    """Send `tensor` to process `dst_rank`, which has to receive it."""
+    """Send a tensor to another process, which has to receive it.
+
+    Args:
+        tensor: The tensor.
+        dst_rank: The process that receives.
+        group_name: The group.
+    """
     group = _group(group_name)
     group.send(tensor, _checked_peer(group, dst_rank))
 
 
 def recv(tensor: Any, src_rank: int, group_name: str = "default") -> None:
-    """Fill `tensor` with what process `src_rank` sends."""
+    """Fill a tensor with what another process sends.
+
+    Args:
+        tensor: The tensor to write to.
+        src_rank: The process that sends.
+        group_name: The group.
+    """
     group = _group(group_name)
     group.recv(tensor, _checked_peer(group, src_rank))
 
 
 def barrier(group_name: str = "default") -> None:
-    """Wait until every process of the group has come here."""
+    """Wait until every process of the group has come here.
+
+    Args:
+        group_name: The group.
+    """
     _group(group_name).barrier()
 
 

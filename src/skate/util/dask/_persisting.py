@@ -13,7 +13,13 @@ _persist = dask.base.persist
 
 
 def ray_dask_persist(*args: Any, scheduler: Any = None, **kwargs: Any) -> Any:
-    """`dask.persist`; on skate, collections keep references to their parts."""
+    """Call `dask.persist`; on skate, collections keep references to their parts.
+
+    Args:
+        *args: Collections of Dask.
+        scheduler: Who runs them; by default the one that Dask is set to.
+        **kwargs: What else `dask.persist` and the scheduler take.
+    """
     if dask.base.get_scheduler(scheduler=scheduler) in (ray_dask_get, ray_dask_get_sync):
         kwargs["ray_persist"] = True
     return _persist(*args, scheduler=scheduler, **kwargs)

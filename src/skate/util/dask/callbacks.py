@@ -70,10 +70,12 @@ class RayDaskCallback(Callback):  # type: ignore[misc]
         RayDaskCallback.ray_active.discard(self._ray_callback)
 
     def register(self) -> None:
+        """Make the hooks of this callback active, for all that Dask computes from now on."""
         RayDaskCallback.ray_active.add(self._ray_callback)
         super().register()
 
     def unregister(self) -> None:
+        """Undo `register`."""
         RayDaskCallback.ray_active.remove(self._ray_callback)
         super().unregister()
 
@@ -97,7 +99,11 @@ class RayDaskCallback(Callback):  # type: ignore[misc]
 
 
 def unpack_ray_callbacks(cbs: Iterable[RayDaskCallback | RayCallback] | None) -> RayCallbacks:
-    """The hooks of several callbacks, kind by kind."""
+    """Return the hooks of several callbacks, kind by kind.
+
+    Args:
+        cbs: The callbacks; None for none.
+    """
     each = [cb._ray_callback if isinstance(cb, RayDaskCallback) else cb for cb in cbs or ()]
     in_pairs = ("ray_pretask", "ray_posttask")
     return RayCallbacks(
@@ -110,7 +116,11 @@ def unpack_ray_callbacks(cbs: Iterable[RayDaskCallback | RayCallback] | None) ->
 
 @contextmanager
 def local_ray_callbacks(callbacks: Any = None) -> Iterator[Any]:
-    """The callbacks given, or the active ones: those are for the outermost scheduler alone."""
+    """Yield the callbacks given, or the active ones: those are for the outermost scheduler alone.
+
+    Args:
+        callbacks: The callbacks; None for the active ones.
+    """
     if callbacks is not None:
         yield callbacks
         return

@@ -6,5 +6,11 @@ from typing import Any
 
 
 def dataframe_optimize(dsk: Any, keys: Any, **kwargs: Any) -> Any:
-    """The graph as it is, for `dask.config.set(dataframe_optimize=...)`."""
+    """Return a graph as it is, for `dask.config.set(dataframe_optimize=...)`.
+
+    Args:
+        dsk: The graph.
+        keys: Without effect: what is wanted of it.
+        **kwargs: Without effect.
+    """
     return dsk

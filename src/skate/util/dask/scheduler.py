@@ -18,8 +18,17 @@ def enable_dask_on_ray(
 ) -> dask.config.set:
     """Make `ray_dask_get` Dask's default scheduler, for good or as a context manager.
 
-    `shuffle` is how data frames are shuffled: "tasks" or "disk". `use_shuffle_optimization` is
-    for Ray's rewriting of graphs, which today's Dask does without.
+    Args:
+        shuffle: How data frames are shuffled: "tasks" or "disk".
+        use_shuffle_optimization: Without effect: it is for Ray's rewriting of graphs, which
+            today's Dask does without.
+
+    Example:
+        >>> import dask
+        >>> from skate.util.dask import enable_dask_on_ray
+        >>> with enable_dask_on_ray():
+        ...     dask.delayed(sum)([1, 2, 3]).compute()
+        6
     """
     return dask.config.set({"scheduler": ray_dask_get, "dataframe.shuffle.method": shuffle})
 
@@ -41,15 +50,29 @@ def ray_dask_get(
     _ray_enable_progress_bar: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Run a graph: one task each, submitted at once, in Dask's order; then wait for the results.
+    """Run a graph of Dask: one task each, all submitted at once, in Dask's order.
 
-    frame.compute(scheduler=ray_dask_get, ray_remote_args={"num_cpus": 2})
+    Args:
+        dsk: The graph.
+        keys: What is wanted of it, nested as the results are to be.
+        ray_callbacks: Callbacks in place of the active ones.
+        ray_persist: Whether the results are references.
+        ray_remote_args: Options of all tasks; `dask.annotate(ray_remote_args=...)` goes before
+            them.
+        num_workers: Without effect: the threads that Ray submits with, of which there are none
+            here.
+        pool: Without effect, likewise.
+        _ray_enable_progress_bar: Without effect: `ProgressBarCallback` shows one.
+        **kwargs: What Dask's `get_async` takes.
 
-    `ray_remote_args` are options of all tasks; `dask.annotate(ray_remote_args=...)` goes before
-    them. `ray_callbacks` are used in place of the active ones. With `ray_persist` the results are
-    references. `num_workers` and `pool` are the threads that Ray submits with, which takes none
-    here; a bar of progress is shown by `ProgressBarCallback` alone. All else goes to Dask's
-    `get_async`.
+    Raises:
+        ValueError: If there are `resources`, which belong into `ray_remote_args`.
+
+    Example:
+        >>> import dask
+        >>> from skate.util.dask import ray_dask_get
+        >>> dask.delayed(max)([3, 1]).compute(scheduler=ray_dask_get)
+        3
     """
     if "resources" in kwargs:
         raise ValueError(_resources(kwargs["resources"]))
@@ -67,7 +90,13 @@ def ray_dask_get(
 
 
 def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
-    """`ray_dask_get`: Ray submits without threads here, which skate always does."""
+    """Run a graph of Dask as `ray_dask_get` does: Ray submits without threads here, skate always.
+
+    Args:
+        dsk: The graph.
+        keys: What is wanted of it, nested as the results are to be.
+        **kwargs: As `ray_dask_get` takes them.
+    """
     return ray_dask_get(dsk, keys, **kwargs)
 
 

@@ -17,7 +17,14 @@ Submit = Callable[[list[Any], Callable[[Outcomes], None]], None]
 
 
 class AsyncResult:
-    """The result of one call, or the list of results of many."""
+    """Wait for the result of one call, or for the list of results of many.
+
+    Args:
+        chunks: How many parts the results come in.
+        single: Whether there is one call only, whose result is no list.
+        callback: Is called with the result, when it is there.
+        error_callback: Is called with the first exception, if there is one.
+    """
 
     def __init__(
         self, chunks: int, single: bool, callback: Callback | None, error_callback: Callback | None
@@ -61,13 +68,21 @@ class AsyncResult:
             self._error_callback(self._error)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the result is there, or for `timeout` seconds."""
+        """Wait until the result is there.
+
+        Args:
+            timeout: Seconds to wait at the most; None waits for ever.
+        """
         self._ready.wait(_patience(timeout))
 
     def get(self, timeout: float | None = None) -> Any:
-        """The result, or the exception of the first call that failed, raised.
+        """Return the result, or raise the exception of the first call that failed.
 
-        Raises `multiprocessing.TimeoutError` after `timeout` seconds.
+        Args:
+            timeout: Seconds to wait at the most; None waits for ever.
+
+        Raises:
+            TimeoutError: That of `multiprocessing`, if `timeout` seconds have passed.
         """
         self.wait(timeout)
         if not self.ready():
@@ -77,21 +92,28 @@ class AsyncResult:
         return self._value
 
     def ready(self) -> bool:
-        """Whether every call is done."""
+        """Return whether every call is done."""
         return self._ready.is_set()
 
     def successful(self) -> bool:
-        """Whether no call raised an exception. Raises ValueError while it is not known."""
+        """Return whether no call raised an exception.
+
+        Raises:
+            ValueError: If that is not known yet.
+        """
         if not self.ready():
             raise ValueError(f"{self!r} is not ready; use wait() first")
         return self._error is None
 
 
 class IMapIterator:
-    """Results one by one; a call that raised an exception raises it in its turn.
+    """Iterate over results; a call that raised an exception raises it in its turn.
 
-    Only `window` chunks are submitted ahead of what has been taken out, so that the inputs may
-    be endless.
+    Args:
+        submit: Submits a chunk.
+        chunks: The calls, in chunks; they may be endless.
+        window: How many chunks are submitted ahead of what has been taken out.
+        ordered: Whether results come in the order of the calls.
     """
 
     def __init__(
@@ -116,7 +138,15 @@ class IMapIterator:
         return self.next()
 
     def next(self, timeout: float | None = None) -> Any:
-        """The next result. Raises `multiprocessing.TimeoutError` after `timeout` seconds."""
+        """Return the next result.
+
+        Args:
+            timeout: Seconds to wait at the most; None waits for ever.
+
+        Raises:
+            TimeoutError: That of `multiprocessing`, if `timeout` seconds have passed.
+            StopIteration: If there are no more.
+        """
         if not self._ready:
             self._ready.extend(self._next_chunk(timeout))
             self._submit_ahead(self._window)

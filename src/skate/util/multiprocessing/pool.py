@@ -24,13 +24,23 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Pool:
-    """Processes that work through calls; use it as `multiprocessing.Pool`.
+    """Work through calls in processes; use it as `multiprocessing.Pool`.
 
-    `processes` defaults to the number of CPUs skate has. `initializer(*initargs)` runs first in
-    each; an exception there is raised here. After `maxtasksperchild` chunks a process is replaced
-    by a new one, and so is one that dies: the calls it had fail with ActorDiedError.
-    `ray_remote_args` are options of the actors. `ray_address` is the address for `skate.init` if
-    skate has not been initialised.
+    Args:
+        processes: How many; by default as many as skate has CPUs.
+        initializer: Runs first in each process; an exception there is raised here.
+        initargs: The arguments of `initializer`.
+        maxtasksperchild: After so many chunks a process is replaced by a new one, as is one that
+            dies, whose calls fail with ActorDiedError; None never.
+        context: None: skate starts its own processes. Anything else has no effect, with a warning.
+        ray_address: The address for `skate.init`, if skate has not been initialised.
+        ray_remote_args: Options of the actors that the processes are.
+
+    Example:
+        >>> from skate.util.multiprocessing import Pool
+        >>> with Pool(2) as pool:
+        ...     pool.map(abs, [-1, 2, -3])
+        [1, 2, 3]
     """
 
     def __init__(
@@ -69,7 +79,16 @@ class Pool:
         args: Iterable[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """`func(*args, **kwargs)` in one of the processes."""
+        """Call a function in one of the processes, and wait for its result.
+
+        Args:
+            func: The function.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            What it returns; what it raises is raised here.
+        """
         return self.apply_async(func, args, kwargs).get()
 
     def apply_async(
@@ -82,10 +101,23 @@ class Pool:
         *,
         kwds: dict[str, Any] | None = None,
     ) -> AsyncResult:
-        """As `apply`, without waiting. `kwds` is the standard library's name for `kwargs`.
+        """Call a function in one of the processes, without waiting.
 
-        When it is done, `callback` gets the result, or `error_callback` the exception; they run
-        on a thread of the pool, one after the other.
+        Callbacks run on a thread of the pool, one after the other.
+
+        Args:
+            func: The function.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+            callback: Is called with the result, when it is there.
+            error_callback: Is called with the exception, if there is one.
+            kwds: The standard library's name for `kwargs`.
+
+        Example:
+            >>> from skate.util.multiprocessing import Pool
+            >>> with Pool(1) as pool:
+            ...     pool.apply_async(pow, (2, 5)).get()
+            32
         """
         call = (tuple(args or ()), {**mapping("kwargs", kwargs), **mapping("kwds", kwds)})
         return self._run(func, [[call]], True, callback, error_callback)
@@ -95,7 +127,19 @@ class Pool:
     def map(
         self, func: Function, iterable: Iterable[Any], chunksize: int | None = None
     ) -> list[Any]:
-        """`[func(item) for item in iterable]`, in parallel."""
+        """Return `[func(item) for item in iterable]`, computed in parallel.
+
+        Args:
+            func: The function.
+            iterable: Its arguments.
+            chunksize: How many items a process is given at a time; None chooses.
+
+        Example:
+            >>> from skate.util.multiprocessing import Pool
+            >>> with Pool(2) as pool:
+            ...     pool.map(len, ["a", "bc"])
+            [1, 2]
+        """
         results: list[Any] = self.map_async(func, iterable, chunksize).get()
         return results
 
@@ -107,14 +151,34 @@ class Pool:
         callback: Callback | None = None,
         error_callback: Callback | None = None,
     ) -> AsyncResult:
-        """As `map`, without waiting; callbacks as in `apply_async`."""
+        """Begin `map`, without waiting.
+
+        Args:
+            func: The function.
+            iterable: Its arguments.
+            chunksize: How many items a process is given at a time; None chooses.
+            callback: Is called with the list of results, when it is there.
+            error_callback: Is called with the first exception, if there is one.
+        """
         calls: list[Call] = [((item,), {}) for item in iterable]
         return self._run(func, self._chunks(calls, chunksize), False, callback, error_callback)
 
     def starmap(
         self, func: Function, iterable: Iterable[Iterable[Any]], chunksize: int | None = None
     ) -> list[Any]:
-        """`[func(*item) for item in iterable]`, in parallel."""
+        """Return `[func(*item) for item in iterable]`, computed in parallel.
+
+        Args:
+            func: The function.
+            iterable: Its arguments, several in each item.
+            chunksize: How many items a process is given at a time; None chooses.
+
+        Example:
+            >>> from skate.util.multiprocessing import Pool
+            >>> with Pool(2) as pool:
+            ...     pool.starmap(pow, [(2, 3), (3, 2)])
+            [8, 9]
+        """
         results: list[Any] = self.starmap_async(func, iterable, chunksize=chunksize).get()
         return results
 
@@ -127,20 +191,52 @@ class Pool:
         *,
         chunksize: int | None = None,
     ) -> AsyncResult:
-        """As `starmap`, without waiting; callbacks as in `apply_async`."""
+        """Begin `starmap`, without waiting.
+
+        Args:
+            func: The function.
+            iterable: Its arguments, several in each item.
+            callback: Is called with the list of results, when it is there.
+            error_callback: Is called with the first exception, if there is one.
+            chunksize: How many items a process is given at a time; None chooses.
+        """
         calls: list[Call] = [(tuple(item), {}) for item in iterable]
         return self._run(func, self._chunks(calls, chunksize), False, callback, error_callback)
 
     def imap(
         self, func: Function, iterable: Iterable[Any], chunksize: int | None = 1
     ) -> IMapIterator:
-        """As `map`, but lazily: results in order, inputs taken as results are."""
+        """Compute as `map` does, but lazily: inputs are taken as results are.
+
+        Args:
+            func: The function.
+            iterable: Its arguments; they may be endless.
+            chunksize: How many items a process is given at a time.
+
+        Returns:
+            An iterator over the results, in order.
+
+        Example:
+            >>> from skate.util.multiprocessing import Pool
+            >>> with Pool(2) as pool:
+            ...     list(pool.imap(abs, [-1, -2]))
+            [1, 2]
+        """
         return self._imap(func, iterable, chunksize, ordered=True)
 
     def imap_unordered(
         self, func: Function, iterable: Iterable[Any], chunksize: int | None = 1
     ) -> IMapIterator:
-        """As `imap`, with each result as soon as it is there."""
+        """Compute as `imap` does, with each result as soon as it is there.
+
+        Args:
+            func: The function.
+            iterable: Its arguments; they may be endless.
+            chunksize: How many items a process is given at a time.
+
+        Returns:
+            An iterator over the results, in no order.
+        """
         return self._imap(func, iterable, chunksize, ordered=False)
 
     # -- the end -------------------------------------------------------------------------------
