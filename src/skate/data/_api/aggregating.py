@@ -21,7 +21,22 @@ class Aggregating(Consuming):
     """Results are computed block by block and joined: the rows never have to be in memory."""
 
     def aggregate(self, *aggs: agg.AggregateFn) -> dict[str, Any]:
-        """The results by name, such as `{"mean(x)": 4.5}`."""
+        """Compute numbers about all rows.
+
+        Args:
+            *aggs: Aggregations, such as `Mean("x")`; see `skate.data.aggregate`.
+
+        Returns:
+            The results by name.
+
+        Raises:
+            ValueError: If there is no aggregation, or no such column.
+
+        Example:
+            >>> from skate.data.aggregate import Max, Mean
+            >>> skate.data.range(4).aggregate(Mean("id"), Max("id"))
+            {'mean(id)': 1.5, 'max(id)': 3}
+        """
         if not aggs:
             raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
         agg.check_targets(aggs)
@@ -43,30 +58,120 @@ class Aggregating(Consuming):
         columns: Sequence[str] | None = None,
         override_dtype_agg_mapping: Mapping[Any, Callable[[str], Any]] | None = None,
     ) -> DatasetSummary:
-        """Numbers about all columns, or some: count, mean, extremes, the share of missing values,
-        the most frequent values, as far as a type has them. A mapping gives other aggregations
-        for types: `{DataType.int64(): lambda column: [Sum(column)]}`."""
+        """Compute numbers about columns: count, mean, extremes, as far as a type has them.
+
+        Also the share of missing values and, of text, the most frequent values.
+
+        Args:
+            columns: The columns; None is all.
+            override_dtype_agg_mapping: Other aggregations for types, as in `{DataType.int64():
+                lambda column: [Sum(column)]}`.
+
+        Returns:
+            A summary, whose `to_pandas()` is a table.
+        """
         from skate.data.stats import summarised
 
         return summarised(self, columns, override_dtype_agg_mapping)  # type: ignore[arg-type]
 
     def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        """Add up columns.
+
+        Args:
+            on: A column, or several; None is all that hold numbers.
+            ignore_nulls: Whether missing values are left out; if not, one of them makes the result
+                None.
+
+        Returns:
+            A number for one column; a dictionary such as `{"sum(x)": 4}` for several; None if
+            there are no columns.
+
+        Example:
+            >>> skate.data.range(4).sum("id")
+            6
+        """
         return self._one(agg.Sum, on, ignore_nulls=ignore_nulls)
 
     def min(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        """Find the smallest value of columns.
+
+        Args:
+            on: As in `sum`.
+            ignore_nulls: As in `sum`.
+
+        Returns:
+            As in `sum`.
+
+        Example:
+            >>> skate.data.range(4).min("id")
+            0
+        """
         return self._one(agg.Min, on, ignore_nulls=ignore_nulls)
 
     def max(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        """Find the greatest value of columns.
+
+        Args:
+            on: As in `sum`.
+            ignore_nulls: As in `sum`.
+
+        Returns:
+            As in `sum`.
+
+        Example:
+            >>> skate.data.range(4).max("id")
+            3
+        """
         return self._one(agg.Max, on, ignore_nulls=ignore_nulls)
 
     def mean(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+        """Compute the mean of columns.
+
+        Args:
+            on: As in `sum`.
+            ignore_nulls: As in `sum`.
+
+        Returns:
+            As in `sum`.
+
+        Example:
+            >>> skate.data.range(4).mean("id")
+            1.5
+        """
         return self._one(agg.Mean, on, ignore_nulls=ignore_nulls)
 
     def std(self, on: Any = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
+        """Compute the standard deviation of columns.
+
+        Args:
+            on: As in `sum`.
+            ddof: What is subtracted from the number of rows: 1 for a sample, 0 for all there is.
+            ignore_nulls: As in `sum`.
+
+        Returns:
+            As in `sum`.
+
+        Example:
+            >>> skate.data.from_items([{"x": 1}, {"x": 3}]).std("x", ddof=0)
+            1.0
+        """
         return self._one(agg.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
     def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
-        """The distinct values of a column."""
+        """Return the distinct values of a column.
+
+        Args:
+            column: The column.
+            ignore_nulls: Whether None is left out.
+
+        Raises:
+            ValueError: If there is no such column.
+
+        Example:
+            >>> ds = skate.data.from_items([{"x": "a"}, {"x": "b"}, {"x": "a"}])
+            >>> sorted(ds.unique("x"))
+            ['a', 'b']
+        """
         self._check_column(column)
         found = self.aggregate(agg.Unique(column, ignore_nulls=ignore_nulls))
         return [as_lists(value) for value in next(iter(found.values()))]

@@ -21,11 +21,28 @@ class Combining(Core):
     """Operations that look at all rows."""
 
     def union(self, *other: Dataset) -> Dataset:
-        """The rows of this dataset, then those of the others."""
+        """Return the rows of this dataset, then those of others.
+
+        Args:
+            *other: The other datasets.
+
+        Example:
+            >>> skate.data.range(2).union(skate.data.range(1)).take_all()
+            [{'id': 0}, {'id': 1}, {'id': 0}]
+        """
         return self._with(Union((self._plan, *(dataset._plan for dataset in other))))
 
     def zip(self, *other: Dataset) -> Dataset:
-        """Rows side by side. Columns of the same name get a number: `item`, `item_1`."""
+        """Put the rows of datasets side by side.
+
+        Args:
+            *other: The other datasets, each with as many rows. Columns of the same name get a
+                number: `item`, `item_1`.
+
+        Example:
+            >>> skate.data.range(2).zip(skate.data.range(2)).take_all()
+            [{'id': 0, 'id_1': 0}, {'id': 1, 'id_1': 1}]
+        """
         return self._with(Zip((self._plan, *(dataset._plan for dataset in other))))
 
     def join(
@@ -42,10 +59,33 @@ class Combining(Core):
         aggregator_ray_remote_args: dict[str, Any] | None = None,
         validate_schemas: bool = False,
     ) -> Dataset:
-        """Rows with equal keys. The result has `num_partitions` blocks, or more if the rows do not
-        fit into memory. `validate_schemas` looks for the columns now. `partition_size_hint` and
-        `aggregator_ray_remote_args` change nothing: they are for the actors of Ray's shuffle, and
-        there are none here."""
+        """Combine the rows of two datasets that have equal keys.
+
+        Args:
+            ds: The other dataset, on the right.
+            join_type: "inner", "left_outer", "right_outer", "full_outer", "left_semi",
+                "right_semi", "left_anti" or "right_anti".
+            num_partitions: Blocks of the result; there are more if the rows do not fit into
+                memory.
+            on: The key columns.
+            right_on: Those of the other dataset, if they are called otherwise there.
+            left_suffix: What is added to the names of columns of this dataset that both have.
+            right_suffix: The same for the other dataset.
+            partition_size_hint: Without effect: for the actors of Ray's shuffle, of which there
+                are none.
+            aggregator_ray_remote_args: Without effect, likewise.
+            validate_schemas: Whether to look for the columns now, and not when the rows are
+                computed.
+
+        Raises:
+            ValueError: If there is no such type, or the keys do not fit each other.
+
+        Example:
+            >>> people = skate.data.from_items([{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bo"}])
+            >>> ages = skate.data.from_items([{"id": 2, "age": 30}])
+            >>> people.join(ages, on="id").take_all()
+            [{'id': 2, 'name': 'Bo', 'age': 30}]
+        """
         join_type = getattr(join_type, "value", join_type)  # Ray has an enumeration of them
         if join_type not in JOINS:
             raise ValueError(f"join_type takes {', '.join(map(repr, JOINS))}; got {join_type!r}")
@@ -82,9 +122,21 @@ class Combining(Core):
         weights: Sequence[float] | None = None,
         stopping_condition: MixStoppingCondition = MixStoppingCondition.STOP_ON_LONGEST_DROP,
     ) -> Dataset:
-        """The blocks of this dataset and of others in turn, so that the numbers of rows are about
-        as the `weights`, without them equal. It ends with the last dataset, or with the first
-        that has no more rows."""
+        """Take the blocks of this dataset and of others in turn.
+
+        Args:
+            *other: The other datasets.
+            weights: The shares of the rows, one for each dataset; None makes them equal.
+            stopping_condition: Whether it ends with the first dataset that has no more rows, or
+                with the last one, the default.
+
+        Raises:
+            ValueError: If there is not one positive weight for each dataset.
+
+        Example:
+            >>> skate.data.range(3).mix(skate.data.range(2)).count()
+            5
+        """
         parts = (self._plan, *(dataset._plan for dataset in other))
         shares = check_weights(weights, len(parts))
         return self._with(Mix(parts, shares, MixStoppingCondition(stopping_condition)))
@@ -99,10 +151,25 @@ class Combining(Core):
         keys: Sequence[str] | None = None,
         sort: bool = False,
     ) -> Dataset:
-        """The rows in `num_blocks` blocks, or in blocks of a number of rows. `shuffle` mixes them,
-        `keys` puts rows with equal keys into one block, which is sorted by them in any case; rows
-        that do not fit into memory make more such blocks. `strict` forbids smaller blocks than
-        asked for, of which there is only the last here."""
+        """Put the rows into other blocks.
+
+        Args:
+            num_blocks: How many blocks.
+            target_num_rows_per_block: How many rows in each; one of the two is given.
+            strict: Whether blocks with fewer rows are forbidden; there is only the last such
+                block.
+            shuffle: Whether to mix the rows.
+            keys: Columns: rows with equal values in them get into the same block, sorted by them.
+                If the rows do not fit into memory there are more such blocks.
+            sort: Whether blocks are sorted by `keys`, which they are in any case.
+
+        Raises:
+            ValueError: If both of the first two are given, or none.
+
+        Example:
+            >>> skate.data.range(10).repartition(5).materialize().num_blocks()
+            5
+        """
         if (num_blocks is None) == (target_num_rows_per_block is None):
             raise ValueError(
                 "Either `num_blocks` or `target_num_rows_per_block` must be set; got "
@@ -134,14 +201,27 @@ class Combining(Core):
         num_blocks: int | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """All rows in random order, the same for the same seed; for other blocks of the same rows
-        too, if they fit into memory. Arrow does it in this process, which needs no
-        `ray_remote_args`."""
+        """Put all rows into random order.
+
+        Args:
+            seed: Makes the order the same every time, for other blocks of the same rows too, if
+                they fit into memory; None makes it another one every time.
+            num_blocks: How many blocks there are then; None keeps the number.
+            **ray_remote_args: Without effect: Arrow shuffles in this process.
+
+        Example:
+            >>> sorted(row["id"] for row in skate.data.range(4).random_shuffle(seed=1).take_all())
+            [0, 1, 2, 3]
+        """
         check_unused("random_shuffle", ("seed", "num_blocks"), ray_remote_args)
         return self._with(Shuffle((self._plan,), numpy_seed(seed), num_blocks))  # type: ignore[arg-type]
 
     def randomize_block_order(self, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
-        """The blocks in random order; rows of a block stay together."""
+        """Put the blocks into random order; rows of a block stay together.
+
+        Args:
+            seed: Makes the order the same every time; None makes it another one every time.
+        """
         return self._with(RandomizeBlocks((self._plan,), numpy_seed(seed)))  # type: ignore[arg-type]
 
     def sort(
@@ -150,8 +230,20 @@ class Combining(Core):
         descending: bool | Sequence[bool] = False,
         boundaries: Sequence[Any] | None = None,
     ) -> Dataset:
-        """Sorted by columns; equal rows keep their order, None comes last. `boundaries` of the
-        first column say where blocks begin."""
+        """Sort the rows by columns; equal rows keep their order, None comes last.
+
+        Args:
+            key: A column, or several.
+            descending: Whether the greatest value comes first; one answer, or one for each column.
+            boundaries: Values of the first column at which new blocks begin.
+
+        Raises:
+            ValueError: If there is no column to sort by.
+
+        Example:
+            >>> skate.data.range(3).sort("id", descending=True).take_all()
+            [{'id': 2}, {'id': 1}, {'id': 0}]
+        """
         if key is None:
             raise ValueError("sort needs a column to sort by; got None")
         if not isinstance(key, (str, Sequence)):
@@ -170,7 +262,23 @@ class Combining(Core):
     def groupby(
         self, key: str | Sequence[str] | None, num_partitions: int | None = None
     ) -> GroupedData:
-        """Groups of rows with equal keys; None is one group of all."""
+        """Group the rows by columns.
+
+        Args:
+            key: A column, or several; None makes one group of all rows.
+            num_partitions: Blocks of what is computed from the groups; None chooses.
+
+        Returns:
+            The groups, which have `sum`, `mean`, `aggregate`, `map_groups` and more.
+
+        Raises:
+            ValueError: If there is no such column.
+
+        Example:
+            >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "b", "x": 2}])
+            >>> ds.groupby("k").sum("x").take_all()
+            [{'k': 'a', 'sum(x)': 1}, {'k': 'b', 'sum(x)': 2}]
+        """
         if callable(key):
             raise ValueError(f"groupby takes names of columns; got the function {key!r}")
         keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)

@@ -60,7 +60,15 @@ class Consuming(Core):
     # -- rows -----------------------------------------------------------------------------------
 
     def take(self, limit: int = 20) -> list[Row]:
-        """The first rows, as dictionaries; plain values as they are."""
+        """Return the first rows, as dictionaries; plain values as they are.
+
+        Args:
+            limit: How many at the most. No more is computed than they need.
+
+        Example:
+            >>> skate.data.range(100).take(2)
+            [{'id': 0}, {'id': 1}]
+        """
         check_least("take", limit, 0)
         if not limit:
             return []
@@ -74,7 +82,18 @@ class Consuming(Core):
         return first
 
     def take_all(self, limit: int | None = None) -> list[Row]:
-        """All rows; an error if there are more than `limit`."""
+        """Return all rows.
+
+        Args:
+            limit: How many there may be; None is any number.
+
+        Raises:
+            ValueError: If there are more than `limit`.
+
+        Example:
+            >>> skate.data.range(2).take_all()
+            [{'id': 0}, {'id': 1}]
+        """
         if limit is None:
             return list(self._rows())
         rows = self.take(limit + 1)
@@ -85,7 +104,19 @@ class Consuming(Core):
         return rows
 
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Batch:
-        """The first rows as one batch."""
+        """Return the first rows as one batch.
+
+        Args:
+            batch_size: How many rows at the most.
+            batch_format: "numpy" (the default: a dictionary of arrays), "pandas" or "pyarrow".
+
+        Raises:
+            ValueError: If there are no rows.
+
+        Example:
+            >>> skate.data.range(100).take_batch(3)
+            {'id': array([0, 1, 2])}
+        """
         format_ = check_format(batch_format)
         first = self._first(batch_size)
         blocks = list(first._blocks())
@@ -94,12 +125,32 @@ class Consuming(Core):
         return batch_from(blocks, format_, self._shows_kept_blocks())
 
     def show(self, limit: int = 20) -> None:
-        """Print the first rows."""
+        """Print the first rows.
+
+        Args:
+            limit: How many at the most.
+
+        Example:
+            >>> skate.data.range(100).show(2)
+            {'id': 0}
+            {'id': 1}
+        """
         for row in self.take(limit):
             print(row)
 
     def to_pandas(self, limit: int | None = None) -> pandas.DataFrame:
-        """All rows in one frame; an error if there are more than `limit`."""
+        """Return all rows in one pandas frame.
+
+        Args:
+            limit: How many there may be; None is any number.
+
+        Raises:
+            ValueError: If there are more than `limit`.
+
+        Example:
+            >>> skate.data.range(3).to_pandas()["id"].tolist()
+            [0, 1, 2]
+        """
         if limit is None:
             return self._frame_of(table_of(self._bundles()))
         table = table_of(self._first(limit + 1)._bundles())
@@ -129,22 +180,37 @@ class Consuming(Core):
         )
 
     def to_arrow_refs(self) -> list[skate.ObjectRef[pa.Table]]:
-        """References to the blocks, as Arrow tables."""
+        """Return references to the blocks, as Arrow tables."""
         return [bundle.stored().ref for bundle in self._bundles()]  # type: ignore[misc]
 
     def to_pandas_refs(self) -> list[skate.ObjectRef[pandas.DataFrame]]:
-        """References to the blocks, as pandas frames."""
+        """Return references to the blocks, as pandas frames."""
         return [skate.put(pandas_of(block)) for block in self._blocks()]
 
     def to_numpy_refs(self, *, column: str | None = None) -> list[skate.ObjectRef[Any]]:
-        """References to the blocks, as dictionaries of arrays, or as the array of one column."""
+        """Return references to the blocks, as arrays.
+
+        Args:
+            column: One column; None is all, in a dictionary.
+
+        Returns:
+            References to dictionaries of arrays, or to the array of the one column.
+        """
         if column is None:
             return [skate.put(numpy_of(block)) for block in self._blocks()]
         chosen = self._mapped(SelectColumns((column,)), f"SelectColumns({[column]})")
         return [skate.put(numpy_of(block)[column]) for block in chosen._blocks()]
 
     def materialize(self) -> MaterializedDataset:
-        """Execute now, and keep the rows; beyond a share of memory, in the object store."""
+        """Execute now, and keep the rows; beyond a share of memory, in the object store.
+
+        Returns:
+            A dataset whose rows are computed already.
+
+        Example:
+            >>> skate.data.range(3).materialize()
+            MaterializedDataset(num_rows=3, schema={id: int64})
+        """
         from skate.data.dataset import MaterializedDataset
 
         bundles = self._kept_bundles()
@@ -166,7 +232,12 @@ class Consuming(Core):
     # -- facts ----------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """The number of rows; from the sources alone where they know it."""
+        """Return the number of rows; from the sources alone where they know it.
+
+        Example:
+            >>> skate.data.range(100).count()
+            100
+        """
         node = self._plan
         while isinstance(node, plan.Map) and isinstance(node.step, ROW_FOR_ROW):
             node = node.input
@@ -190,8 +261,17 @@ class Consuming(Core):
         return found
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
-        """Names and types of the columns. Computes the first row if there is no other way, unless
-        `fetch_if_missing` is False."""
+        """Return the names and types of the columns; None if they are not known.
+
+        Args:
+            fetch_if_missing: Whether the first row is computed if there is no other way.
+
+        Example:
+            >>> skate.data.range(3).schema()
+            Column  Type
+            ------  ----
+            id      int64
+        """
         if self._known_schema is None:
             self._known_schema = static_schema(optimise(self._plan))
         if self._known_schema is None and isinstance(self._plan, Union):
@@ -212,21 +292,34 @@ class Consuming(Core):
         return common_schema(known)
 
     def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
+        """Return the names of the columns; None if they are not known.
+
+        Args:
+            fetch_if_missing: Whether the first row is computed if there is no other way.
+
+        Example:
+            >>> skate.data.from_items([{"a": 1, "b": 2}]).columns()
+            ['a', 'b']
+        """
         schema = self.schema(fetch_if_missing)
         return None if schema is None else schema.names
 
     def size_bytes(self) -> int:
-        """Of all rows in memory."""
+        """Return how many bytes all rows have in memory."""
         return sum(bundle.size for bundle in execute(self._plan, self._context))
 
     def num_blocks(self) -> int:
-        """How many blocks there are; known once the dataset is materialised."""
+        """Return how many blocks there are.
+
+        Raises:
+            NotImplementedError: If the dataset is not materialised: before, that is not known.
+        """
         if isinstance(self._plan, plan.Input):
             return len(self._plan.bundles)
         raise NotImplementedError("the number of blocks is known after materialize()")
 
     def input_files(self) -> list[str]:
-        """The files that the dataset is read from."""
+        """Return the paths of the files that the dataset is read from."""
         found: dict[str, None] = {}
         todo = [self._plan]
         while todo:
@@ -239,7 +332,7 @@ class Consuming(Core):
         return list(found)
 
     def stats(self) -> str:
-        """What the last execution did: per operator, the blocks, rows, bytes and times."""
+        """Return what the last execution did: per operator, the blocks, rows, bytes and times."""
         if self._stats is None:
             return "nothing has run yet: take(), iter_batches(), materialize() or the like will"
         return str(self._stats)

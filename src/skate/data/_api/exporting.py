@@ -75,23 +75,31 @@ class Exposing(Consuming):
         return self._context
 
     def get_dataset_id(self) -> str:
-        """A name that no other dataset has."""
+        """Return a name that no other dataset has."""
         if self._id is None:
             self._id = f"dataset_{uuid.uuid4().hex}"
         return self._id
 
     def get_stats_summary(self, detail: bool = False) -> ExecutionStats:
-        """The numbers behind `stats()`, in full whatever `detail` is."""
+        """Return the numbers behind `stats()`.
+
+        Args:
+            detail: Without effect: they are given in full.
+        """
         return self._stats if self._stats is not None else ExecutionStats()
 
     # -- lineage --------------------------------------------------------------------------------
 
     def has_serializable_lineage(self) -> bool:
-        """Whether the rows can be computed anew from files and the like, elsewhere and later."""
+        """Return whether the rows can be computed anew, elsewhere and later, as from files."""
         return all(isinstance(leaf, plan.Read) for leaf in _leaves(self._plan))
 
     def serialize_lineage(self) -> bytes:
-        """How to compute the rows, as bytes."""
+        """Return how to compute the rows, as bytes for `deserialize_lineage`.
+
+        Raises:
+            ValueError: If the dataset is made of rows in memory.
+        """
         if not self.has_serializable_lineage():
             raise ValueError(
                 "the dataset is made of rows in memory, which are no part of its lineage; "
@@ -101,7 +109,11 @@ class Exposing(Consuming):
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:
-        """The dataset whose `serialize_lineage` gave these bytes."""
+        """Return the dataset whose `serialize_lineage` gave these bytes.
+
+        Args:
+            serialized_ds: The bytes; a pickle, so only from where you trust.
+        """
         from skate.data.dataset import Dataset
 
         id_, name, node = cloudpickle.loads(serialized_ds)
@@ -112,8 +124,12 @@ class Exposing(Consuming):
     # -- other libraries ------------------------------------------------------------------------
 
     def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
-        """A Dask DataFrame with a partition per block. `meta` describes the columns to Dask; it is
-        found out if it is not given. `verify_meta` lets Dask compare it with what comes."""
+        """Return a Dask DataFrame with a partition per block.
+
+        Args:
+            meta: An empty frame that describes the columns to Dask; None finds it out.
+            verify_meta: Whether Dask compares it with what comes.
+        """
         frames = try_import("dask.dataframe", "data")
         delayed = try_import("dask", "data").delayed
         parts = [delayed(_frame_of)(ref) for ref in self.get_internal_block_refs()]
@@ -126,7 +142,12 @@ class Exposing(Consuming):
     def to_random_access_dataset(
         self, key: str, num_workers: int | None = None
     ) -> RandomAccessDataset:
-        """The rows by key, held by actors. The key must be unique."""
+        """Keep the rows in actors that look them up by key.
+
+        Args:
+            key: The column of the key, which must be unique.
+            num_workers: How many actors; None is 4.
+        """
         from skate.data.random_access_dataset import RandomAccessDataset
 
         return RandomAccessDataset(self._with(self._plan), key, num_workers or 4)

@@ -74,7 +74,7 @@ class Iterating(ABC):
 
     @abstractmethod
     def schema(self) -> Schema | None:
-        """Names and types of the columns; None if there is no row to see them from."""
+        """Return the names and types of the columns; None if there is no row to see them from."""
 
     def _settings(self) -> DataContext:
         """What its executions obey."""
@@ -97,7 +97,18 @@ class Iterating(ABC):
         return False
 
     def iter_rows(self, *, prefetch_blocks: int = 0) -> Iterable[Row]:
-        """The rows, one by one. For `prefetch_blocks` see `iter_batches`."""
+        """Iterate over the rows, one by one.
+
+        Args:
+            prefetch_blocks: As in `iter_batches`.
+
+        Returns:
+            The rows; each iteration over them runs the plan again.
+
+        Example:
+            >>> [row["id"] for row in skate.data.range(3).iter_rows()]
+            [0, 1, 2]
+        """
         return Epochs(self._rows)
 
     def _rows(self) -> Iterator[Row]:
@@ -155,6 +166,12 @@ class Iterating(ABC):
 
         Returns:
             The batches; each iteration over them runs the plan again.
+
+        Example:
+            >>> for batch in skate.data.range(3).iter_batches(batch_size=2):
+            ...     print(batch["id"])
+            [0 1]
+            [2]
         """
         format_ = check_format(batch_format)
 
@@ -213,6 +230,11 @@ class Iterating(ABC):
 
         Returns:
             The batches; each iteration over them runs the plan again.
+
+        Example:
+            >>> for batch in skate.data.range(2).iter_torch_batches(device="cpu"):
+            ...     print(batch["id"])
+            tensor([0, 1])
         """
         try_import("torch", "torch")
         if collate_fn is not None and dtypes is not None:
@@ -253,9 +275,27 @@ class Iterating(ABC):
         unsqueeze_label_tensor: bool = True,
         unsqueeze_feature_tensors: bool = True,
     ) -> Any:
-        """A torch IterableDataset of (features, label). Workers of a DataLoader share it: each
-        goes through all and gives its share of the batches. For `prefetch_blocks` see
-        `iter_batches`."""
+        """Return a torch IterableDataset of (features, label).
+
+        Workers of a DataLoader share it: each goes through all and gives its share of the batches.
+
+        Args:
+            label_column: The column of the labels; None for none.
+            feature_columns: The columns of the features: a list gives one tensor, a list of lists
+                or a dictionary of lists several; None is all but the label.
+            label_column_dtype: The torch type of the labels; None keeps the column's.
+            feature_column_dtypes: The torch type of the features, nested as `feature_columns` are;
+                None keeps the columns'.
+            batch_size: As in `iter_batches`.
+            prefetch_batches: As in `iter_batches`.
+            prefetch_blocks: As in `iter_batches`.
+            drop_last: As in `iter_batches`.
+            local_shuffle_buffer_size: As in `iter_batches`.
+            local_shuffle_seed: As in `iter_batches`.
+            unsqueeze_label_tensor: Whether labels are of the shape (n, 1), and not (n,).
+            unsqueeze_feature_tensors: Whether each column of the features is, before they are put
+                together.
+        """
         from skate.data._api.torch_dataset import FeaturesAndLabels
 
         return FeaturesAndLabels(
@@ -289,8 +329,22 @@ class Iterating(ABC):
         synchronize_batches: bool = False,
         paddings: Any = None,
     ) -> Iterable[Any]:
-        """Batches as dictionaries of JAX arrays. `paddings` (one value, or one per column) fills
-        the last batch up to `batch_size`. `synchronize_batches` is for several machines."""
+        """Iterate over batches that are dictionaries of JAX arrays, one per column.
+
+        Args:
+            prefetch_batches: As in `iter_batches`.
+            batch_size: As in `iter_batches`.
+            dtypes: One type, or one per column.
+            collate_fn: What makes a batch of a dictionary of NumPy arrays instead.
+            drop_last: As in `iter_batches`.
+            local_shuffle_buffer_size: As in `iter_batches`.
+            local_shuffle_seed: As in `iter_batches`.
+            synchronize_batches: Without effect: it is for several machines.
+            paddings: One value, or one per column, that fills the last batch up to `batch_size`.
+
+        Returns:
+            The batches; each iteration over them runs the plan again.
+        """
         jax = try_import("jax.numpy", "jax")
         arrays = self.iter_batches(
             prefetch_batches=prefetch_batches,
@@ -326,8 +380,20 @@ class Iterating(ABC):
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
     ) -> Iterable[Any]:
-        """Batches as dictionaries of TensorFlow tensors. For `prefetch_blocks` see
-        `iter_batches`."""
+        """Iterate over batches that are dictionaries of TensorFlow tensors, one per column.
+
+        Args:
+            prefetch_batches: As in `iter_batches`.
+            prefetch_blocks: As in `iter_batches`.
+            batch_size: As in `iter_batches`.
+            dtypes: One TensorFlow type, or one per column.
+            drop_last: As in `iter_batches`.
+            local_shuffle_buffer_size: As in `iter_batches`.
+            local_shuffle_seed: As in `iter_batches`.
+
+        Returns:
+            The batches; each iteration over them runs the plan again.
+        """
         from skate.data._api.tensorflow import tensors_of
 
         arrays = self.iter_batches(
@@ -357,15 +423,29 @@ class Iterating(ABC):
         label_type_spec: Any = None,
         additional_type_spec: Any = None,
     ) -> Any:
-        """A tf.data.Dataset of (features, labels[, additional]).
+        """Return a tf.data.Dataset of (features, labels[, additional]).
 
         Columns that hold lists, or arrays of unequal shapes, become ragged tensors. The types are
         those of the schema, for which one row is computed if need be, or the `…_type_spec` given:
         lists of equal length become one dense tensor by a `tf.TensorSpec`.
 
-        With `output_signature`, as until Ray 2.0: the features are the columns side by side in one
-        tensor (in several, for a list of lists or a dict of lists; by default all columns but the
-        label), alone or with those of `label_column`. For `prefetch_blocks` see `iter_batches`.
+        Args:
+            feature_columns: A column for one tensor, or several for a dictionary of tensors.
+            label_columns: The columns of the labels, likewise.
+            output_signature: As until Ray 2.0: the features are the columns side by side in one
+                tensor (in several, for a list of lists or a dict of lists; by default all columns
+                but the label), alone or with those of `label_column`.
+            label_column: The column of the labels, with `output_signature`.
+            additional_columns: Further columns, as a third part of each element.
+            prefetch_batches: As in `iter_batches`.
+            prefetch_blocks: As in `iter_batches`.
+            batch_size: As in `iter_batches`.
+            drop_last: As in `iter_batches`.
+            local_shuffle_buffer_size: As in `iter_batches`.
+            local_shuffle_seed: As in `iter_batches`.
+            feature_type_spec: The `tf.TypeSpec` of the features, or a dictionary of them.
+            label_type_spec: That of the labels.
+            additional_type_spec: That of the additional columns.
         """
         from skate.data._api.tensorflow import Groups, side_by_side
 

@@ -32,8 +32,23 @@ class Splitting(Consuming):
     def split(
         self, n: int, *, equal: bool = False, locality_hints: Any = None
     ) -> list[MaterializedDataset]:
-        """`n` parts of about equal size; with `equal`, of exactly equal size, dropping what does
-        not divide. `locality_hints` takes one actor per part; on one machine all are near."""
+        """Split the rows into parts of about equal size.
+
+        Args:
+            n: How many parts.
+            equal: Whether they are of exactly equal size, dropping what does not divide.
+            locality_hints: One actor per part, or None; on one machine all are near.
+
+        Returns:
+            The parts, whose rows are computed already.
+
+        Raises:
+            ValueError: If `n` is below 1, or there are not `n` hints.
+
+        Example:
+            >>> [part.count() for part in skate.data.range(6).split(3)]
+            [2, 2, 2]
+        """
         check_blocks("split", n)
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
@@ -45,7 +60,18 @@ class Splitting(Consuming):
         return _parts(kept, [b - a for a, b in pairwise(ends)])
 
     def split_at_indices(self, indices: Sequence[int]) -> list[MaterializedDataset]:
-        """Parts that begin at these row numbers, and the rows before the first."""
+        """Split the rows at row numbers.
+
+        Args:
+            indices: Where parts begin, ascending; the rows before the first are a part, too.
+
+        Returns:
+            The parts, one more than indices, whose rows are computed already.
+
+        Example:
+            >>> [part.count() for part in skate.data.range(10).split_at_indices([2, 5])]
+            [2, 3, 5]
+        """
         ordered = list(indices)
         if not ordered or ordered != sorted(ordered) or ordered[0] < 0:
             raise ValueError(f"indices must be sorted numbers of at least 0; got {ordered}")
@@ -55,7 +81,18 @@ class Splitting(Consuming):
         return _parts(kept, [b - a for a, b in pairwise(ends)])
 
     def split_proportionately(self, proportions: Sequence[float]) -> list[MaterializedDataset]:
-        """Parts with these shares of the rows, and a last one with the rest."""
+        """Split the rows into parts with given shares.
+
+        Args:
+            proportions: The shares, whose sum is below 1; a last part has the rest.
+
+        Returns:
+            The parts, one more than shares, whose rows are computed already.
+
+        Example:
+            >>> [part.count() for part in skate.data.range(10).split_proportionately([0.2, 0.5])]
+            [2, 5, 3]
+        """
         if not proportions or min(proportions) <= 0 or sum(proportions) >= 1:
             raise ValueError(
                 f"proportions are positive and their sum is less than 1; got {list(proportions)}"
@@ -76,8 +113,22 @@ class Splitting(Consuming):
         seed: int | None = None,
         stratify: str | None = None,
     ) -> tuple[MaterializedDataset, MaterializedDataset]:
-        """Two parts: `test_size` is a share of the rows or their number. With `stratify`, values
-        of that column are equally frequent in both."""
+        """Split the rows into a part for training and one for testing.
+
+        Args:
+            test_size: The share of the rows for testing, or their number.
+            shuffle: Whether to mix the rows first.
+            seed: Makes the order the same every time, with `shuffle`.
+            stratify: A column whose values are to be equally frequent in both; not with `shuffle`.
+
+        Returns:
+            The two parts, whose rows are computed already.
+
+        Example:
+            >>> train, test = skate.data.range(8).train_test_split(test_size=0.25)
+            >>> train.count(), test.count()
+            (6, 2)
+        """
         rows = self._with(self._plan)
         if stratify is not None:
             if shuffle:
@@ -102,10 +153,26 @@ class Splitting(Consuming):
         seed: int | None = None,
         **ray_remote_kwargs: Any,
     ) -> tuple[Dataset, Dataset]:
-        """Two lazy datasets, for more rows than fit into memory. "random": each row is for testing
-        with the probability `test_size`, "hash": if the hash of a column says so. Each executes
-        the plan; for "random" the rows must come in the same order both times. Arrow decides in
-        this process, which needs no `ray_remote_kwargs`."""
+        """Split the rows as `train_test_split` does, lazily, for more than fit into memory.
+
+        Each part executes the plan; for "random" the rows must come in the same order both times.
+
+        Args:
+            test_size: The share of the rows for testing, between 0 and 1.
+            split_type: "random": each row is for testing with the probability `test_size`; "hash":
+                if the hash of a column says so.
+            hash_column: That column.
+            seed: Makes the choice the same every time, for "random".
+            **ray_remote_kwargs: Without effect: Arrow decides in this process.
+
+        Returns:
+            The two parts.
+
+        Example:
+            >>> train, test = skate.data.range(10).streaming_train_test_split(0.3, seed=1)
+            >>> train.count() + test.count()
+            10
+        """
         own = ("test_size", "split_type", "hash_column", "seed")
         check_unused("streaming_train_test_split", own, ray_remote_kwargs)
         if not 0 < test_size < 1:
@@ -121,9 +188,21 @@ class Splitting(Consuming):
     def streaming_split(
         self, n: int, *, equal: bool = False, locality_hints: Any = None
     ) -> list[DataIterator]:
-        """`n` iterators that share one execution, for `n` consumers in parallel. Each epoch starts
-        when all of them ask for it. With `equal`, all get the same number of rows, dropping what
-        does not divide. `locality_hints` takes one node per part; here all are near."""
+        """Return iterators that share one execution, for consumers in parallel.
+
+        Each epoch starts when all of them ask for it.
+
+        Args:
+            n: How many.
+            equal: Whether all get the same number of rows, dropping what does not divide.
+            locality_hints: One node per iterator, or None; here all are near.
+
+        Returns:
+            The iterators, which can be sent to other processes.
+
+        Raises:
+            ValueError: If there are not `n` hints.
+        """
         from skate.data.iterator import split_iterators
 
         if locality_hints is not None and len(locality_hints) != n:

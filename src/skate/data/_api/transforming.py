@@ -58,8 +58,23 @@ class Transforming(Core):
         concurrency: Any = None,
         **remote_args: Any,
     ) -> Dataset:
-        """Call `fn` with each row; it returns a row. A class is called through its instances, in
-        actors. `remote_args` are options of tasks and actors, such as num_cpus and num_gpus."""
+        """Call a function with each row; it returns a row.
+
+        Args:
+            fn: The function, or a class whose instances are called, in actors.
+            compute: A `TaskPoolStrategy` or `ActorPoolStrategy`: where it runs; by default in
+                tasks, and a class in actors.
+            fn_args: More positional arguments of the function.
+            fn_kwargs: More keyword arguments of the function.
+            fn_constructor_args: Positional arguments of the class.
+            fn_constructor_kwargs: Keyword arguments of the class.
+            concurrency: How many tasks or actors at a time; of actors also (smallest, largest).
+            **remote_args: Options of tasks and actors, such as `num_cpus` and `num_gpus`.
+
+        Example:
+            >>> skate.data.range(3).map(lambda row: {"x": row["id"] * 2}).take_all()
+            [{'x': 0}, {'x': 2}, {'x': 4}]
+        """
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
@@ -84,15 +99,36 @@ class Transforming(Core):
         udf_modifying_row_count: bool = True,
         **remote_args: Any,
     ) -> Dataset:
-        """Call `fn` with batches; it returns a batch, or yields several. With
-        `udf_modifying_row_count=False` it promises as many rows as it got: a limit after it is
-        then applied before it.
+        """Call a function with batches; it returns a batch, or yields several.
 
-        Without a `batch_size` a batch is a block; functions with `num_gpus` need one, since the
-        memory of a GPU rarely holds a block and what a model makes of it. `batch_format` is
-        "numpy" (a dictionary of arrays), "pandas", "pyarrow" or "polars". A list is a batch of
-        plain values, but for programs that `import ray`. Batches are views on shared memory;
-        `zero_copy_batch=False` makes copies that can be changed in place.
+        Args:
+            fn: The function, or a class whose instances are called, in actors. What it is given
+                are views on shared memory. A list that it returns is a batch of plain values, but
+                for programs that `import ray`.
+            batch_size: Rows of a batch; None makes a batch of each block. Functions with
+                `num_gpus` need one, since the memory of a GPU rarely holds a block and what a
+                model makes of it.
+            compute: As in `map`.
+            batch_format: "numpy" (the default: a dictionary of arrays), "pandas", "pyarrow" or
+                "polars".
+            zero_copy_batch: Whether batches may be read-only; if not, they are copies that can be
+                changed in place.
+            fn_args: As in `map`.
+            fn_kwargs: As in `map`.
+            fn_constructor_args: As in `map`.
+            fn_constructor_kwargs: As in `map`.
+            concurrency: As in `map`.
+            udf_modifying_row_count: Whether it may return more or fewer rows than it got; if not,
+                a limit after it is applied before it.
+            **remote_args: As in `map`.
+
+        Raises:
+            ValueError: If there are GPUs and no `batch_size`, or there is no such format.
+
+        Example:
+            >>> ds = skate.data.range(3).map_batches(lambda batch: {"x": batch["id"] + 1})
+            >>> ds.take_all()
+            [{'x': 1}, {'x': 2}, {'x': 3}]
         """
         if batch_size in (None, "auto") and remote_args.get("num_gpus"):
             raise ValueError(
@@ -126,7 +162,22 @@ class Transforming(Core):
         concurrency: Any = None,
         **remote_args: Any,
     ) -> Dataset:
-        """Call `fn` with each row; it returns or yields any number of rows."""
+        """Call a function with each row; it returns or yields any number of rows.
+
+        Args:
+            fn: The function, or a class whose instances are called, in actors.
+            compute: As in `map`.
+            fn_args: As in `map`.
+            fn_kwargs: As in `map`.
+            fn_constructor_args: As in `map`.
+            fn_constructor_kwargs: As in `map`.
+            concurrency: As in `map`.
+            **remote_args: As in `map`.
+
+        Example:
+            >>> skate.data.range(3).flat_map(lambda row: [row] * row["id"]).take_all()
+            [{'id': 1}, {'id': 2}, {'id': 2}]
+        """
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
@@ -146,8 +197,27 @@ class Transforming(Core):
         concurrency: Any = None,
         **remote_args: Any,
     ) -> Dataset:
-        """Rows for which `fn` is true; or an expression, such as "x > 3" or col("x") > 3, which
-        Arrow evaluates without Python code per row."""
+        """Keep the rows for which something is true.
+
+        Args:
+            fn: A function of a row, or a class whose instances are called, in actors.
+            expr: An expression instead, such as `"x > 3"` or `col("x") > 3`, which Arrow evaluates
+                without Python code per row.
+            compute: As in `map`.
+            fn_args: As in `map`.
+            fn_kwargs: As in `map`.
+            fn_constructor_args: As in `map`.
+            fn_constructor_kwargs: As in `map`.
+            concurrency: As in `map`.
+            **remote_args: As in `map`.
+
+        Raises:
+            ValueError: If there is neither a function nor an expression, or both.
+
+        Example:
+            >>> skate.data.range(5).filter(expr="id > 2").take_all()
+            [{'id': 3}, {'id': 4}]
+        """
         if isinstance(fn, Expr):
             fn, expr = None, fn
         if (fn is None) == (expr is None):
@@ -186,7 +256,23 @@ class Transforming(Core):
         concurrency: Any = None,
         **remote_args: Any,
     ) -> Dataset:
-        """A column that `fn` computes from batches."""
+        """Add a column that a function computes from batches.
+
+        Args:
+            col: The name of the column.
+            fn: A function of a batch that returns the values.
+            batch_format: "pandas" (the default), "numpy" or "pyarrow".
+            compute: As in `map`.
+            concurrency: As in `map`.
+            **remote_args: As in `map`.
+
+        Raises:
+            ValueError: If `fn` is no function.
+
+        Example:
+            >>> skate.data.range(2).add_column("x", lambda frame: frame["id"] + 1).take_all()
+            [{'id': 0, 'x': 1}, {'id': 1, 'x': 2}]
+        """
         if not callable(fn):
             raise ValueError(f"add_column takes a function of batches; got {fn!r}")
         return self.map_batches(
@@ -203,7 +289,21 @@ class Transforming(Core):
         self, cols: str | Sequence[str], *, compute: Any = None, concurrency: Any = None,
         **remote_args: Any,
     ) -> Dataset:  # fmt: skip
-        """All columns but these."""
+        """Leave out columns.
+
+        Args:
+            cols: A column, or several.
+            compute: As in `map`.
+            concurrency: As in `map`.
+            **remote_args: As in `map`.
+
+        Raises:
+            ValueError: If there is no such column, as far as that is known now.
+
+        Example:
+            >>> skate.data.from_items([{"a": 1, "b": 2}]).drop_columns("b").take_all()
+            [{'a': 1}]
+        """
         names = _names("drop_columns", cols)
         self._check_known(names)
         label = f"DropColumns({list(names)})"
@@ -215,7 +315,18 @@ class Transforming(Core):
         self, cols: str | Sequence[str], *, compute: Any = None, concurrency: Any = None,
         **remote_args: Any,
     ) -> Dataset:  # fmt: skip
-        """These columns only, in this order. Files of columns are not read for the others."""
+        """Keep some columns, in this order; files of columns are not read for the others.
+
+        Args:
+            cols: A column, or several.
+            compute: As in `map`.
+            concurrency: As in `map`.
+            **remote_args: As in `map`.
+
+        Example:
+            >>> skate.data.from_items([{"a": 1, "b": 2}]).select_columns(["b"]).take_all()
+            [{'b': 2}]
+        """
         names = _names("select_columns", cols)
         label = f"SelectColumns({list(names)})"
         return self._mapped(
@@ -226,7 +337,20 @@ class Transforming(Core):
         self, names: Mapping[str, str] | Sequence[str], *, concurrency: Any = None,
         **remote_args: Any,
     ) -> Dataset:  # fmt: skip
-        """New names, each for one column: a dictionary of changes, or one name per column."""
+        """Give columns other names.
+
+        Args:
+            names: A dictionary of changes, or one name per column.
+            concurrency: As in `map`.
+            **remote_args: As in `map`.
+
+        Raises:
+            ValueError: If there are not as many names as columns.
+
+        Example:
+            >>> skate.data.range(1).rename_columns({"id": "number"}).take_all()
+            [{'number': 0}]
+        """
         step = Renamed(_new_names(names))
         known = self._with(self._plan).columns(fetch_if_missing=False)
         if known is not None and not isinstance(names, Mapping):
@@ -238,7 +362,19 @@ class Transforming(Core):
     def with_column(
         self, column_name: str, expr: Expr, *, compute: Any = None, **remote_args: Any
     ) -> Dataset:
-        """A column by an expression, such as `col("x") * 2`."""
+        """Add or replace a column by an expression.
+
+        Args:
+            column_name: The name of the column.
+            expr: The expression, such as `col("x") * 2`.
+            compute: As in `map`.
+            **remote_args: As in `map`.
+
+        Example:
+            >>> from skate.data.expressions import col
+            >>> skate.data.range(2).with_column("double", col("id") * 2).take_all()
+            [{'id': 0, 'double': 0}, {'id': 1, 'double': 2}]
+        """
         return self._with_columns({column_name: expr}, compute, remote_args)
 
     def with_columns(
@@ -248,7 +384,19 @@ class Transforming(Core):
         compute: Any = None,
         **remote_args: Any,
     ) -> Dataset:
-        """Columns by expressions: a dictionary, or expressions named by `alias`."""
+        """Add or replace columns by expressions.
+
+        Args:
+            exprs: Expressions by the names of columns; or one or several that `alias` has named.
+            *more_exprs: More of these.
+            compute: As in `map`.
+            **remote_args: As in `map`.
+
+        Example:
+            >>> from skate.data.expressions import col
+            >>> skate.data.range(1).with_columns({"a": col("id") + 1, "b": col("id")}).take_all()
+            [{'id': 0, 'a': 1, 'b': 0}]
+        """
         if not isinstance(exprs, Mapping):
             listed = [exprs] if isinstance(exprs, Expr) else list(exprs)
             exprs = {_alias(expression): expression for expression in [*listed, *more_exprs]}
@@ -293,14 +441,34 @@ class Transforming(Core):
     # -- fewer rows -----------------------------------------------------------------------------
 
     def limit(self, limit: int) -> Dataset:
-        """The first rows. What is not needed for them is not computed."""
+        """Keep the first rows; what is not needed for them is not computed.
+
+        Args:
+            limit: How many at the most.
+
+        Example:
+            >>> skate.data.range(100).limit(3).count()
+            3
+        """
         check_least("limit", limit, 0)
         return self._with(plan.Limit(self._plan, limit))
 
     def random_sample(
         self, fraction: float, *, seed: int | RandomSeedConfig | None = None
     ) -> Dataset:
-        """Each row with the probability `fraction`."""
+        """Keep each row with a probability.
+
+        Args:
+            fraction: The probability, from 0 to 1.
+            seed: Makes the choice the same every time; None makes it another one every time.
+
+        Raises:
+            ValueError: If `fraction` is out of range, or there are no rows.
+
+        Example:
+            >>> skate.data.range(100).random_sample(1.0).count()
+            100
+        """
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction takes a number from 0 to 1; got {fraction}")
         if self._plan.initial_num_blocks() == 0:

@@ -50,11 +50,26 @@ class Writing(Consuming):
         schema: pa.Schema | None = None,
         **options: Any,
     ) -> None:
-        """Parquet files; tensors come back as tensors. `partition_cols` makes a folder per value,
-        which is read back as text unless `Partitioning(field_types=...)` says what it is: as
-        `key=value`, or with the `partitioning_flavor` None as the value alone, or "filename" at
-        the beginning of the file's name. `schema` says what types the columns have. Other
-        keywords go to pyarrow.parquet.write_table."""
+        """Write Parquet files; tensors come back as tensors.
+
+        Args:
+            path: The folder, on any file system; one file per block is written into it.
+            partition_cols: Columns by whose values the rows are put into folders. They are read
+                back as text unless `Partitioning(field_types=...)` says what they are.
+            partitioning_flavor: How folders are called: "hive" is `key=value`, None the value
+                alone, and "filename" puts the values at the beginning of the file's name.
+            schema: What types the columns have; None keeps them.
+            **options: `filesystem`, `mode` ("append", "overwrite", "error" or "ignore"),
+                `try_create_dir`, `filename_provider`, `min_rows_per_file`, `max_rows_per_file`,
+                `arrow_open_stream_args`, `concurrency`; others go to pyarrow.parquet.write_table.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     skate.data.range(3).write_parquet(folder)
+            ...     skate.data.read_parquet(folder).count()
+            3
+        """
         from pyarrow import parquet
 
         files = _FileOptions(path, options)
@@ -69,8 +84,22 @@ class Writing(Consuming):
         self._write_blocks(files, "parquet", write, partition_cols, style)
 
     def write_csv(self, path: Any, **options: Any) -> None:
-        """CSV files; of tensors, lists and dictionaries, an error. Other keywords go to
-        pyarrow.csv.write_csv."""
+        """Write CSV files.
+
+        Args:
+            path: The folder, on any file system; one file per block is written into it.
+            **options: Those of `write_parquet`; others go to pyarrow.csv.write_csv.
+
+        Raises:
+            ValueError: If there are tensors, lists or dictionaries, which CSV has not.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     skate.data.range(3).write_csv(folder)
+            ...     skate.data.read_csv(folder).count()
+            3
+        """
         from pyarrow import csv
 
         files = _FileOptions(path, options)
@@ -82,7 +111,19 @@ class Writing(Consuming):
         self._write_blocks(files, "csv", write)
 
     def write_json(self, path: Any, **options: Any) -> None:
-        """Files with one JSON object per line. Other keywords go to pandas' to_json."""
+        """Write files with one JSON object per line.
+
+        Args:
+            path: The folder, on any file system; one file per block is written into it.
+            **options: Those of `write_parquet`; others go to pandas' to_json.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     skate.data.range(3).write_json(folder)
+            ...     skate.data.read_json(folder).count()
+            3
+        """
         files = _FileOptions(path, options)
         arguments = {"orient": "records", "lines": True, **files.rest}
 
@@ -94,7 +135,13 @@ class Writing(Consuming):
         self._write_blocks(files, "json", write)
 
     def write_numpy(self, path: Any, *, column: str, **options: Any) -> None:
-        """.npy files of one column: of numbers, or of tensors of one shape."""
+        """Write .npy files of one column.
+
+        Args:
+            path: The folder, on any file system; one file per block is written into it.
+            column: The column: of numbers, or of tensors of one shape.
+            **options: Those of `write_parquet`, without others.
+        """
         import numpy as np
 
         files = _FileOptions(path, options)
@@ -116,7 +163,12 @@ class Writing(Consuming):
         self._write_blocks(files, "npy", write)
 
     def write_orc(self, path: Any, **options: Any) -> None:
-        """ORC files; tensors become lists. Other keywords go to pyarrow.orc.write_table."""
+        """Write ORC files; tensors become lists.
+
+        Args:
+            path: The folder, on any file system; one file per block is written into it.
+            **options: Those of `write_parquet`; others go to pyarrow.orc.write_table.
+        """
         orc = try_import("pyarrow.orc", "data")
         files = _FileOptions(path, options)
 
@@ -126,7 +178,12 @@ class Writing(Consuming):
         self._write_blocks(files, "orc", write)
 
     def write_tfrecords(self, path: Any, **options: Any) -> None:
-        """TFRecord files of tf.train.Example."""
+        """Write TFRecord files of tf.train.Example.
+
+        Args:
+            path: The folder, on any file system; one file per block is written into it.
+            **options: Those of `write_parquet`, without others.
+        """
         from skate._core.record_files import record_of
         from skate.data.sources.tfrecords import example_of_row
 
@@ -140,7 +197,12 @@ class Writing(Consuming):
         self._write_blocks(files, "tfrecords", write)
 
     def write_webdataset(self, path: Any, **options: Any) -> None:
-        """WebDataset archives: columns are named by extensions, `__key__` names the sample."""
+        """Write WebDataset archives: columns are named by extensions, `__key__` names the sample.
+
+        Args:
+            path: The folder, on any file system; one archive per block is written into it.
+            **options: Those of `write_parquet`, without others.
+        """
         from skate.data.sources.webdataset import archive_of
 
         files = _FileOptions(path, options)
@@ -155,7 +217,14 @@ class Writing(Consuming):
     def write_images(
         self, path: Any, column: str, file_format: str = "png", **options: Any
     ) -> None:
-        """One image file per row, of the arrays in a column."""
+        """Write one image file per row, of the arrays in a column.
+
+        Args:
+            path: The folder, on any file system.
+            column: The column.
+            file_format: The format, as the extension of the files.
+            **options: Those of `write_parquet`, without others.
+        """
         images = try_import("PIL.Image", "data")
         files = _FileOptions(path, options)
         files.nothing_left()
@@ -185,9 +254,25 @@ class Writing(Consuming):
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """Insert all rows: `sql` is such as "INSERT INTO t VALUES (?, ?)", with a place for each
-        column in order. One connection writes all, in one transaction, so that there is nothing
-        for `ray_remote_args` and `concurrency` to do."""
+        """Insert all rows into a table, by one connection and in one transaction.
+
+        Args:
+            sql: What is executed for each row, such as "INSERT INTO t VALUES (?, ?)", with a place
+                for each column in order.
+            connection_factory: Makes a DB-API connection, such as `lambda:
+                sqlite3.connect("a.db")`.
+            ray_remote_args: Without effect: there is one connection only.
+            concurrency: Without effect, likewise.
+
+        Example:
+            >>> import sqlite3, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     connect = lambda: sqlite3.connect(f"{folder}/a.db")
+            ...     _ = connect().execute("CREATE TABLE t (id INTEGER)")
+            ...     skate.data.range(3).write_sql("INSERT INTO t VALUES (?)", connect)
+            ...     connect().execute("SELECT count(*) FROM t").fetchone()
+            (3,)
+        """
         connection = connection_factory()
         try:
             for block in self._blocks():
@@ -204,8 +289,13 @@ class Writing(Consuming):
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """A sink of your own. It is called from threads of this process, `concurrency` at a time,
-        which need no `ray_remote_args`."""
+        """Write to a sink of your own, from threads of this process.
+
+        Args:
+            datasink: The sink.
+            ray_remote_args: Without effect: threads need none.
+            concurrency: How many threads at a time; None chooses.
+        """
         schema = self.schema(fetch_if_missing=False)
         datasink.on_write_start(None if schema is None else schema.base_schema)
         total: WriteResult[Any] = WriteResult(0, 0, [])

@@ -33,9 +33,21 @@ class WritingLakes(Consuming):
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """Into a table of Delta Lake, which is made if there is none. The arguments are those of
-        deltalake.write_deltalake; `mode` is append, overwrite, error or ignore. One process
-        writes, so that `ray_remote_args` and `concurrency` change nothing."""
+        """Write into a table of Delta Lake, which is made if there is none.
+
+        The arguments are those of deltalake.write_deltalake.
+
+        Args:
+            path: The table.
+            mode: "append", "overwrite", "error" or "ignore".
+            partition_by: Columns by whose values the table is partitioned.
+            storage_options: Credentials and the like of the storage.
+            schema_mode: "merge" adds new columns to the table, "overwrite" replaces its schema.
+            name: The name of a new table.
+            description: What a new table says of itself.
+            ray_remote_args: Without effect: one process writes.
+            concurrency: Without effect, likewise.
+        """
         tables = try_import("deltalake", EXTRA)
         chosen = _mode(mode, "append", "overwrite", "error", "ignore")
         tables.write_deltalake(
@@ -62,10 +74,19 @@ class WritingLakes(Consuming):
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """Into a table of Iceberg that exists. `mode` is append, overwrite (all rows, or those of
-        `overwrite_filter`) or upsert (by the table's keys, or `upsert_kwargs={"join_cols": ...}`).
-        All rows are held in memory on the way. One process writes, so that `ray_remote_args` and
-        `concurrency` change nothing."""
+        """Write into a table of Iceberg that exists; all rows are held in memory on the way.
+
+        Args:
+            table_identifier: The table, as "namespace.name".
+            catalog_kwargs: What `pyiceberg.catalog.load_catalog` needs to find it.
+            snapshot_properties: Notes that are kept with the snapshot.
+            mode: "append", "overwrite" or "upsert".
+            overwrite_filter: Which rows are overwritten; None is all.
+            upsert_kwargs: For "upsert", such as `{"join_cols": ...}` in place of the table's keys.
+            overwrite_kwargs: More arguments of the table's `overwrite`.
+            ray_remote_args: Without effect: one process writes.
+            concurrency: Without effect, likewise.
+        """
         chosen = _mode(mode, "append", "overwrite", "upsert")
         table = iceberg_table(table_identifier, catalog_kwargs)
         rows = without_extensions(table_of(self._bundles()))
