@@ -17,7 +17,10 @@ __all__ = [
 
 
 class CollateFn(ABC):
-    """For `collate_fn=` of iter_torch_batches: derive from one of the three below."""
+    """Turn batches into what a model takes: for `collate_fn=` of iter_torch_batches.
+
+    Derive from one of the three below, by the form of batches that you want.
+    """
 
     batch_format: ClassVar[str] = "numpy"
 
@@ -27,26 +30,31 @@ class CollateFn(ABC):
 
 
 class ArrowBatchCollateFn(CollateFn):
-    """Gets Arrow tables."""
+    """Turn Arrow tables into what a model takes."""
 
     batch_format = "pyarrow"
 
 
 class NumpyBatchCollateFn(CollateFn):
-    """Gets dictionaries of NumPy arrays."""
+    """Turn dictionaries of NumPy arrays into what a model takes."""
 
     batch_format = "numpy"
 
 
 class PandasBatchCollateFn(CollateFn):
-    """Gets pandas frames."""
+    """Turn pandas frames into what a model takes."""
 
     batch_format = "pandas"
 
 
 class DefaultCollateFn(NumpyBatchCollateFn):
-    """What iter_torch_batches does without a collate_fn: a tensor per column. Columns are single
-    tensors already, and converting them needs no threads, whatever the last two say."""
+    """Make a tensor per column, as iter_torch_batches does without a collate_fn.
+
+    Args:
+        dtypes: One torch type, or one per column.
+        combine_chunks: Without effect: columns are single tensors already.
+        num_workers: Without effect: converting them needs no threads.
+    """
 
     def __init__(
         self, dtypes: Any = None, combine_chunks: bool = False, num_workers: int = 4

@@ -20,15 +20,22 @@ if TYPE_CHECKING:
 
 
 class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingLakes, Exposing):
-    """A lazy dataset. Make one with `skate.data.read_*`, `range` or `from_*`.
+    """Read, transform and consume rows; nothing is computed before it is needed.
 
-    ds = skate.data.range(1000).map_batches(lambda batch: {"x": batch["id"] ** 2})
-    for batch in ds.iter_torch_batches(batch_size=100):
-        ...
+    Make one with `skate.data.read_*`, `range` or `from_*`.
+
+    Args:
+        node: The plan; made by these functions, and by the methods of other datasets.
+        context: The settings that it obeys; None takes a copy of the current ones.
+
+    Example:
+        >>> ds = skate.data.range(4).map_batches(lambda batch: {"x": batch["id"] ** 2})
+        >>> ds.take_all()
+        [{'x': 0}, {'x': 1}, {'x': 4}, {'x': 9}]
     """
 
     def iterator(self) -> DataIterator:
-        """The dataset as something to iterate over only, which travels to other processes."""
+        """Return an iterator over the rows, which can be sent to other processes."""
         from skate.data.iterator import WholeDataset
 
         return WholeDataset(self)
@@ -36,14 +43,22 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
     def window(
         self, *, blocks_per_window: int | None = None, bytes_per_window: int | None = None
     ) -> DatasetPipeline:
-        """The dataset a few blocks (10) at a time, as older versions of Ray have it."""
+        """Take the dataset a few blocks at a time, as older versions of Ray have it.
+
+        Args:
+            blocks_per_window: How many blocks; 10 if neither is given.
+            bytes_per_window: How many bytes of blocks instead.
+        """
         from skate.data.dataset_pipeline import DatasetPipeline, windows_of
 
         return DatasetPipeline(windows_of(self, blocks_per_window, bytes_per_window))
 
     def repeat(self, times: int | None = None) -> DatasetPipeline:
-        """The dataset epoch after epoch, as older versions of Ray have it; for ever without
-        `times`. It is computed once."""
+        """Compute the dataset once, and take it epoch after epoch, as in older versions of Ray.
+
+        Args:
+            times: How often; None is for ever.
+        """
         from skate.data.dataset_pipeline import DatasetPipeline, KeptWindow
 
         return DatasetPipeline(KeptWindow(self), times)
@@ -53,10 +68,15 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
         return self._name
 
     def set_name(self, name: str | None) -> None:
+        """Give the dataset a name, for its statistics and progress.
+
+        Args:
+            name: The name; None for none.
+        """
         self._name = name
 
     def copy(self) -> Dataset:
-        """A dataset with the same plan."""
+        """Return a dataset with the same plan."""
         clone = type(self)(self._plan, self._context)
         clone._name = self._name
         return clone
@@ -71,7 +91,12 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
 
 
 class MaterializedDataset(Dataset):
-    """A dataset whose rows are computed and kept."""
+    """Hold a dataset whose rows are computed and kept.
+
+    Args:
+        node: The plan; made by `Dataset.materialize` and the `from_*` functions.
+        context: The settings that it obeys; None takes a copy of the current ones.
+    """
 
 
 __all__ = ["Dataset", "MaterializedDataset", "Schema"]

@@ -61,28 +61,51 @@ class Repeated(Iterating):
         return count() if self._times is None else range(self._times)
 
     def iter_epochs(self, max_epoch: int = -1) -> Iterator[Any]:
-        """The epochs, at most `max_epoch` of them, each to iterate over as often as you like."""
+        """Iterate over the epochs, each to be iterated over as often as you like.
+
+        Args:
+            max_epoch: How many at the most; -1 is all.
+        """
         numbers = islice(self._numbers(), None if max_epoch < 0 else max_epoch)
         return (self._once() for _ in numbers)
 
     def take(self, limit: int = 20) -> list[Row]:
-        """The first rows."""
+        """Return the first rows.
+
+        Args:
+            limit: How many at the most.
+        """
         return list(islice(self.iter_rows(), limit))
 
     def take_all(self, limit: int = 100_000) -> list[Row]:
-        """All rows; an error if there are more than `limit`."""
+        """Return all rows.
+
+        Args:
+            limit: How many there may be.
+
+        Raises:
+            ValueError: If there are more.
+        """
         rows = self.take(limit + 1)
         if len(rows) > limit:
             raise ValueError(f"there are more rows than the limit, {limit}: raise it")
         return rows
 
     def show(self, limit: int = 20) -> None:
-        """Print the first rows."""
+        """Print the first rows.
+
+        Args:
+            limit: How many at the most.
+        """
         for row in self.take(limit):
             print(row)
 
     def count(self) -> int:
-        """The number of rows of all epochs."""
+        """Return the number of rows of all epochs.
+
+        Raises:
+            ValueError: If there is no end of them.
+        """
         self._check_end("count")
         return sum(block.num_rows for block in self._blocks())
 
@@ -94,8 +117,14 @@ class Repeated(Iterating):
 
 
 class DatasetPipeline(Repeated):
-    """Windows, which are datasets, for one or more epochs. Made by `Dataset.window()` and
-    `Dataset.repeat()`."""
+    """Take windows, which are datasets, for one or more epochs.
+
+    `Dataset.window()` and `Dataset.repeat()` make it.
+
+    Args:
+        windows: The datasets, one after the other.
+        times: How many epochs; None is for ever.
+    """
 
     def __init__(self, windows: Iterable[Dataset], times: int | None = 1) -> None:
         self._windows = windows
@@ -103,7 +132,11 @@ class DatasetPipeline(Repeated):
 
     @staticmethod
     def from_iterable(iterable: Iterable[Callable[[], Dataset]]) -> DatasetPipeline:
-        """One window from each of several functions that make a dataset."""
+        """Make a pipeline with one window from each of several functions.
+
+        Args:
+            iterable: Functions that make a dataset.
+        """
         return DatasetPipeline(Epochs(lambda: (make() for make in iterable)))
 
     def _once(self) -> DatasetPipeline:
@@ -113,22 +146,41 @@ class DatasetPipeline(Repeated):
         return (block for window in self._windows for block in window._blocks())
 
     def repeat(self, times: int | None = None) -> DatasetPipeline:
-        """Epoch after epoch; without a number, for ever."""
+        """Take the windows epoch after epoch.
+
+        Args:
+            times: How often; None is for ever.
+
+        Raises:
+            ValueError: If the pipeline is repeated already.
+        """
         if self._times != 1:
             raise ValueError(f"the pipeline is repeated already, {self._times or 'endless'} times")
         return DatasetPipeline(self._windows, times)
 
     def iter_datasets(self) -> Iterator[Dataset]:
-        """The windows of all epochs."""
+        """Iterate over the windows of all epochs."""
         return (window for epoch in self.iter_epochs() for window in epoch._windows)
 
     def foreach_window(self, fn: Callable[[Dataset], Dataset]) -> DatasetPipeline:
-        """Each window as `fn` returns it."""
+        """Transform each window.
+
+        Args:
+            fn: Takes a dataset and returns one.
+        """
         windows = self._windows
         return DatasetPipeline(Epochs(lambda: map(fn, windows)), self._times)
 
     def rewindow(self, *, blocks_per_window: int, preserve_epoch: bool = True) -> DatasetPipeline:
-        """Windows of another size, of one epoch each."""
+        """Make windows of another size.
+
+        Args:
+            blocks_per_window: How many blocks they have.
+            preserve_epoch: True: no window spans two epochs.
+
+        Raises:
+            ValueError: If `preserve_epoch` is False.
+        """
         if not preserve_epoch:
             raise ValueError("windows that span epochs do not exist here: preserve_epoch is True")
         windows = self._windows
@@ -142,7 +194,13 @@ class DatasetPipeline(Repeated):
     def split(
         self, n: int, *, equal: bool = False, locality_hints: Any = None
     ) -> list[PipelinePart]:
-        """`n` parts for `n` consumers in parallel; see `Dataset.streaming_split`."""
+        """Split the pipeline for consumers in parallel; see `Dataset.streaming_split`.
+
+        Args:
+            n: How many parts.
+            equal: Whether all get the same number of rows, dropping what does not divide.
+            locality_hints: One node per part, or None; here all are near.
+        """
         from skate.data.iterator import split_iterators
 
         if locality_hints is not None and len(locality_hints) != n:
@@ -151,24 +209,39 @@ class DatasetPipeline(Repeated):
         return [PipelinePart(part, self._times) for part in parts]
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
-        """Of the first window."""
+        """Return the names and types of the columns of the first window.
+
+        Args:
+            fetch_if_missing: Whether the first row is computed if there is no other way.
+        """
         first = next(iter(self._windows), None)
         return None if first is None else first.schema(fetch_if_missing)
 
     def sum(self) -> int:
-        """Of all rows, which have one column."""
+        """Add up all rows, which have one column.
+
+        Raises:
+            ValueError: If there is no end of them.
+        """
         self._check_end("sum")
         return sum(window.sum() for window in self.iter_datasets())
 
     def show_windows(self, limit_per_dataset: int = 10) -> None:
-        """Print the first rows of each window."""
+        """Print the first rows of each window.
+
+        Args:
+            limit_per_dataset: How many of each at the most.
+        """
         for number, window in enumerate(self._windows):
             print(f"=== window {number} ===")
             window.show(limit_per_dataset)
 
     def stats(self, exclude_first_window: bool = True) -> str:
-        """Windows are datasets, and have statistics of their own, so that there are none of the
-        pipeline to leave the first one out of, as `exclude_first_window` would."""
+        """Return what the pipeline is; its windows are datasets, and have statistics of their own.
+
+        Args:
+            exclude_first_window: Without effect: there are no statistics to leave it out of.
+        """
         return repr(self)
 
     def __getattr__(self, name: str) -> Any:

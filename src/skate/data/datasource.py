@@ -40,7 +40,14 @@ __all__ = [
 
 
 class ReadTask:
-    """A piece of a source of yours: `read_fn()` gives blocks or batches."""
+    """Read a piece of a source of yours.
+
+    Args:
+        read_fn: Returns blocks or batches.
+        metadata: What is known of the piece: a `BlockMetadata` with rows and bytes, or None.
+        schema: Names and types of the columns, as Arrow has them; None if they are not known.
+        per_task_row_limit: How many rows are needed of it; None is all.
+    """
 
     read_fn: Callable[[], Iterable[Any]]
     metadata: Any
@@ -92,9 +99,11 @@ class Datasource:
     _predicate: Expr | None = None
 
     def get_name(self) -> str:
+        """Return the name of the source, by default that of its class."""
         return type(self).__name__.removesuffix("Datasource")
 
     def estimate_inmemory_data_size(self) -> int | None:
+        """Return how many bytes all rows have in memory, about; None if that is not known."""
         return None
 
     def get_read_tasks(
@@ -103,7 +112,13 @@ class Datasource:
         per_task_row_limit: int | None = None,
         data_context: DataContext | None = None,
     ) -> list[ReadTask]:
-        """About `parallelism` pieces, in the order of the rows."""
+        """Divide the source into pieces, in the order of the rows. Override it.
+
+        Args:
+            parallelism: About how many pieces.
+            per_task_row_limit: How many rows are needed of each; None is all.
+            data_context: The settings of the dataset.
+        """
         raise TypeError(f"{type(self).__name__} must override get_read_tasks")
 
     @property
@@ -114,27 +129,37 @@ class Datasource:
     # -- fewer columns and rows -----------------------------------------------------------------
 
     def supports_projection_pushdown(self) -> bool:
+        """Return whether the source can leave out columns; by default it cannot."""
         return False
 
     def get_projection_map(self) -> dict[str, str] | None:
-        """The columns that are wanted, and their new names; None: all."""
+        """Return the columns that are wanted, and their new names; None is all."""
         return self._projection
 
     def apply_projection(self, projection_map: dict[str, str] | None) -> Datasource:
-        """The same source giving these columns only."""
+        """Return the same source giving some columns only.
+
+        Args:
+            projection_map: The columns, and their new names; None is all.
+        """
         clone = copy.copy(self)
         clone._projection = projection_map
         return clone
 
     def supports_predicate_pushdown(self) -> bool:
+        """Return whether the source can leave out rows; by default it cannot."""
         return False
 
     def get_current_predicate(self) -> Expr | None:
-        """The rows that are wanted; None: all."""
+        """Return what must hold for the rows that are wanted; None is all."""
         return self._predicate
 
     def apply_predicate(self, predicate_expr: Expr) -> Datasource:
-        """The same source giving the rows for which this holds, too."""
+        """Return the same source giving only rows for which something holds, too.
+
+        Args:
+            predicate_expr: What must hold.
+        """
         clone = copy.copy(self)
         before = self._predicate
         clone._predicate = predicate_expr if before is None else before & predicate_expr
@@ -151,10 +176,20 @@ class Datasource:
         )
 
     def create_reader(self, **read_args: Any) -> Any:
-        """The object that is asked for read tasks."""
+        """Return the object that is asked for read tasks, as in older versions of Ray.
+
+        Args:
+            **read_args: What `read_datasource` was given besides.
+        """
         return _Prepared(self, read_args)
 
     def prepare_read(self, parallelism: int, **read_args: Any) -> Sequence[ReadTask]:
+        """Divide the source into pieces, as in older versions of Ray.
+
+        Args:
+            parallelism: About how many pieces.
+            **read_args: What `read_datasource` was given besides.
+        """
         raise TypeError(f"{type(self).__name__} must override get_read_tasks")
 
 

@@ -222,7 +222,20 @@ class MapGroups:
 
 
 class GroupedData:
-    """The groups of a dataset. Results are ordered by key."""
+    """Compute something for each group of a dataset; results are ordered by key.
+
+    `Dataset.groupby` makes it.
+
+    Args:
+        dataset: The rows.
+        keys: The columns whose values make the groups.
+        blocks: How many blocks the results have; None chooses.
+
+    Example:
+        >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "b", "x": 2}])
+        >>> ds.groupby("k").mean("x").take_all()
+        [{'k': 'a', 'mean(x)': 1.0}, {'k': 'b', 'mean(x)': 2.0}]
+    """
 
     def __init__(self, dataset: Dataset, keys: tuple[str, ...], blocks: int | None) -> None:
         self._dataset = dataset
@@ -234,7 +247,23 @@ class GroupedData:
         return f"GroupedData(dataset={self._dataset!r}, key={key!r})"
 
     def aggregate(self, *aggs: agg.AggregateFn) -> Dataset:
-        """One row per group: its keys and the results, named as `mean(x)`."""
+        """Compute aggregations of each group.
+
+        Args:
+            *aggs: Aggregations, such as `Mean("x")`; see `skate.data.aggregate`.
+
+        Returns:
+            A row per group: its keys and the results, named as `mean(x)`.
+
+        Raises:
+            ValueError: If there is no aggregation.
+
+        Example:
+            >>> from skate.data.aggregate import Count, Max
+            >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "a", "x": 3}])
+            >>> ds.groupby("k").aggregate(Count(), Max("x")).take_all()
+            [{'k': 'a', 'count()': 2, 'max(x)': 3}]
+        """
         if not aggs:
             raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
         agg.check_targets(aggs)
@@ -256,9 +285,27 @@ class GroupedData:
         zero_copy_batch: bool = True,
         **remote_args: Any,
     ) -> Dataset:
-        """Call `fn` with each group as a batch; it returns a batch. Without a `batch_format` the
-        group is a pandas frame, whose length is the number of rows; with None, an Arrow table.
-        `zero_copy_batch=False` gives it copies, which can be changed in place."""
+        """Call a function with each group as a batch; it returns a batch.
+
+        Args:
+            fn: The function, or a class whose instances are called, in actors.
+            compute: As in `Dataset.map`.
+            batch_format: "pandas" (the default: a frame, whose length is the number of rows),
+                "numpy", "polars" or "pyarrow", which None means as well.
+            fn_args: As in `Dataset.map`.
+            fn_kwargs: As in `Dataset.map`.
+            fn_constructor_args: As in `Dataset.map`.
+            fn_constructor_kwargs: As in `Dataset.map`.
+            concurrency: As in `Dataset.map`.
+            zero_copy_batch: Whether groups may be read-only; if not, they are copies that can be
+                changed in place.
+            **remote_args: As in `Dataset.map`.
+
+        Example:
+            >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "a", "x": 3}])
+            >>> ds.groupby("k").map_groups(lambda group: group.nlargest(1, "x")).take_all()
+            [{'k': 'a', 'x': 3}]
+        """
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
@@ -270,8 +317,13 @@ class GroupedData:
         )
 
     def with_column(self, column_name: str, expr: Expr, **remote_args: Any) -> Dataset:
-        """A column that an expression computes from each group on its own; a function of yours in
-        it sees the values of one group at a time."""
+        """Add a column that an expression computes from each group on its own.
+
+        Args:
+            column_name: The name of the column.
+            expr: The expression; a function of yours in it sees the values of one group at a time.
+            **remote_args: As in `Dataset.map`.
+        """
 
         def added(group: Block) -> Block:
             return expr.added_to(group, column_name)
@@ -279,22 +331,80 @@ class GroupedData:
         return self.map_groups(added, batch_format="pyarrow", **remote_args)
 
     def count(self) -> Dataset:
-        """The number of rows of each group."""
+        """Count the rows of each group, into the column `count()`.
+
+        Example:
+            >>> ds = skate.data.from_items([{"k": "a"}, {"k": "b"}, {"k": "a"}])
+            >>> ds.groupby("k").count().take_all()
+            [{'k': 'a', 'count()': 2}, {'k': 'b', 'count()': 1}]
+        """
         return self.aggregate(agg.Count())
 
     def sum(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+        """Add up columns in each group.
+
+        Args:
+            on: A column, or several; None is all that hold numbers.
+            ignore_nulls: Whether missing values are left out; if not, one of them makes the result
+                None.
+
+        Returns:
+            A row per group: its keys and the results, named as `sum(x)`.
+
+        Example:
+            >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "a", "x": 3}])
+            >>> ds.groupby("k").sum("x").take_all()
+            [{'k': 'a', 'sum(x)': 4}]
+        """
         return self._each(agg.Sum, on, ignore_nulls=ignore_nulls)
 
     def min(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+        """Find the smallest value of columns in each group.
+
+        Args:
+            on: As in `sum`.
+            ignore_nulls: As in `sum`.
+
+        Returns:
+            A row per group: its keys and the results, named as `min(x)`.
+        """
         return self._each(agg.Min, on, ignore_nulls=ignore_nulls)
 
     def max(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+        """Find the greatest value of columns in each group.
+
+        Args:
+            on: As in `sum`.
+            ignore_nulls: As in `sum`.
+
+        Returns:
+            A row per group: its keys and the results, named as `max(x)`.
+        """
         return self._each(agg.Max, on, ignore_nulls=ignore_nulls)
 
     def mean(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+        """Compute the mean of columns in each group.
+
+        Args:
+            on: As in `sum`.
+            ignore_nulls: As in `sum`.
+
+        Returns:
+            A row per group: its keys and the results, named as `mean(x)`.
+        """
         return self._each(agg.Mean, on, ignore_nulls=ignore_nulls)
 
     def std(self, on: Any = None, ddof: int = 1, ignore_nulls: bool = True) -> Dataset:
+        """Compute the standard deviation of columns in each group.
+
+        Args:
+            on: As in `sum`.
+            ddof: What is subtracted from the number of rows: 1 for a sample, 0 for all there is.
+            ignore_nulls: As in `sum`.
+
+        Returns:
+            A row per group: its keys and the results, named as `std(x)`.
+        """
         return self._each(agg.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
     def _each(self, make: Callable[..., agg.AggregateFn], on: Any, **arguments: Any) -> Dataset:

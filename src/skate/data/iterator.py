@@ -45,26 +45,42 @@ PATIENCE = 10.0  # seconds, after which it is asked why a part is not read that 
 
 
 class DataIterator(Iterating):
-    """Rows to iterate over, epoch after epoch."""
+    """Iterate over rows, epoch after epoch; can be sent to other processes.
+
+    `Dataset.iterator`, `Dataset.streaming_split` and `train.get_dataset_shard` make it.
+
+    Example:
+        >>> shard = skate.data.range(3).iterator()
+        >>> [row["id"] for row in shard.iter_rows()]
+        [0, 1, 2]
+    """
 
     def schema(self) -> Schema | None:
+        """Return the names and types of the columns; None if there is no row to see them from."""
         raise TypeError("made by Dataset.iterator() and Dataset.streaming_split()")
 
     def stats(self) -> str:
-        """What the last execution did."""
+        """Return what the last execution did."""
         return ""
 
     def get_context(self) -> DataContext:
-        """The settings that executions obey."""
+        """Return the settings that executions obey."""
         return self._settings()
 
     def iter_epochs(self, max_epoch: int = -1) -> Iterator[DataIterator]:
-        """Itself, once per epoch, without end or `max_epoch` times: how loops of older versions of
-        Ray ask for the next epoch."""
+        """Yield itself once per epoch: so loops of older versions of Ray ask for the next one.
+
+        Args:
+            max_epoch: How often; -1 is without end.
+        """
         return repeat(self) if max_epoch < 0 else repeat(self, max_epoch)
 
     def materialize(self) -> MaterializedDataset:
-        """All rows of one epoch, kept."""
+        """Keep all rows of one epoch.
+
+        Returns:
+            A dataset whose rows are computed already.
+        """
         from skate.data._execution.bundles import bundle_of
         from skate.data._plan import nodes as plan
         from skate.data.dataset import MaterializedDataset

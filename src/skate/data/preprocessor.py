@@ -44,10 +44,19 @@ _Status = FitStatus  # inside the class, that name is an attribute, as in Ray
 
 
 class Preprocessor:
-    """Derived classes override `_transform_pandas`, `_transform_numpy` or `_transform_arrow`, each
-    a function from batch to batch. Of several, `preferred_batch_format` chooses. What they learn
-    from a dataset `_fit` puts into `self.stats_`; those that learn nothing have
-    `_is_fittable = False`."""
+    """Learn from a dataset, and transform others and batches: the base of all preprocessors.
+
+    Derived classes override `_transform_pandas`, `_transform_numpy` or `_transform_arrow`, each a
+    function from batch to batch. Of several, `preferred_batch_format` chooses. What they learn
+    from a dataset `_fit` puts into `self.stats_`; those that learn nothing have `_is_fittable =
+    False`.
+
+    Example:
+        >>> from skate.data.preprocessors import StandardScaler
+        >>> ds = skate.data.from_items([{"x": 1.0}, {"x": 3.0}])
+        >>> StandardScaler(columns=["x"]).fit_transform(ds).take_all()
+        [{'x': -1.0}, {'x': 1.0}]
+    """
 
     FitStatus = FitStatus
     SerializationFormat = SerializationFormat
@@ -81,6 +90,7 @@ class Preprocessor:
     # -- fitting --------------------------------------------------------------------------------
 
     def fit_status(self) -> _Status:
+        """Return whether it has learned what it needs."""
         if not self._is_fittable:
             return _Status.NOT_FITTABLE
         learned = self._fitted or any(v for k, v in vars(self).items() if k.endswith("_"))
@@ -104,10 +114,18 @@ class Preprocessor:
         return {name: value for name, value in vars(self).items() if name != "_plan"}
 
     def has_stats(self) -> bool:
+        """Return whether it has learned something."""
         return bool(getattr(self, "stats_", None))
 
     def fit(self, ds: Dataset) -> Preprocessor:
-        """Learn from a dataset; returns itself."""
+        """Learn from a dataset.
+
+        Args:
+            ds: The dataset.
+
+        Returns:
+            Itself.
+        """
         if self.fit_status() in (_Status.FITTED, _Status.PARTIALLY_FITTED):
             warnings.warn(
                 f"`fit` has already been called on this {type(self).__name__}: what it learned "
@@ -135,7 +153,15 @@ class Preprocessor:
         transform_batch_size: int | None = None,
         transform_concurrency: int | None = None,
     ) -> Dataset:
-        """Learn from a dataset, and transform it."""
+        """Learn from a dataset, and transform it.
+
+        Args:
+            ds: The dataset.
+            transform_num_cpus: CPUs of each task; None is what `map_batches` takes.
+            transform_memory: Bytes of memory of each task; None for no limit.
+            transform_batch_size: Rows of a batch; None chooses.
+            transform_concurrency: How many tasks at a time; None chooses.
+        """
         return self.fit(ds).transform(
             ds,
             batch_size=transform_batch_size,
@@ -155,7 +181,18 @@ class Preprocessor:
         memory: float | None = None,
         concurrency: int | None = None,
     ) -> Dataset:
-        """The dataset, transformed when it is read."""
+        """Transform a dataset, when it is read.
+
+        Args:
+            ds: The dataset.
+            batch_size: Rows of a batch; None chooses.
+            num_cpus: CPUs of each task; None is what `map_batches` takes.
+            memory: Bytes of memory of each task; None for no limit.
+            concurrency: How many tasks at a time; None chooses.
+
+        Raises:
+            PreprocessorNotFittedError: If it has not learned what it needs.
+        """
         self._check_fitted()
         given = {
             "batch_size": batch_size,
@@ -176,7 +213,15 @@ class Preprocessor:
         )
 
     def transform_batch(self, data: Any) -> Any:
-        """A batch: a pandas frame, a dictionary of arrays, an array or an Arrow table."""
+        """Transform a batch.
+
+        Args:
+            data: A pandas frame, a dictionary of arrays, an array or an Arrow table.
+
+        Raises:
+            PreprocessorNotFittedError: If it has not learned what it needs.
+            ValueError: If it is none of these.
+        """
         self._check_fitted()
         if not isinstance(data, (Mapping, np.ndarray, pa.Table)) and not _is_frame(data):
             raise ValueError(
@@ -237,37 +282,50 @@ class Preprocessor:
             )
 
     def get_input_columns(self) -> list[str]:
+        """Return the columns that it reads."""
         return list(self.columns)
 
     def get_output_columns(self) -> list[str]:
+        """Return the columns that it writes."""
         return list(self.output_columns or self.columns)
 
     @classmethod
     def preferred_batch_format(cls) -> Any:
+        """Return the form of batches that it is given, of those that it has a method for."""
         return "pandas"
 
     # -- travelling -----------------------------------------------------------------------------
 
     @classmethod
     def get_preprocessor_class_id(cls) -> str:
-        """The name of the class in what `serialize` writes."""
+        """Return the name of the class in what `serialize` writes."""
         return cls.__dict__.get("_class_id") or cls.__name__
 
     @classmethod
     def set_preprocessor_class_id(cls, identifier: str) -> None:
+        """Set the name of the class in what `serialize` writes.
+
+        Args:
+            identifier: The name.
+        """
         cls._class_id = identifier
 
     @classmethod
     def get_version(cls) -> int:
-        """The version of the class in what `serialize` writes."""
+        """Return the version of the class in what `serialize` writes."""
         return cls._version
 
     @classmethod
     def set_version(cls, version: int) -> None:
+        """Set the version of the class in what `serialize` writes.
+
+        Args:
+            version: The version.
+        """
         cls._version = version
 
     def serialize(self) -> bytes:
-        """As bytes, for a checkpoint."""
+        """Return the preprocessor as bytes, for a checkpoint."""
         content = {
             "format": self.SERIALIZER_FORMAT_VERSION,
             "class": self.get_preprocessor_class_id(),
@@ -278,7 +336,14 @@ class Preprocessor:
 
     @staticmethod
     def deserialize(serialized: bytes) -> Preprocessor:
-        """What `serialize` was called on."""
+        """Return the preprocessor that `serialize` was called on.
+
+        Args:
+            serialized: The bytes; a pickle, so only from where you trust.
+
+        Raises:
+            ValueError: If it is not what `serialize` gives.
+        """
         magic = Preprocessor.MAGIC_CLOUDPICKLE
         if not serialized.startswith(magic):
             raise ValueError(

@@ -10,7 +10,11 @@ from skate.data._arrow.tensors import is_object, type_text
 
 
 class Schema:
-    """Names and types of the columns. `base_schema` is Arrow's own."""
+    """Tell the names and types of columns.
+
+    Args:
+        base_schema: Arrow's own schema.
+    """
 
     def __init__(self, base_schema: pa.Schema) -> None:
         self.base_schema = base_schema

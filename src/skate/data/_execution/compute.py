@@ -10,7 +10,11 @@ from skate.data._settings.context import DataContext, driver_threads
 
 @dataclass(frozen=True)
 class TaskPoolStrategy:
-    """Tasks, at most `size` at a time (None: as many as there are CPUs)."""
+    """Run a function of yours in tasks.
+
+    Args:
+        size: How many at a time; None is as many as there are CPUs.
+    """
 
     size: int | None = None
 
@@ -19,7 +23,26 @@ class TaskPoolStrategy:
 
 
 class ActorPoolStrategy:
-    """Actors: `size` of them, or between `min_size` and `max_size`, more when all are busy."""
+    """Run a class of yours in actors: a fixed number, or more when all are busy.
+
+    Args:
+        size: How many actors.
+        min_size: How many at least, instead of `size`.
+        max_size: How many at the most.
+        initial_size: How many to begin with; by default `min_size`.
+        max_tasks_in_flight_per_actor: How many calls wait at an actor; by default 2.
+
+    Raises:
+        ValueError: If sizes contradict each other.
+
+    Example:
+        >>> class AddOne:
+        ...     def __call__(self, batch):
+        ...         return {"x": batch["id"] + 1}
+        >>> pool = skate.data.ActorPoolStrategy(size=1)
+        >>> skate.data.range(2).map_batches(AddOne, compute=pool).take_all()
+        [{'x': 1}, {'x': 2}]
+    """
 
     def __init__(
         self,

@@ -15,8 +15,17 @@ _NAMES = {"cpu": "CPU", "gpu": "GPU", "object_store_memory": "", "memory": ""}
 
 
 class ExecutionResources:
-    """Amounts of resources: what is not given is 0, in `for_limits` and as `resource_limits` of
-    `ExecutionOptions` unlimited (infinite)."""
+    """Amounts of resources.
+
+    What is not given is 0; in `for_limits` and as `resource_limits` of `ExecutionOptions` it is
+    unlimited.
+
+    Args:
+        cpu: CPUs.
+        gpu: GPUs.
+        object_store_memory: Bytes in the object store.
+        memory: Bytes of memory.
+    """
 
     def __init__(
         self,
@@ -66,7 +75,11 @@ class ExecutionResources:
 
     @classmethod
     def from_resource_dict(cls, resource_dict: Mapping[str, float]) -> ExecutionResources:
-        """From `{"CPU": 2, "GPU": 1, "memory": ...}`, or num_cpus and num_gpus."""
+        """Return the amounts that a dictionary has.
+
+        Args:
+            resource_dict: As `{"CPU": 2, "GPU": 1, "memory": ...}`, or with num_cpus and num_gpus.
+        """
         given = resource_dict.get
         return cls(
             given("CPU", given("num_cpus")),
@@ -76,6 +89,7 @@ class ExecutionResources:
         )
 
     def to_resource_dict(self) -> dict[str, float]:
+        """Return the amounts as a dictionary, as `{"CPU": 2, "GPU": 1, "memory": ...}`."""
         return {_NAMES[name] or name: amount for name, amount in self._amounts().items()}
 
     @classmethod
@@ -86,12 +100,20 @@ class ExecutionResources:
         object_store_memory: float | None = None,
         memory: float | None = None,
     ) -> ExecutionResources:
-        """Limits; what is not given is not limited."""
+        """Return limits; what is not given is not limited.
+
+        Args:
+            cpu: CPUs.
+            gpu: GPUs.
+            object_store_memory: Bytes in the object store.
+            memory: Bytes of memory.
+        """
         given = (cpu, gpu, object_store_memory, memory)
         return cls(*(inf if amount is None else amount for amount in given))
 
     @classmethod
     def zero(cls) -> ExecutionResources:
+        """Return nothing of each."""
         return cls(0.0, 0.0, 0.0, 0.0)
 
     @classmethod
@@ -103,14 +125,22 @@ class ExecutionResources:
         return {name: value or 0 for name, value in self._given.items()}
 
     def as_limits(self) -> ExecutionResources:
-        """The same amounts as limits: those that were not given are not limited."""
+        """Return the same amounts as limits: those that were not given are not limited."""
         return self.for_limits(**self._given)
 
     @classmethod
     def combine(
         cls, resources: Iterable[ExecutionResources], fn: Callable[[float, float], float]
     ) -> ExecutionResources | None:
-        """All of them folded, amount by amount; None if there are none."""
+        """Fold amounts into one.
+
+        Args:
+            resources: The amounts.
+            fn: Combines two numbers.
+
+        Returns:
+            The combination, amount by amount; None if there are none.
+        """
         found = list(resources)
         if not found:
             return None
@@ -119,28 +149,62 @@ class ExecutionResources:
 
     @classmethod
     def combine_sum(cls, resources: Iterable[ExecutionResources]) -> ExecutionResources:
+        """Return the sum of amounts.
+
+        Args:
+            resources: The amounts.
+        """
         return cls.combine(resources, add) or cls.zero()
 
     def _with(self, other: ExecutionResources, fn: Callable[[float, float], float]) -> Any:
         return self.combine([self, other], fn)
 
     def add(self, other: ExecutionResources) -> ExecutionResources:
+        """Return the sum.
+
+        Args:
+            other: What is added.
+        """
         return self._with(other, add)  # type: ignore[no-any-return]
 
     def subtract(self, other: ExecutionResources) -> ExecutionResources:
+        """Return the difference.
+
+        Args:
+            other: What is subtracted.
+        """
         return self._with(other, sub)  # type: ignore[no-any-return]
 
     def max(self, other: ExecutionResources) -> ExecutionResources:
+        """Return the greater of each amount.
+
+        Args:
+            other: The other amounts.
+        """
         return self._with(other, max)  # type: ignore[no-any-return]
 
     def min(self, other: ExecutionResources) -> ExecutionResources:
+        """Return the smaller of each amount.
+
+        Args:
+            other: The other amounts.
+        """
         return self._with(other, min)  # type: ignore[no-any-return]
 
     def scale(self, f: float) -> ExecutionResources:
+        """Return a multiple of each amount.
+
+        Args:
+            f: How many times.
+        """
         return type(self)(**{name: amount * f for name, amount in self._amounts().items()})
 
     def floordiv(self, other: ExecutionResources) -> ExecutionResources:
-        """How many times the other fits, amount by amount."""
+        """Return how many times another one fits, amount by amount.
+
+        Args:
+            other: The other amounts.
+        """
         divisors = other._amounts()
         return type(self)(
             **{n: a // divisors[n] if divisors[n] else inf for n, a in self._amounts().items()}
@@ -153,31 +217,47 @@ class ExecutionResources:
         memory: float | None = None,
         object_store_memory: float | None = None,
     ) -> ExecutionResources:
-        """The same, with other amounts where they are given."""
+        """Return the same, with other amounts where they are given.
+
+        Args:
+            cpu: CPUs.
+            gpu: GPUs.
+            memory: Bytes of memory.
+            object_store_memory: Bytes in the object store.
+        """
         given = {"cpu": cpu, "gpu": gpu, "memory": memory}
         given["object_store_memory"] = object_store_memory
         changed = {name: amount for name, amount in given.items() if amount is not None}
         return type(self)(**{**self._given, **changed})
 
     def is_zero(self) -> bool:
+        """Return whether there is nothing."""
         return not any(self._amounts().values())
 
     def is_non_negative(self) -> bool:
+        """Return whether no amount is below 0."""
         return all(amount >= 0 for amount in self._amounts().values())
 
     def satisfies_limit(
         self, limit: ExecutionResources, *, ignore_object_store_memory: bool = False
     ) -> bool:
-        """Whether no amount is above its limit."""
+        """Return whether no amount is above its limit.
+
+        Args:
+            limit: The limits.
+            ignore_object_store_memory: Whether that of the object store does not count.
+        """
         limits = limit._amounts()
         if ignore_object_store_memory:
             limits["object_store_memory"] = inf
         return all(amount <= limits[name] for name, amount in self._amounts().items())
 
     def memory_str(self) -> str:
+        """Return the memory as text, as "1.0GB"."""
         return _size(self.memory)
 
     def object_store_memory_str(self) -> str:
+        """Return the memory in the object store as text, as "1.0GB"."""
         return _size(self.object_store_memory)
 
 
@@ -187,13 +267,21 @@ def _size(amount: float) -> str:
 
 @dataclass
 class ExecutionOptions:
-    """How datasets are executed. `resource_limits.cpu` bounds the tasks that run at a time and
-    `resource_limits.object_store_memory` the bytes of finished blocks that wait for a consumer.
+    """Say how datasets are executed.
+
     GPUs and memory are bounded by what functions ask for (`num_gpus`, `memory`) and by the size of
     their pools.
 
-    The others are Ray's and change nothing on one machine: order is always kept, everything is
-    near, and data tasks leave the CPUs to others anyway."""
+    Args:
+        resource_limits: `cpu` bounds the tasks that run at a time, `object_store_memory` the bytes
+            of finished blocks that wait for a consumer.
+        exclude_resources: Without effect: data tasks leave the CPUs to others anyway.
+        locality_with_output: Without effect: on one machine everything is near.
+        preserve_order: Without effect: order is always kept.
+        actor_locality_enabled: Without effect: on one machine everything is near.
+        verbose_progress: Without effect: there is one line of progress.
+        label_selector: Without effect: there is one machine.
+    """
 
     resource_limits: ExecutionResources = field(default_factory=ExecutionResources.inf)
     exclude_resources: ExecutionResources = field(default_factory=ExecutionResources.zero)

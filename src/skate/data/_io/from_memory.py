@@ -41,7 +41,21 @@ def from_items(
     parallelism: int = -1,
     override_num_blocks: int | None = None,
 ) -> MaterializedDataset:
-    """A dataset of rows: dictionaries, or plain values (the column `item`), tensors included."""
+    """Make a dataset of rows.
+
+    Args:
+        items: The rows: dictionaries, or plain values, which go into the column `item`, tensors
+            included.
+        parallelism: Ray's older name for `override_num_blocks`; -1 chooses.
+        override_num_blocks: How many blocks; None chooses.
+
+    Raises:
+        TypeError: If these are no rows, or rows are of several kinds.
+
+    Example:
+        >>> skate.data.from_items([{"a": 1}, {"a": 2}]).take_all()
+        [{'a': 1}, {'a': 2}]
+    """
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise TypeError(
             f"from_items takes a list of rows, such as [{{'a': 1}}, {{'a': 2}}]; got {items!r}"
@@ -62,13 +76,29 @@ def range(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> Dataset:
-    """0 … n - 1 in the column `id`."""
+    """Make a dataset of the numbers from 0 to n - 1, in the column `id`.
+
+    Args:
+        n: How many numbers.
+        parallelism: Ray's older name for `override_num_blocks`; -1 chooses.
+        concurrency: How many tasks at a time; None chooses.
+        override_num_blocks: How many blocks; None chooses.
+
+    Example:
+        >>> skate.data.range(2).take_all()
+        [{'id': 0}, {'id': 1}]
+    """
     wanted = blocks_wanted(parallelism, override_num_blocks)
     return Dataset(plan.Read(Range(_number("range", n)), wanted, concurrency))
 
 
 def range_table(n: int, *, parallelism: int = -1) -> Dataset:
-    """0 … n - 1 in the column `value`: so it was called until Ray 2.5. (`range` has `id`.)"""
+    """Make a dataset of the numbers from 0 to n - 1, in the column `value`, as until Ray 2.5.
+
+    Args:
+        n: How many numbers.
+        parallelism: How many blocks; -1 chooses.
+    """
     return range(n, parallelism=parallelism).rename_columns({"id": "value"})
 
 
@@ -80,7 +110,22 @@ def range_tensor(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> Dataset:
-    """Tensors of a shape, filled with 0 … n - 1, in the column `data`."""
+    """Make a dataset of tensors that are filled with 0, with 1 and so on, in the column `data`.
+
+    Args:
+        n: How many tensors.
+        shape: Their shape.
+        parallelism: Ray's older name for `override_num_blocks`; -1 chooses.
+        concurrency: How many tasks at a time; None chooses.
+        override_num_blocks: How many blocks; None chooses.
+
+    Raises:
+        TypeError: If `shape` is no list of whole numbers.
+
+    Example:
+        >>> skate.data.range_tensor(2, shape=(2,)).take_batch()["data"].tolist()
+        [[0, 0], [1, 1]]
+    """
     wanted = blocks_wanted(parallelism, override_num_blocks)
     given: Any = shape
     if not isinstance(given, Sequence) or not all(isinstance(size, int) for size in given):
@@ -90,8 +135,17 @@ def range_tensor(
 
 
 def from_numpy(ndarrays: Any) -> MaterializedDataset:
-    """Arrays, one row per entry of the first axis, in the column `data`; those of a dictionary in
-    columns of their names. They are copied."""
+    """Make a dataset of arrays, which are copied.
+
+    Args:
+        ndarrays: An array, one row per entry of its first axis, in the column `data`; several, one
+            after the other; or a dictionary of arrays, in columns of these names.
+
+    Example:
+        >>> import numpy as np
+        >>> skate.data.from_numpy(np.array([5, 6])).take_all()
+        [{'data': 5}, {'data': 6}]
+    """
     if isinstance(ndarrays, Mapping):
         columns = {name: np.array(to_array(array)) for name, array in ndarrays.items()}
         return _of_blocks("FromNumpy", [block_of_batch(columns)])
@@ -102,14 +156,28 @@ def from_numpy(ndarrays: Any) -> MaterializedDataset:
 
 
 def from_numpy_refs(ndarrays: Any) -> MaterializedDataset:
-    """As from_numpy, for references."""
+    """Make a dataset of arrays, as `from_numpy` does, of references to them.
+
+    Args:
+        ndarrays: A reference, or several.
+    """
     return from_numpy(skate.get(_as_list(ndarrays)))
 
 
 def from_pandas(
     dfs: pandas.DataFrame | Sequence[pandas.DataFrame], override_num_blocks: int | None = None
 ) -> MaterializedDataset:
-    """The rows of pandas frames, which are copied."""
+    """Make a dataset of pandas frames, which are copied.
+
+    Args:
+        dfs: A frame, or several, one after the other.
+        override_num_blocks: How many blocks; None makes one of each frame.
+
+    Example:
+        >>> import pandas as pd
+        >>> skate.data.from_pandas(pd.DataFrame({"a": [1, 2]})).take_all()
+        [{'a': 1}, {'a': 2}]
+    """
     frames = list(dfs) if isinstance(dfs, (list, tuple)) else [dfs]
     return _of_blocks("FromPandas", [_copied(frame) for frame in frames], override_num_blocks)
 
@@ -122,15 +190,30 @@ def _copied(frame: Any) -> Block:
 
 
 def from_pandas_refs(dfs: Any) -> MaterializedDataset:
-    """As from_pandas, for references."""
+    """Make a dataset of pandas frames, as `from_pandas` does, of references to them.
+
+    Args:
+        dfs: A reference, or several.
+    """
     return from_pandas(skate.get(_as_list(dfs)))
 
 
 def from_arrow(
     tables: Any, *, override_num_blocks: int | None = None, allow_pickle: bool = False
 ) -> MaterializedDataset:
-    """The rows of Arrow tables, or of tables as bytes of Arrow's stream format. `allow_pickle` as
-    in `read_parquet`."""
+    """Make a dataset of Arrow tables.
+
+    Args:
+        tables: A table, or several, one after the other; each may be the bytes of Arrow's stream
+            format.
+        override_num_blocks: How many blocks; None makes one of each table.
+        allow_pickle: As in `read_parquet`.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> skate.data.from_arrow(pa.table({"a": [1, 2]})).take_all()
+        [{'a': 1}, {'a': 2}]
+    """
     given = list(tables) if isinstance(tables, (list, tuple)) else [tables]
     trusted = allows_pickle(allow_pickle)
     blocks = [_block_of(table, trusted) for table in given]
@@ -146,7 +229,11 @@ def _block_of(table: Any, allow_pickle: bool) -> Block:
 
 
 def from_arrow_refs(tables: Any) -> MaterializedDataset:
-    """As from_arrow, for references, which are not fetched here."""
+    """Make a dataset of references to Arrow tables, which are not fetched here.
+
+    Args:
+        tables: A reference, or several.
+    """
     refs = _as_list(tables)
     measure = skate.remote(_measure).options(num_cpus=0)
     sizes = skate.get([measure.remote(ref) for ref in refs])
@@ -159,7 +246,15 @@ def _measure(table: Any) -> tuple[int, int]:
 
 
 def from_polars(frames: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
-    """The rows of Polars' frames, lazy ones computed; categories become plain text."""
+    """Make a dataset of frames of Polars; categories become plain text.
+
+    Args:
+        frames: A frame, or several, one after the other; lazy ones are computed.
+        override_num_blocks: How many blocks; None makes one of each frame.
+
+    Raises:
+        TypeError: If these are no frames of Polars.
+    """
     given = list(frames) if isinstance(frames, (list, tuple)) else [frames]
     blocks = []
     for frame in given:
@@ -174,8 +269,17 @@ def from_polars(frames: Any, *, override_num_blocks: int | None = None) -> Mater
 
 
 def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
-    """The rows of a relation of DuckDB, such as `duckdb.sql("select ...")`, which computes them.
-    The way back is `duckdb.sql("from dataset")`, which reads the variable of that name."""
+    """Make a dataset of a relation of DuckDB, which computes it.
+
+    The way back is `duckdb.sql("from dataset")`, which reads the variable of that name.
+
+    Args:
+        relation: The relation, such as `duckdb.sql("select ...")`.
+        override_num_blocks: How many blocks; None makes one.
+
+    Raises:
+        TypeError: If it is no relation.
+    """
     if not hasattr(relation, "to_arrow_table"):
         raise TypeError(
             f'from_duckdb takes a relation, such as duckdb.sql("select 1"); got {relation!r}'
@@ -185,14 +289,30 @@ def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Mat
 
 
 def sql(query: str, **datasets: Dataset) -> Dataset:
-    """The result of a query in Polars' SQL over datasets, each the table of its name."""
+    """Run a query in Polars' SQL over datasets.
+
+    Args:
+        query: The query.
+        **datasets: The tables, by the names that they have in the query.
+
+    Returns:
+        The result, computed when it is read.
+
+    Example:
+        >>> skate.data.sql("SELECT sum(id) AS total FROM t", t=skate.data.range(4)).take_all()
+        [{'total': 6}]
+    """
     from skate.data._relational.sql import queried
 
     return queried(query, datasets)
 
 
 def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
-    """Blocks as they are: Arrow tables or pandas frames."""
+    """Make a dataset of blocks as they are.
+
+    Args:
+        blocks: Arrow tables or pandas frames.
+    """
     tables = [
         _block_of(b, allows_pickle(False)) if isinstance(b, pa.Table) else _copied(b)
         for b in blocks
@@ -201,17 +321,29 @@ def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
 
 
 def from_dask(df: Any) -> MaterializedDataset:
-    """The rows of a Dask DataFrame, which is computed by Dask."""
+    """Make a dataset of a Dask DataFrame, which Dask computes.
+
+    Args:
+        df: The frame.
+    """
     dask = try_import("dask", "data")
     return from_pandas(list(dask.compute(*df.to_delayed())))
 
 
 def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
-    """A torch Dataset: one row per element. Elements that are dictionaries have their keys as
-    columns, others are in the column `item`.
+    """Make a dataset of a torch Dataset, one row per element.
 
-    Map-style datasets are read in parallel by workers, in the driver with `local_read`; an
-    IterableDataset is one stream.
+    Args:
+        dataset: A map-style dataset, or an IterableDataset, which is one stream. Elements that are
+            dictionaries have their keys as columns, others are in the column `item`.
+        local_read: Whether a map-style dataset is read in this process, and not by workers in
+            parallel.
+
+    Example:
+        >>> import torch
+        >>> pairs = torch.utils.data.TensorDataset(torch.tensor([1.0, 2.0]))
+        >>> skate.data.from_torch(pairs).count()
+        2
     """
     from skate.data.sources.torch import TorchSource
 
@@ -219,7 +351,11 @@ def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
 
 
 def from_tf(dataset: Any) -> MaterializedDataset:
-    """The elements of a finite tf.data.Dataset as rows."""
+    """Make a dataset of the elements of a tf.data.Dataset.
+
+    Args:
+        dataset: The dataset, which is finite.
+    """
     return from_items(list(dataset.as_numpy_iterator()))
 
 
@@ -230,8 +366,17 @@ def from_huggingface(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> MaterializedDataset:
-    """A Dataset of Hugging Face, whose Arrow table is used as it is; an IterableDataset is read
-    to its end. Both happen at once and here, so that there is nothing for `concurrency` to do."""
+    """Make a dataset of a Dataset of Hugging Face, whose Arrow table is used as it is.
+
+    Args:
+        dataset: The dataset; an IterableDataset is read to its end, here and now.
+        parallelism: Ray's older name for `override_num_blocks`; -1 chooses.
+        concurrency: Without effect: there is nothing to be computed.
+        override_num_blocks: How many blocks; None chooses.
+
+    Raises:
+        ValueError: If it is a DatasetDict, which holds several.
+    """
     override_num_blocks = blocks_wanted(parallelism, override_num_blocks)
     if isinstance(dataset, dict):
         raise ValueError(

@@ -92,15 +92,33 @@ def read_parquet(
     _block_udf: Callable[[pa.Table], pa.Table] | None = None,
     **options: Any,
 ) -> Dataset:
-    """Parquet files. `columns` limits what is read, `schema` says what types the columns have;
-    files that differ are brought to a common schema. `filter` is an expression of pyarrow; write
-    `.filter(expr=...)` instead, which reads less. `include_row_hash` adds the column `row_hash`: a
-    number for each row, of its file and its place there, the same in each read.
-    `tensor_column_schema` says which columns hold the bytes of arrays, and of what type and shape:
-    {"image": (np.uint8, (32, 32))}. `allow_pickle` reads columns of Python objects, which are
-    refused otherwise: unpickling those of a stranger runs the stranger's code. `_block_udf` is
-    called with each block, as map_batches does. Other keywords: see `read_csv`, and those of
-    pyarrow.parquet.ParquetFile."""
+    """Read Parquet files; files that differ are brought to a common schema.
+
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        columns: The columns that are read; None is all.
+        schema: What types the columns have; None is what the files say.
+        include_row_hash: Whether to add the column `row_hash`: a number for each row, of its file
+            and its place there, the same in each read.
+        tensor_column_schema: Which columns hold the bytes of arrays, and of what type and shape:
+            `{"image": (np.uint8, (32, 32))}`.
+        allow_pickle: Whether to read columns of Python objects, which are refused otherwise:
+            unpickling those of a stranger runs the stranger's code.
+        _block_udf: Is called with each block, as map_batches does.
+        **options: Those of `read_csv`; `filter`, an expression of pyarrow (`.filter(expr=...)`
+            reads less); others go to pyarrow.parquet.ParquetFile.
+
+    Raises:
+        FileNotFoundError: If there is no such file, when it is looked for.
+        UntrustedPickleError: If there are Python objects, and they are not allowed.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     skate.data.range(3).write_parquet(folder)
+        ...     skate.data.read_parquet(folder, columns=["id"]).sum("id")
+        3
+    """
     wanted = options.pop("filter", None)
     arguments = _left(options)
     added = [ROW_HASH] if include_row_hash else []
@@ -142,15 +160,40 @@ def _rows_where(table: pa.Table, wanted: Any) -> pa.Table:
 
 
 def read_csv(paths: Any, **options: Any) -> Dataset:
-    """CSV files.
+    r"""Read CSV files.
 
-    Keywords of all readers of files: filesystem, include_paths (adds the column `path`),
-    ignore_missing_paths, skip_paths (files and folders to leave out), file_extensions,
-    partitioning (of tables and text: `key=value` folders become columns), partition_filter,
-    shuffle ("files" or a FileShuffleConfig), on_bad_files ("raise", "warn", "skip"),
-    arrow_open_stream_args (for the file system's open_input_stream, such as
-    {"compression": "gzip"}), override_num_blocks,
-    concurrency, and options of tasks such as num_cpus. Others go to pyarrow.csv.open_csv.
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        **options: Those of all readers of files, see below; `read_options`, `parse_options`,
+            `convert_options` and `memory_pool` go to pyarrow.csv.open_csv.
+
+    Options:
+        filesystem: The file system of pyarrow or fsspec that paths are on.
+        include_paths: Whether to add the column `path`.
+        ignore_missing_paths: Whether paths that do not exist are left out.
+        skip_paths: Files and folders to leave out.
+        file_extensions: The extensions of the files that are read from folders.
+        partitioning: Of tables and text: which columns the names of folders hold, such as
+            `key=value`.
+        partition_filter: Which of these folders are read.
+        shuffle: "files" or a FileShuffleConfig puts files into random order.
+        on_bad_files: "raise", "warn" or "skip".
+        arrow_open_stream_args: For the file system's open_input_stream, such as `{"compression":
+            "gzip"}`.
+        override_num_blocks: How many blocks; None chooses.
+        concurrency: How many tasks at a time; None chooses.
+        num_cpus, num_gpus, memory, resources, …: Options of these tasks.
+
+    Raises:
+        FileNotFoundError: If there is no such file, when it is looked for.
+        TypeError: If there is no such option.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "a.csv").write_text("x,y\n1,a\n2,b\n")
+        ...     skate.data.read_csv(folder).take_all()
+        [{'x': 1, 'y': 'a'}, {'x': 2, 'y': 'b'}]
     """
     arguments = _left(options, (*_ARROW, "convert_options"))
     files = file_options(paths, options, partitioning=HIVE)
@@ -158,9 +201,24 @@ def read_csv(paths: Any, **options: Any) -> Dataset:
 
 
 def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
-    """JSON files: an object per line, or one list of objects per file, as found in the file;
-    `lines=True` allows the former only. Other keywords: see `read_csv`, and those of
-    pyarrow.json.read_json."""
+    r"""Read JSON files: an object per line, or one list of objects per file, as found in the file.
+
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        lines: Whether only an object per line is allowed.
+        **options: Those of `read_csv`; `read_options`, `parse_options` and `memory_pool` go to
+            pyarrow.json.read_json.
+
+    Raises:
+        FileNotFoundError: If there is no such file, when it is looked for.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "a.jsonl").write_text('{"x": 1}\n{"x": 2}\n')
+        ...     skate.data.read_json(f"{folder}/a.jsonl").take_all()
+        [{'x': 1}, {'x': 2}]
+    """
     arguments = _left(options, _ARROW)
     files = file_options(paths, options, partitioning=HIVE)
     return _dataset(JSONSource(files, lines, arguments), options)
@@ -169,20 +227,69 @@ def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
 def read_text(
     paths: Any, *, encoding: str = "utf-8", drop_empty_lines: bool = True, **options: Any
 ) -> Dataset:
-    """Lines of text files, in the column `text`. Other keywords: see `read_csv`."""
+    r"""Read the lines of text files, into the column `text`.
+
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        encoding: How text is encoded.
+        drop_empty_lines: Whether empty lines are left out.
+        **options: Those of `read_csv`, without others.
+
+    Raises:
+        FileNotFoundError: If there is no such file, when it is looked for.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "a.txt").write_text("one\n\ntwo\n")
+        ...     skate.data.read_text(folder).take_all()
+        [{'text': 'one'}, {'text': 'two'}]
+    """
     files = file_options(paths, options, partitioning=HIVE)
     return _dataset(TextSource(files, encoding, drop_empty_lines), options)
 
 
 def read_binary_files(paths: Any, *, include_paths: bool = False, **options: Any) -> Dataset:
-    """Whole files, in the column `bytes`. Other keywords: see `read_csv`."""
+    """Read whole files, into the column `bytes`.
+
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        include_paths: Whether to add the column `path`.
+        **options: Those of `read_csv`, without others.
+
+    Raises:
+        FileNotFoundError: If there is no such file, when it is looked for.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "a.bin").write_bytes(b"abc")
+        ...     skate.data.read_binary_files(folder).take_all()
+        [{'bytes': b'abc'}]
+    """
     files = file_options(paths, options, include_paths=include_paths)
     return _dataset(BinarySource(files), options)
 
 
 def read_numpy(paths: Any, *, allow_pickle: bool = False, **options: Any) -> Dataset:
-    """.npy files, in the column `data`. `allow_pickle` reads arrays of Python objects, see
-    `read_parquet`. Other keywords: see `read_csv`, and numpy.load."""
+    """Read .npy files, into the column `data`.
+
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        allow_pickle: Whether to read arrays of Python objects; see `read_parquet`.
+        **options: Those of `read_csv`; others go to numpy.load.
+
+    Raises:
+        FileNotFoundError: If there is no such file, when it is looked for.
+
+    Example:
+        >>> import numpy as np
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(f"{folder}/a.npy", np.array([5, 6]))
+        ...     skate.data.read_numpy(folder).take_all()
+        [{'data': 5}, {'data': 6}]
+    """
     arguments = _left(options)
     files = file_options(paths, options, file_extensions=["npy"], partitioning=HIVE)
     return _dataset(NumpySource(files, arguments, allows_pickle(allow_pickle)), options)
@@ -196,11 +303,27 @@ def read_images(
     include_paths: bool = False,
     **options: Any,
 ) -> Dataset:
-    """Images as arrays, in the column `image`.
+    """Read images as arrays, into the column `image`.
 
-    `size` is (height, width) to resize to, `mode` a mode of Pillow such as "RGB" to convert to.
-    Without them images are as they are, and of different shapes if they differ. Other keywords:
-    see `read_csv`.
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        size: (height, width) to resize to; without it images are as they are, and of different
+            shapes if they differ.
+        mode: A mode of Pillow to convert to, such as "RGB"; None keeps what the files have.
+        include_paths: Whether to add the column `path`.
+        **options: Those of `read_csv`, without others.
+
+    Raises:
+        ValueError: If `size` is not two positive numbers.
+        FileNotFoundError: If there is no such file, when it is looked for.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("RGB", (8, 4)).save(f"{folder}/a.png")
+        ...     skate.data.read_images(folder, size=(2, 2)).take(1)[0]["image"].shape
+        (2, 2, 3)
     """
     if size is not None and (len(size) != 2 or min(size) < 1):
         raise ValueError(f"size takes (height, width), both positive; got {size}")
@@ -213,7 +336,12 @@ def read_images(
 
 
 def read_tfrecords(paths: Any, **options: Any) -> Dataset:
-    """TFRecord files of tf.train.Example. Keywords: see `read_csv`."""
+    """Read TFRecord files of tf.train.Example.
+
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        **options: Those of `read_csv`, without others.
+    """
     return _dataset(TFRecordSource(file_options(paths, options)), options)
 
 
@@ -229,16 +357,20 @@ def read_webdataset(
     allow_pickle: bool = False,
     **options: Any,
 ) -> Dataset:
-    """WebDataset archives: a row per sample, a column per extension, `__key__` and `__url__`.
+    """Read WebDataset archives: a row per sample, a column per extension, `__key__` and `__url__`.
 
-    `decoder` is True (text, numbers, JSON, arrays and images become what they are), "pil" (images
-    stay Pillow's), a function of samples, None for bytes, or a list of these. `suffixes` chooses
-    extensions, `fileselect` files of the archive: names, patterns such as "*.txt", or a function.
-    `filerename` is a function, or pairs of patterns and names, for the files before that.
-    `expand_json` makes columns of what is inside `.json` files, `verbose_open` prints the archives
-    that are opened. `allow_pickle` decodes `.pkl`, `.pickle` and all of `.pt` and `.pth`, see
-    `read_parquet`; without it those of torch are read as plain tensors, and pickles are refused.
-    Other keywords: see `read_csv`.
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        decoder: True (text, numbers, JSON, arrays and images become what they are), "pil" (images
+            stay Pillow's), a function of samples, None for bytes, or a list of these.
+        fileselect: Files of the archive to read: names, patterns such as "*.txt", or a function.
+        filerename: A function, or pairs of patterns and names, for the files before that.
+        suffixes: Extensions to read; None is all.
+        verbose_open: Whether to print the archives as they are read.
+        expand_json: Whether to make columns of what is inside `.json` files.
+        allow_pickle: Whether to read pickles, and all of `.pt` and `.pth`, see `read_parquet`;
+            without it those of torch are read as plain tensors, and pickles are refused.
+        **options: Those of `read_csv`, without others.
     """
     trusted = allows_pickle(allow_pickle)
     chosen = (freeze(decoder), freeze(fileselect), freeze(filerename), freeze(suffixes))
@@ -247,7 +379,13 @@ def read_webdataset(
 
 
 def read_orc(paths: Any, *, columns: Sequence[str] | None = None, **options: Any) -> Dataset:
-    """ORC files. Other keywords: see `read_csv`."""
+    """Read ORC files.
+
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        columns: The columns that are read; None is all.
+        **options: Those of `read_csv`, without others.
+    """
     chosen = tuple(columns) if columns is not None else None
     return _dataset(ORCSource(file_options(paths, options), chosen), options)
 
@@ -261,15 +399,38 @@ def read_sql(
     shard_hash_fn: str = "MD5",
     **options: Any,
 ) -> Dataset:
-    """The rows of a query. `connection_factory` makes a DB-API connection, such as
-    `lambda: sqlite3.connect("file.db")`. With `shard_keys` and override_num_blocks, several
-    queries run side by side."""
+    """Read the rows of a query.
+
+    Args:
+        sql: The query.
+        connection_factory: Makes a DB-API connection, such as `lambda:
+            sqlite3.connect("file.db")`.
+        sql_params: Values for the places in the query, as its database takes them.
+        shard_keys: Columns by whose hash the rows are divided among several queries side by side,
+            as many as `override_num_blocks` says.
+        shard_hash_fn: The function of the database that computes the hash.
+        **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
+
+    Example:
+        >>> import sqlite3, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     connect = lambda: sqlite3.connect(f"{folder}/a.db")
+        ...     with connect() as connection:
+        ...         _ = connection.execute("CREATE TABLE t AS SELECT 1 AS a UNION SELECT 2")
+        ...     skate.data.read_sql("SELECT a FROM t ORDER BY a", connect).take_all()
+        [{'a': 1}, {'a': 2}]
+    """
     source = SQLSource(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
     return _dataset(source, options)
 
 
 def read_avro(paths: Any, **options: Any) -> Dataset:
-    """Avro files, a row per record. Keywords: see `read_csv`."""
+    """Read Avro files, a row per record.
+
+    Args:
+        paths: A file, a folder or several of them, on any file system.
+        **options: Those of `read_csv`, without others.
+    """
     return _dataset(AvroSource(file_options(paths, options)), options)
 
 
@@ -282,9 +443,16 @@ def read_delta(
     allow_pickle: bool = False,
     **options: Any,
 ) -> Dataset:
-    """A table of Delta Lake as it is now, or at a `version`: a number or a time. `storage_options`
-    are those of the deltalake package; `allow_pickle` as in `read_parquet`. Keywords:
-    override_num_blocks, concurrency, and options of tasks."""
+    """Read a table of Delta Lake.
+
+    Args:
+        path: The table.
+        version: The version, as a number or a time; None is the newest.
+        storage_options: Credentials and the like, as the deltalake package takes them.
+        columns: The columns that are read; None is all.
+        allow_pickle: As in `read_parquet`.
+        **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
+    """
     source = delta_source(
         os.fspath(path), version, storage_options, columns, allows_pickle(allow_pickle)
     )
@@ -302,10 +470,18 @@ def read_iceberg(
     allow_pickle: bool = False,
     **options: Any,
 ) -> Dataset:
-    """A table of Iceberg as it is now, or at a snapshot. `row_filter` is an expression of
-    pyiceberg, or text such as "price > 3"; `catalog_kwargs` are for pyiceberg's load_catalog, with
-    the name of the catalog as `name`, `scan_kwargs` for its Table.scan; `allow_pickle` as in
-    `read_parquet`. Keywords: see `read_delta`."""
+    """Read a table of Iceberg.
+
+    Args:
+        table_identifier: The table, as "namespace.name".
+        row_filter: Which rows are read: an expression of pyiceberg, or text such as "price > 3".
+        selected_fields: The columns that are read; "*" is all.
+        snapshot_id: The snapshot; None is the newest.
+        scan_kwargs: More arguments of pyiceberg's Table.scan.
+        catalog_kwargs: For pyiceberg's load_catalog, with the name of the catalog as `name`.
+        allow_pickle: As in `read_parquet`.
+        **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
+    """
     table = iceberg_table(table_identifier, catalog_kwargs)
     trusted = allows_pickle(allow_pickle)
     source = iceberg_source(table, row_filter, selected_fields, snapshot_id, scan_kwargs, trusted)
@@ -313,8 +489,16 @@ def read_iceberg(
 
 
 def read_datasource(datasource: Datasource, **options: Any) -> Dataset:
-    """A source of your own. Keywords that are not about the execution are for the reader of one
-    that overrides `create_reader` or `prepare_read`."""
+    """Read a source of your own.
+
+    Args:
+        datasource: The source.
+        **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`;
+            others are for the reader of a source that overrides `create_reader` or `prepare_read`.
+
+    Raises:
+        TypeError: If it is no source.
+    """
     if not hasattr(datasource, "get_read_tasks"):
         raise TypeError(f"read_datasource takes a Datasource; got {datasource!r}")
     of_older_versions = getattr(datasource, "should_create_reader", False)

@@ -53,20 +53,42 @@ class Datasink(Generic[WriteReturnType]):
     returns."""
 
     def get_name(self) -> str:
+        """Return the name of the sink, by default that of its class."""
         return type(self).__name__.removesuffix("Datasink").removeprefix("_")
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
-        """Called once before anything is written."""
+        """Prepare, once, before anything is written.
+
+        Args:
+            schema: Names and types of the columns, as Arrow has them; None if they are not known
+                yet.
+        """
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> WriteReturnType:
-        """Write some blocks; `ctx.task_idx` counts the calls. What it returns is collected."""
+        """Write some blocks. Override it.
+
+        Args:
+            blocks: Arrow tables.
+            ctx: Facts about the call; `ctx.task_idx` counts them.
+
+        Returns:
+            What `on_write_complete` is to be told.
+        """
         raise TypeError(f"{type(self).__name__} must override write")
 
     def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
-        """Called once at the end."""
+        """Finish, once, after all was written.
+
+        Args:
+            write_result: How many rows and bytes there were, and what each `write` returned.
+        """
 
     def on_write_failed(self, error: BaseException) -> None:
-        """Called instead if a write raised."""
+        """Clean up after a write that raised, instead of `on_write_complete`.
+
+        Args:
+            error: What was raised.
+        """
 
     def _writing(self) -> AbstractContextManager[None]:
         """Around all writes."""
@@ -227,7 +249,13 @@ class _FileDatasink(Datasink[None]):
 
 
 class BlockBasedFileDatasink(_FileDatasink):
-    """One file per block: override `write_block_to_file(block, file)`."""
+    """Write one file per block: override `write_block_to_file(block, file)`.
+
+    Args:
+        path: The folder, on any file system.
+        min_rows_per_file: How many rows a file has at least; None does not care.
+        **file_datasink_kwargs: As `RowBasedFileDatasink` takes them.
+    """
 
     def __init__(
         self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any
@@ -237,12 +265,26 @@ class BlockBasedFileDatasink(_FileDatasink):
 
     @property
     def min_rows_per_write(self) -> int | None:
+        """How many rows `write` is given at least; None does not care."""
         return self._min_rows_per_file
 
     def write_block_to_file(self, block: BlockAccessor, file: Any) -> None:
+        """Write a block. Override it.
+
+        Args:
+            block: The rows; `block.to_arrow()` and the like give them.
+            file: The file, open for writing bytes.
+        """
         raise TypeError(f"{type(self).__name__} must override write_block_to_file")
 
     def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+        """Write a block to a file of its own.
+
+        Args:
+            block: The rows.
+            block_index: The number of the block within its call.
+            ctx: Facts about the call; `ctx.task_idx` counts them.
+        """
         name = self.filename_provider.get_filename_for_block(
             block.to_block(), self.folder.uuid, ctx.task_idx, block_index
         )
@@ -251,12 +293,36 @@ class BlockBasedFileDatasink(_FileDatasink):
 
 
 class RowBasedFileDatasink(_FileDatasink):
-    """One file per row: override `write_row_to_file(row, file)`."""
+    """Write one file per row: override `write_row_to_file(row, file)`.
+
+    Args:
+        path: The folder, on any file system.
+        filesystem: The file system; None finds it by `path`.
+        try_create_dir: Whether to make the folder.
+        open_stream_args: More arguments of the file system's open_output_stream.
+        filename_provider: Names the files; None numbers them.
+        dataset_uuid: What names of files begin with; None invents it.
+        file_format: The extension of the files.
+        mode: What happens to a folder that has files: a `SaveMode`.
+    """
 
     def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
+        """Write a row. Override it.
+
+        Args:
+            row: The row, as a dictionary.
+            file: The file, open for writing bytes.
+        """
         raise TypeError(f"{type(self).__name__} must override write_row_to_file")
 
     def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+        """Write the rows of a block to files of their own.
+
+        Args:
+            block: The rows.
+            block_index: The number of the block within its call.
+            ctx: Facts about the call; `ctx.task_idx` counts them.
+        """
         for number, row in enumerate(block.iter_rows()):
             name = self.filename_provider.get_filename_for_row(
                 row, self.folder.uuid, ctx.task_idx, block_index, number

@@ -45,11 +45,14 @@ def seed_of(seed: int | None, reseed: bool) -> Seed:
 
 @dataclass
 class RandomSeedConfig:
-    """A seed for random_shuffle, random_sample and the like.
+    """Seed random_shuffle, random_sample and the like.
 
-    With `reseed_after_execution`, each execution is random in another way, and a second run of the
-    program repeats them all; without, all executions are the same. `use_timestamp_as_default`
-    takes the time as a seed where none is given."""
+    Args:
+        seed: The seed; None is another one each time.
+        reseed_after_execution: Whether each execution is random in another way, and a second run
+            of the program repeats them all; if not, all executions are the same.
+        use_timestamp_as_default: Whether the time is the seed where none is given.
+    """
 
     seed: int | None = None
     reseed_after_execution: bool = True
@@ -66,14 +69,22 @@ class RandomSeedConfig:
     def create_seed_config(
         seed: int | RandomSeedConfig | None, use_timestamp_as_default: bool = False
     ) -> RandomSeedConfig:
-        """The config that a `seed=` argument means: a number stands for itself, always."""
+        """Return the configuration that a `seed=` argument means.
+
+        Args:
+            seed: A number stands for itself, in each execution.
+            use_timestamp_as_default: Whether the time is the seed where none is given.
+        """
         if isinstance(seed, RandomSeedConfig):
             return seed
         return RandomSeedConfig(seed, False, use_timestamp_as_default)
 
     def get_seed_tuple(self, *, data_context: Any = None) -> tuple[int, ...] | None:
-        """The numbers that the next execution is seeded with. They are counted here, so that
-        `data_context`, where Ray counts them, changes nothing."""
+        """Return the numbers that the next execution is seeded with; None if there is no seed.
+
+        Args:
+            data_context: Without effect: executions are counted here.
+        """
         if self.seed is None:
             return None
         uses = self._numbers.uses if isinstance(self._numbers, Reseeding) else None

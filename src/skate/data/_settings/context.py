@@ -35,11 +35,82 @@ _obeyed: ContextVar[DataContext | None] = ContextVar("skate.data.context", defau
 
 @dataclass
 class DataContext(RaySettings, UnsupportedSettings):
-    """Settings of this process. `DataContext.get_current()` is the one in use; change its
-    attributes. Datasets that are read or made from then on take a copy, and what is derived from
-    one obeys the same copy, its `context`: change that for one dataset alone. Settings that do
-    something are listed here; Ray's others are accepted where they change no result
-    (`RaySettings`) and raise where they would (`UnsupportedSettings`)."""
+    """Hold the settings of this process; `DataContext.get_current()` is the one in use.
+
+    Change its attributes. Datasets that are read or made from then on take a copy, and what is
+    derived from one obeys the same copy, its `context`: change that for one dataset alone.
+
+    Args:
+        target_max_block_size: Blocks are split above this many bytes; None: never.
+        target_min_block_size: Small files are read together up to this many bytes.
+        in_driver_bytes: Reads that need Python code (images, torch datasets) stay in this process
+            up to this size.
+        sort_memory_bytes: sort, random_shuffle, groupby and join work in memory up to this size,
+            and need about three times as much; beyond, by partitions that are kept in the object
+            store, which spills to disk.
+        engine_min_bytes: Above so many bytes, sort, groupby and join are done by Polars, below by
+            Arrow, which is there already.
+        read_op_min_num_blocks: Sources are read into at least so many blocks, unless a read says
+            how many; None: as their size suggests.
+        max_tasks_in_flight_per_actor: Calls that wait at an actor, where its pool does not say it;
+            None: 2.
+        max_errored_blocks: How many blocks may fail before an execution does; -1: any number.
+        actor_task_retry_on_errors: Errors after which a class is called again with the same input;
+            True: all.
+        actor_init_retry_on_errors: Whether a class is constructed again when its constructor
+            raises.
+        actor_init_max_retries: How often that is; -1: without end.
+        retried_map_errors: Errors after which a function is called again: parts of their messages;
+            True: all.
+        max_map_retries: How often that is.
+        retried_io_errors: Errors of stores after which reading and writing files is tried again,
+            up to ten times with growing pauses: parts of their messages.
+        enable_progress_bars: Whether there is a line of progress on a terminal.
+        plain_rows: Whether rows that are no dictionaries come back from take and iter_rows as they
+            are, and not as `{"item": value}`; None: not in programs that `import ray`.
+        execution_options: How datasets are executed.
+
+    Ray's settings that would change results raise unless they have their defaults:
+    `checkpoint_config`, `execution_callback_classes`, `custom_execution_callback_classes`,
+    `execution_no_progress_timeout_s`, `enforce_schemas`. Its others tune Ray's own shuffles,
+    schedulers, formats, metrics and log files, of which there are none, and have no effect:
+    `streaming_read_buffer_size`, `enable_pandas_block`, `actor_prefetcher_enabled`,
+    `autoscaling_config`, `use_push_based_shuffle`, `shuffle_strategy`,
+    `pipeline_push_based_shuffle_reduce_tasks`, `default_hash_shuffle_parallelism`,
+    `shuffle_compression`, `hash_shuffle_compression`, `hash_shuffle_reduce_batch_size`,
+    `hash_shuffle_reduce_get_timeout_s`, `shuffle_input_batch_bytes`,
+    `max_hash_shuffle_aggregators`, `min_hash_shuffle_aggregator_wait_time_in_s`,
+    `hash_shuffle_aggregator_health_warning_interval_s`,
+    `max_hash_shuffle_finalization_batch_size`, `join_operator_actor_num_cpus_override`,
+    `hash_shuffle_operator_actor_num_cpus_override`,
+    `hash_aggregate_operator_actor_num_cpus_override`, `use_disk_based_hash_shuffle`,
+    `use_external_hash_shuffle`, `gpu_shuffle_num_actors`, `gpu_shuffle_rmm_pool_size`,
+    `gpu_shuffle_spill_memory_limit`, `gpu_shuffle_setup_timeout_s`, `scheduling_strategy`,
+    `scheduling_strategy_large_args`, `large_args_threshold`, `use_polars`, `use_polars_sort`,
+    `use_legacy_dataset_ids`, `decoding_size_estimation`, `use_datasource_v2`,
+    `enable_tensor_extension_casting`, `arrow_fixed_shape_tensor_format`, `use_arrow_tensor_v2`,
+    `enable_fallback_to_arrow_object_ext_type`, `enable_auto_log_stats`, `verbose_stats_logs`,
+    `accurate_map_phase_timing`, `per_stage_map_timing`, `trace_allocations`, `use_ray_tqdm`,
+    `enable_operator_progress_bars`, `enable_progress_bar_name_truncation`,
+    `enable_rich_progress_bars`, `enable_get_object_locations_for_metrics`,
+    `warn_on_driver_memory_usage_bytes`, `op_resource_reservation_enabled`,
+    `op_resource_reservation_ratio`, `output_backpressure_guard_release_interval_s`,
+    `log_internal_stack_trace`, `raise_original_map_exception`, `print_on_execution_start`,
+    `s3_try_create_dir`, `wait_for_min_actors_s`, `lance_config`, `iceberg_config`, `delta_config`,
+    `enable_per_node_metrics`, `enable_stats_summary_collection`,
+    `override_object_store_memory_limit_fraction`, `memory_usage_poll_interval_s`,
+    `dataset_logger_id`, `issue_detectors_config`, `isolate_read_workers`,
+    `downstream_capacity_backpressure_ratio`, `enable_dynamic_output_queue_size_backpressure`,
+    `enable_lineage_reconstruction_resource_accounting`, `pandas_block_ignore_metadata`,
+    `enable_arrow_backed_pandas_conversion`, `batch_to_block_arrow_format`,
+    `default_map_logical_memory_enabled`, `enable_ray_data_reconstruction`,
+    `object_store_reservation_overshoot_ratio`, `object_store_memory_pressure_fraction`,
+    `max_consecutive_actor_init_deaths`.
+
+    Example:
+        >>> skate.data.DataContext.get_current().max_errored_blocks
+        0
+    """
 
     target_max_block_size: int = 128 * MB
     """Blocks are split above this many bytes; None: never."""
@@ -85,7 +156,7 @@ class DataContext(RaySettings, UnsupportedSettings):
     _current: ClassVar[DataContext | None] = None
 
     def has_plain_rows(self) -> bool:
-        """What `plain_rows` means here and now."""
+        """Return what `plain_rows` means here and now."""
         return not ray_is_skate() if self.plain_rows is None else self.plain_rows
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -122,7 +193,7 @@ class DataContext(RaySettings, UnsupportedSettings):
 
     @classmethod
     def get_current(cls) -> DataContext:
-        """The settings of this process; inside of an execution, those of its dataset."""
+        """Return the settings of this process; inside of an execution, those of its dataset."""
         obeyed = _obeyed.get()
         if obeyed is not None:
             return obeyed
@@ -139,7 +210,11 @@ class DataContext(RaySettings, UnsupportedSettings):
     @staticmethod
     @contextmanager
     def current(context: DataContext) -> Iterator[DataContext]:
-        """`with DataContext.current(changed): ...` uses another one for a while."""
+        """Use other settings for a while: `with DataContext.current(changed): ...`.
+
+        Args:
+            context: The settings.
+        """
         before = DataContext._set_current(context)
         try:
             yield context
@@ -147,8 +222,11 @@ class DataContext(RaySettings, UnsupportedSettings):
             DataContext._set_current(before)
 
     def during(self, items: Iterator[_T]) -> Iterator[_T]:
-        """The items, each made while this context is the current one, in the thread that asks for
-        it and in no other."""
+        """Yield items, each made while these settings are the current ones of its thread.
+
+        Args:
+            items: The items.
+        """
         try:
             while True:
                 token = _obeyed.set(self)
@@ -165,22 +243,46 @@ class DataContext(RaySettings, UnsupportedSettings):
                 close()
 
     def set_dataset_logger_id(self, dataset_id: str) -> str | None:
-        """Note an id; the one before is returned."""
+        """Note an id of a logger.
+
+        Args:
+            dataset_id: The id.
+
+        Returns:
+            The id before.
+        """
         before = self.dataset_logger_id
         self.dataset_logger_id: str | None = dataset_id
         return before
 
     def copy(self) -> DataContext:
+        """Return settings of their own with the same values."""
         return copy.deepcopy(self)
 
     def get_config(self, key: str, default: Any = None) -> Any:
-        """A value of your own, as `set_config` left it."""
+        """Return a value of your own, as `set_config` left it.
+
+        Args:
+            key: Its name.
+            default: What is returned if there is none.
+        """
         return self._config.get(key, default)
 
     def set_config(self, key: str, value: Any) -> None:
+        """Keep a value of your own with the settings.
+
+        Args:
+            key: Its name.
+            value: The value.
+        """
         self._config[key] = value
 
     def remove_config(self, key: str) -> None:
+        """Forget a value of your own.
+
+        Args:
+            key: Its name.
+        """
         self._config.pop(key, None)
 
 

@@ -55,14 +55,22 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class FileShuffleConfig:
-    """The order of files is random. With a seed, a second run of the program repeats it; without
-    `reseed_after_execution`, so does each execution."""
+    """Put files into random order.
+
+    Args:
+        seed: Makes a second run of the program repeat the order; None does not.
+        reseed_after_execution: Whether each execution has another order.
+    """
 
     seed: int | None = None
     reseed_after_execution: bool = True
 
     def get_seed(self, execution_idx: int = 0) -> int | None:
-        """The seed of one of the executions."""
+        """Return the seed of one of the executions.
+
+        Args:
+            execution_idx: Which one, from 0.
+        """
         if self.seed is None or not self.reseed_after_execution:
             return self.seed
         return int(np.random.SeedSequence([self.seed, execution_idx]).generate_state(1)[0])
