@@ -209,3 +209,10 @@ def test_the_patterns_find_what_they_look_for() -> None:
     folder = "work"
     assert MACHINE_PATH.search(f'path = "/{folder}/main"')
     assert not MACHINE_PATH.search(f'cd "$root/{folder}/x"')
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    named = set(re.findall(r"`([a-z_/]+\.py)`", text_of(ROOT / "ARCHITECTURE.md")))
+    files = [f"/{path.relative_to(ROOT)}" for path in repository_files()]
+    assert len(named) > 20
+    assert not [name for name in named if not any(file.endswith(f"/{name}") for file in files)]
