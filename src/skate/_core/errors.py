@@ -49,6 +49,26 @@ def task_error(
     return TaskError(function_name, text, cause, actor_repr=actor_repr or None, actor_id=actor_id)
 
 
+def as_of_a_task(error: Exception, name: str) -> Exception:
+    """Return the error as it would come from another process, of its own type and a TaskError:
+    where something runs that users do not choose a place for changes nothing for `except`."""
+    if isinstance(error, TaskError):
+        return error
+    dual = task_error(error, name).as_instanceof_cause()
+    return dual if isinstance(dual, type(error)) else error
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Show the note below the error's message; Python 3.10 has no notes, there it joins it."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    elif not error.args or isinstance(error.args[0], str):
+        first = f"{error.args[0]}\n{note}" if error.args else note
+        error.args = (first, *error.args[1:])
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", ()), note]
+
+
 def argument_error(error: SkateError, function_name: str) -> SkateError:
     """What a task fails with when an argument of it is an error.
 

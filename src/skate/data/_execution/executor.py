@@ -18,10 +18,10 @@ from math import isinf
 from typing import Any
 
 import skate
+from skate._core.errors import as_of_a_task
 from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._execution.early_exit import Departure
-from skate.data._execution.error_notes import as_of_a_task
 from skate.data._execution.exchange import collect
 from skate.data._execution.progress import Progress
 from skate.data._execution.stages import (

@@ -19,10 +19,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import skate
+from skate._core.errors import add_note, as_of_a_task
 from skate.data._arrow.blocks import Block, compact, concat
 from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
-from skate.data._execution.error_notes import add_note, as_of_a_task
 from skate.data._execution.stats import StageStats
 from skate.data._execution.transforms import SourceTask, TransformChain, portions
 from skate.data._execution.udf import UserFunction

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate._core.errors import add_note
 from skate.data._arrow.blocks import (
     Batch,
     Block,
@@ -26,7 +27,6 @@ from skate.data._arrow.blocks import (
     rows_of,
 )
 from skate.data._arrow.tensors import column_of_array
-from skate.data._execution.error_notes import add_note
 from skate.data._execution.udf import FunctionError, UserFunction, iterated
 from skate.data._settings.context import DataContext
 

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from itertools import count, islice
 from typing import Any
 
-from skate.data._execution.error_notes import add_note
+from skate._core.errors import add_note
 from skate.data._execution.udf_retries import Retries
 
 ASYNC_WINDOW = 64  # calls of an async function that are under way at a time

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from skate._core.retries import matches
 from skate.data._settings.context import DataContext
 
 
@@ -44,19 +43,6 @@ class Retries:
     def construct_again(self, failures: int) -> bool:
         """The same for a constructor; a limit below 0 means without end."""
         return self.constructor_limit < 0 or failures <= self.constructor_limit
-
-
-def matches(patterns: Iterable[str], message: str) -> bool:
-    """Return whether one of the patterns is part of the message, or fits it as a regular
-    expression."""
-    return any(part in message or _fits(part, message) for part in patterns)
-
-
-def _fits(pattern: str, message: str) -> bool:
-    try:
-        return re.search(pattern, message) is not None
-    except re.error:
-        return False  # it was meant as it stands
 
 
 def _types(errors: Any) -> tuple[type[BaseException], ...]:

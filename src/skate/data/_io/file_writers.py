@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 
 from skate.data._arrow.blocks import Block
 from skate.data._io.paths import resolve
-from skate.data._io.retries import IORetries
+from skate.data._io.retries import io_attempts
 from skate.data._io.sinks import SaveMode
 from skate.data._settings.context import driver_threads
 
@@ -102,14 +102,14 @@ class OutputFolder:
             write: Writes the content to the opened file.
             open_: Opens the file; `OutputFolder.open` or what a sink has instead.
         """
-        retries = IORetries()
+        attempts = io_attempts()
         while True:
             try:
                 with open_(place) as file:
                     write(file)
                 return
             except Exception as error:
-                if not retries.again(error):
+                if not attempts.again(error):
                     raise
                 self._new.pop(place, None)  # the name is free for the next attempt
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from skate._core.errors import add_note
 from skate.data._arrow.blocks import Block
-from skate.data._execution.error_notes import add_note
 from skate.data._execution.transforms import SourceTask
 from skate.data._expressions.expression import set_column
 from skate.data._io.partitioning import Partitioning, PathPartitionFilter, agreeing

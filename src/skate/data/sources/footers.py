@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skate.data._execution.error_notes import add_note
+from skate._core.errors import add_note
 from skate.data._io.retries import with_retries
 
 THREADS = 16  # most of the time is spent waiting for a store

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate._core.errors import add_note
 from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import Block, block_of_rows, unique_columns
-from skate.data._execution.error_notes import add_note
 from skate.data._io.paths import File
 from skate.data.sources.files import FileSource
 
