@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import skate
-from tests.support import parallel
+from tests.support import local_only, parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -451,3 +451,48 @@ def test_a_failing_constructor_is_called_the_creation_task():
     assert isinstance(error, skate.exceptions.ActorDiedError)
     assert "creation task" in str(error)
     assert "no birth" in str(error)
+
+
+def refuse_to_be_read():
+    raise RuntimeError("I stay packed")
+
+
+class Sealed:
+    def __reduce__(self):
+        return refuse_to_be_read, ()
+
+
+@local_only
+def test_an_error_of_unpickling_names_the_task():
+    @skate.remote
+    def seal():
+        return Sealed()
+
+    @skate.remote
+    def inside(refs):
+        with pytest.raises(RuntimeError, match="I stay packed") as info:
+            skate.get(refs)
+        return noted(info.value)
+
+    refs = [seal.remote(), seal.remote(), skate.put(Sealed())]
+    for ref, said in [(refs[0], "the result of seal"), (refs[2], "the value")]:
+        for given in (ref, [skate.put(1), ref]):
+            error = caught(given)
+            assert isinstance(error, RuntimeError)
+            assert f"{said} ({ref!r}) was unpickled" in noted(error)
+    assert "the result of seal" in skate.get(inside.remote([refs[0]]))
+
+
+def noted(error):
+    """The notes of an error, or its message where Python has no notes."""
+    return "".join(getattr(error, "__notes__", [str(error)]))
+
+
+def test_what_pickle_said_ends_with_one_full_stop():
+    class Proud:
+        def __reduce__(self):
+            raise TypeError("I will not be pickled.")
+
+    with pytest.raises(TypeError, match="I will not be pickled") as info:
+        skate.put(Proud())
+    assert ".." not in str(info.value)

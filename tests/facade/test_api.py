@@ -100,6 +100,8 @@ class TestInit:
             ({"resources": {"CPU": 1}}, ValueError, "num_cpus"),
             ({"runtime_env": {"image_uri": "x"}}, ValueError, "image_uri"),
             ({"job_config": object()}, TypeError, "job_config"),
+            ({"object_store_memory": 0}, ValueError, "object_store_memory takes at least 1,048,"),
+            ({"object_store_memory": 1}, ValueError, "object_store_memory takes at least 1,048,"),
         ],
     )
     def test_what_is_refused(self, given: dict[str, Any], error: type, words: str) -> None:

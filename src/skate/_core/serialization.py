@@ -274,6 +274,6 @@ def _explained(value: Any, name: str, error: BaseException) -> TypeError:
     culprits = find_culprits(value, name)
     where = "; ".join(f"{culprit.path}: {culprit.type_name}" for culprit in culprits)
     return TypeError(
-        f"Could not serialize {where or name}: {error}. Create it inside the task or actor, "
-        "or leave it out with __getstate__."
+        f"Could not serialize {where or name}: {str(error).rstrip('. ') or type(error).__name__}. "
+        "Create it inside the task or actor, or leave it out with __getstate__."
     )

@@ -55,6 +55,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     ),
 }  # fmt: skip
 
+_SMALLEST_STORE_BYTES = 1 << 20  # below, hardly a value would fit that is stored there at all
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set for programs that were handed to a Ray cluster
 
 machine: dict[str, Any] = {}  # what it has, where `init` is not told: for pretended clusters
@@ -246,7 +247,7 @@ def init(
         "memory": memory,
         "resources": option_table._resources("resources", resources),
         "labels": _labels(labels),
-        "object_store_memory": option_table._bytes("object_store_memory", object_store_memory),
+        "object_store_memory": _store_memory(object_store_memory),
         "namespace": option_table.namespace(
             "namespace", of_job.get("namespace") if namespace is None else namespace
         ),
@@ -260,6 +261,15 @@ def init(
     if local_mode and engine not in (None, "inline"):
         raise ValueError(f"local_mode=True means engine='inline'; got engine={engine!r}")
     return _start(wanted, ignore_reinit_error)
+
+
+def _store_memory(value: Any) -> int | None:
+    size: int | None = option_table._bytes("object_store_memory", value)
+    if size is not None and size < _SMALLEST_STORE_BYTES:
+        raise wrong_value(
+            "object_store_memory", value, f"at least {_SMALLEST_STORE_BYTES:,} bytes"
+        )
+    return size
 
 
 def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:

@@ -87,3 +87,10 @@ class Asking(Engine):
 
     def placement_group_table(self) -> dict[str, dict[str, Any]]:
         return dict(self.ask("group_table"))
+
+
+def described(engine: Engine, ref: ObjectRef[Any]) -> str:
+    """Return which value it is, in words: of which task, if that is known."""
+    task = ref.task_id().hex()
+    names = [row["name"] for row in engine.state("tasks") if row["task_id"] == task]
+    return f"{f'the result of {names[0]}' if names else 'the value'} ({ref!r})"

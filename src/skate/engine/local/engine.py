@@ -26,7 +26,7 @@ from skate.engine.base import (
 )
 from skate.engine.local import machine
 from skate.engine.local.arguments import PackedArguments, dump_function, modules_used, pack
-from skate.engine.local.asking import Asking
+from skate.engine.local.asking import Asking, described
 from skate.engine.local.driver_streams import DriverStreams
 from skate.engine.local.hub.actors import HubActor
 from skate.engine.local.hub.hub import Hub
@@ -206,6 +206,9 @@ class LocalEngine(DriverStreams, Asking):
 
     def _release(self, entry: ObjectEntry) -> None:
         self.hub.counts.drop_entry(entry)
+
+    def _described(self, ref: ObjectRef[Any]) -> str:
+        return described(self, ref)
 
     def _refetch(self, entry: ObjectEntry) -> None:
         with self.lock:

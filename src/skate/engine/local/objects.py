@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
 from skate._core import serialization
+from skate._core.errors import add_note
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate.engine.local.reactor import Reactor, Waiter
 from skate.engine.local.store import SegmentMovedError, Store, parts_of
@@ -153,6 +154,10 @@ class ObjectTable(ABC):
     def _refetch(self, entry: ObjectEntry) -> None:
         """Find out where a segment is now that was moved (it was spilled)."""
 
+    @abstractmethod
+    def _described(self, ref: ObjectRef[Any]) -> str:
+        """Return which value it is, in words: of which task, if that is known."""
+
     # -- references ----------------------------------------------------------------------------
     #
     # This process holds an object while it has the reference or a view on its segment. `_hold`
@@ -262,7 +267,13 @@ class ObjectTable(ABC):
                 f"{timeout} s",
                 self._facts_in_time(missing, timeout),
             )
-        values = [self.load(entry, copy) for entry in entries]
+        values: list[Any] = []
+        try:
+            for entry in entries:
+                values.append(self.load(entry, copy))
+        except Exception as error:
+            add_note(error, f"while {self._described(refs[len(values)])} was unpickled")
+            raise
         if self.dropped:
             self.collect()
         return values
@@ -276,7 +287,12 @@ class ObjectTable(ABC):
                     f"Get timed out: {ref!r} was not ready after {timeout} s",
                     self._facts_in_time([entry], timeout),
                 )
-        value = self.load(entry, copy)
+        try:
+            value = self.load(entry, copy)
+        except Exception as error:
+            if entry.kind != FAILED:
+                add_note(error, f"while {self._described(ref)} was unpickled")
+            raise
         if self.dropped:
             self.collect()
         return value

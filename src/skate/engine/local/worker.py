@@ -25,7 +25,7 @@ from skate.engine.base import (
 from skate.engine.local import messages as m
 from skate.engine.local import surroundings
 from skate.engine.local.arguments import PackedArguments, dump_function, pack
-from skate.engine.local.asking import Asking
+from skate.engine.local.asking import Asking, described
 from skate.engine.local.execution import Execution
 from skate.engine.local.objects import (
     FAILED,
@@ -223,6 +223,9 @@ class WorkerEngine(ObjectTable, Asking):
         value = self.load(entry, borrow=True)
         self._recent_mapping.keep(entry.mapping())
         return value
+
+    def _described(self, ref: ObjectRef[Any]) -> str:
+        return described(self, ref)
 
     def _refetch(self, entry: ObjectEntry) -> None:
         entry.data = self.request("locate", entry.id)
