@@ -84,7 +84,7 @@ class Checkpoint:
         return self._folder.path if isinstance(self._folder, LocalFolder) else None
 
     def to_air_checkpoint(self) -> Checkpoint:
-        """Itself: what trials have and what trainers take was once two classes."""
+        """Return itself: what trials have and what trainers take was once two classes."""
         return self
 
     @property
@@ -115,7 +115,20 @@ class Checkpoint:
 
     @classmethod
     def from_directory(cls: type[AnyCheckpoint], path: str | os.PathLike[str]) -> AnyCheckpoint:
-        """The content of a local folder."""
+        """Make a checkpoint of a local folder, which is not copied.
+
+        Args:
+            path: The folder.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     _ = pathlib.Path(folder, "weights.txt").write_text("1 2 3")
+            ...     checkpoint = skate.train.Checkpoint.from_directory(folder)
+            ...     with checkpoint.as_directory() as content:
+            ...         pathlib.Path(content, "weights.txt").read_text()
+            '1 2 3'
+        """
         return cls(path)
 
     @classmethod
@@ -132,8 +145,23 @@ class Checkpoint:
         return {name: value for name, value in vars(self).items() if name != "_temporary"}
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Copy the content into a local folder, by default a new temporary one; its path. The
-        copy is the caller's, to keep or to delete; `as_directory` cleans up by itself."""
+        """Copy the content into a local folder.
+
+        The copy is the caller's, to keep or to delete; `as_directory` cleans up by itself.
+
+        Args:
+            path: The folder; None makes a new temporary one.
+
+        Returns:
+            The path of the folder.
+
+        Example:
+            >>> import os, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     copy = skate.train.Checkpoint.from_dict({"epoch": 3}).to_directory(folder)
+            ...     os.path.samefile(copy, folder)
+            True
+        """
         self._check_there()
         target = tempfile.mkdtemp(prefix="checkpoint_") if path is None else os.fspath(path)
         target = os.path.expanduser(target)
@@ -162,8 +190,19 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def as_directory(self) -> Iterator[str]:
-        """The content as a local folder, to be read only: the checkpoint's own if that is local,
-        else a copy that is deleted afterwards."""
+        """Give the content as a local folder, to be read only, for a `with` statement.
+
+        It is the checkpoint's own folder if that is local, else a copy that is deleted afterwards.
+
+        Yields:
+            The path of the folder.
+
+        Example:
+            >>> import os
+            >>> with skate.train.Checkpoint.from_dict({"epoch": 3}).as_directory() as folder:
+            ...     os.path.isdir(folder)
+            True
+        """
         if isinstance(self._folder, LocalFolder):
             self._check_there()
             yield self._folder.path
@@ -178,11 +217,22 @@ class Checkpoint:
 
     @classmethod
     def from_uri(cls: type[AnyCheckpoint], uri: str) -> AnyCheckpoint:
-        """The content of a folder on any file system."""
+        """Make a checkpoint of a folder on any file system, which is not copied.
+
+        Args:
+            uri: The folder, such as "s3://bucket/folder".
+        """
         return cls(uri)
 
     def to_uri(self, uri: str) -> str:
-        """Copy the content to a folder on any file system; returns the URI."""
+        """Copy the content to a folder on any file system.
+
+        Args:
+            uri: The folder, such as "s3://bucket/folder".
+
+        Returns:
+            The URI.
+        """
         with self.as_directory() as folder:
             folder_at(uri).upload(folder)
         return uri
@@ -191,7 +241,18 @@ class Checkpoint:
 
     @classmethod
     def from_dict(cls: type[AnyCheckpoint], data: dict[str, Any]) -> AnyCheckpoint:
-        """Values of any kind, by name."""
+        """Make a checkpoint of values by name.
+
+        Args:
+            data: The values, of any kind.
+
+        Raises:
+            TypeError: If it is no dictionary.
+
+        Example:
+            >>> skate.train.Checkpoint.from_dict({"epoch": 3, "loss": 0.5}).to_dict()
+            {'epoch': 3, 'loss': 0.5}
+        """
         if not isinstance(data, Mapping):
             raise TypeError(
                 f"Checkpoint.from_dict takes a dict of values by name; "
@@ -266,25 +327,39 @@ class Checkpoint:
         return cls.from_dict(values)
 
     def to_bytes(self) -> bytes:
-        """All of it as bytes."""
+        """Return all of it as bytes, for `from_bytes`."""
         return signed_pickle(self._whole())
 
     @classmethod
     def from_object_ref(cls: type[AnyCheckpoint], obj_ref: Any) -> AnyCheckpoint:
-        """The checkpoint that `to_object_ref` put into the object store."""
+        """Return the checkpoint that `to_object_ref` has put into the object store.
+
+        Args:
+            obj_ref: The reference to it.
+        """
         import skate
 
         return cls.from_dict(skate.get(obj_ref))
 
     def to_object_ref(self) -> Any:
-        """All of it in the object store; a reference to that."""
+        """Put all of it into the object store, and return a reference to it.
+
+        Example:
+            >>> ref = skate.train.Checkpoint.from_dict({"epoch": 3}).to_object_ref()
+            >>> skate.train.Checkpoint.from_object_ref(ref).to_dict()
+            {'epoch': 3}
+        """
         import skate
 
         return skate.put(self._whole())
 
     @classmethod
     def from_checkpoint(cls: type[AnyCheckpoint], other: Checkpoint) -> AnyCheckpoint:
-        """The same checkpoint as this class."""
+        """Return the same checkpoint as one of this class.
+
+        Args:
+            other: The checkpoint, of any class.
+        """
         checkpoint = cls.__new__(cls)
         checkpoint._folder, checkpoint._data = other._folder, other._data
         checkpoint._temporary = other._temporary
@@ -292,7 +367,7 @@ class Checkpoint:
         return checkpoint
 
     def get_internal_representation(self) -> tuple[str, Any]:
-        """What it is ("data_dict", "local_path" or "uri"), and that."""
+        """Return what it is ("data_dict", "local_path" or "uri"), and that."""
         if self._folder is None:
             return "data_dict", self._data
         if isinstance(self._folder, LocalFolder):
@@ -302,7 +377,14 @@ class Checkpoint:
     # -- what travels with it -------------------------------------------------------------------
 
     def get_metadata(self) -> dict[str, Any]:
-        """Notes kept with the checkpoint; empty if there are none."""
+        """Return the notes that are kept with the checkpoint; empty if there are none.
+
+        Example:
+            >>> checkpoint = skate.train.Checkpoint.from_dict({"epoch": 3})
+            >>> checkpoint.set_metadata({"author": "Ann"})
+            >>> checkpoint.get_metadata()
+            {'author': 'Ann'}
+        """
         if self._folder is None:
             return dict((self._data or {}).get(METADATA_FILE, {}))
         if not self._folder.exists(METADATA_FILE):
@@ -311,7 +393,14 @@ class Checkpoint:
         return notes
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Replace the notes; they must be what JSON can express."""
+        """Replace the notes that are kept with the checkpoint.
+
+        Args:
+            metadata: The notes: what JSON can express.
+
+        Raises:
+            TypeError: If JSON cannot express them.
+        """
         try:
             text = json.dumps(dict(metadata))
         except (TypeError, ValueError) as error:
@@ -324,7 +413,11 @@ class Checkpoint:
             self._folder.write(METADATA_FILE, text.encode())
 
     def update_metadata(self, metadata: dict[str, Any]) -> None:
-        """Add notes."""
+        """Add to the notes that are kept with the checkpoint.
+
+        Args:
+            metadata: The notes: what JSON can express.
+        """
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def get_preprocessor(self, *, allow_pickle: bool = False) -> Any:
@@ -345,7 +438,11 @@ class Checkpoint:
         return None
 
     def set_preprocessor(self, preprocessor: Any) -> None:
-        """Keep a preprocessor with the checkpoint."""
+        """Keep a preprocessor with the checkpoint.
+
+        Args:
+            preprocessor: The preprocessor, fitted.
+        """
         if self._folder is None:
             self._data = {**(self._data or {}), PREPROCESSOR_KEY: preprocessor}
         else:

@@ -285,7 +285,7 @@ class ScalingConfig(_Config):
         return {name: number for name, number in wanted.items() if name not in ("CPU", "GPU")}
 
     def as_placement_group_factory(self) -> Any:
-        """The resources of a trial of tuning that trains with this configuration."""
+        """Return the resources of a trial of tuning that trains with this configuration."""
         from skate import tune
 
         worker = self._resources_per_worker_not_none
@@ -296,7 +296,11 @@ class ScalingConfig(_Config):
 
     @classmethod
     def from_placement_group_factory(cls, pgf: Any) -> ScalingConfig:
-        """The configuration with these resources: the head's bundle, then one per worker."""
+        """Return the configuration that has given resources.
+
+        Args:
+            pgf: The bundle of the trainer, then one per worker.
+        """
         workers = pgf.bundles[0 if pgf.head_bundle_is_empty else 1 :]
         per_worker = dict(workers[0]) if workers else {}
         return cls(

@@ -26,53 +26,59 @@ class SessionInfo:
 
 
 class TrainContext:
-    """What `get_context()` gives, in a training loop or a trial."""
+    """Tell a training loop or a trial about its run; `get_context()` gives it.
+
+    Args:
+        info: What is known of the run.
+    """
 
     def __init__(self, info: SessionInfo) -> None:
         self._info = info
 
     def get_experiment_name(self) -> str:
-        """The run's name."""
+        """Return the run's name."""
         return self._info.experiment_name
 
     def get_world_size(self) -> int:
-        """How many workers train together."""
+        """Return how many workers train together."""
         return self._info.world_size
 
     def get_world_rank(self) -> int:
-        """This worker's number among all."""
+        """Return this worker's number among all, from 0."""
         return self._info.world_rank
 
     def get_local_rank(self) -> int:
-        """This worker's number among those on its machine."""
+        """Return this worker's number among those on its machine, from 0."""
         return self._info.local_rank
 
     def get_local_world_size(self) -> int:
-        """How many workers are on this machine."""
+        """Return how many workers are on this machine."""
         return self._info.local_world_size
 
     def get_node_rank(self) -> int:
-        """The number of this machine."""
+        """Return the number of this machine, from 0."""
         return self._info.node_rank
 
     def get_storage(self) -> Any:
-        """The run's `Storage`."""
+        """Return the run's `Storage`: where its files go."""
         return self._info.storage
 
     def get_metadata(self) -> dict[str, Any]:
-        """The `metadata` that the trainer was given."""
+        """Return the `metadata` that the trainer was given."""
         return self._info.metadata
 
     def get_trial_name(self) -> str:
+        """Return the trial's name; of a training, the run's."""
         return self._info.trial_name
 
     def get_trial_id(self) -> str:
+        """Return what identifies the trial, or the run."""
         return self._info.trial_id
 
     def get_trial_resources(self) -> Any:
-        """The resources of the whole run or trial."""
+        """Return the resources of the whole run or trial."""
         return self._info.trial_resources
 
     def get_trial_dir(self) -> str:
-        """The run's folder, where its files and checkpoints go."""
+        """Return the run's folder, where its files and checkpoints go."""
         return self._info.trial_dir

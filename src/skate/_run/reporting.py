@@ -27,6 +27,7 @@ class CheckpointUploadMode(Enum):
     NO_UPLOAD = "NO_UPLOAD"
 
     def default_delete_local_checkpoint_after_upload(self) -> bool:
+        """Return whether the original is deleted if `report` does not say it: only with ASYNC."""
         return self is CheckpointUploadMode.ASYNC
 
 

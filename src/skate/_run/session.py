@@ -141,6 +141,15 @@ def report(*args: Any, **kwargs: Any) -> None:
         RuntimeError: If this is not a training loop or a trial.
         TypeError: If metrics or checkpoint are something else.
         ValueError: If a validation is asked for and the trainer cannot.
+
+    Example:
+        >>> def loop():
+        ...     for epoch in range(3):
+        ...         skate.train.report({"loss": 1 / (epoch + 1)})
+        >>> quiet = skate.train.RunConfig(verbose=0)
+        >>> result = skate.train.DataParallelTrainer(loop, run_config=quiet).fit()
+        >>> round(result.metrics["loss"], 2)
+        0.33
     """
     session = current("report()")
     given = read_report(args, kwargs)
@@ -177,6 +186,18 @@ def get_checkpoint() -> Checkpoint | None:
 
     Raises:
         RuntimeError: If this is not a training loop or a trial.
+
+    Example:
+        >>> def loop():
+        ...     checkpoint = skate.train.get_checkpoint()
+        ...     first = checkpoint.to_dict()["epoch"] + 1 if checkpoint else 0
+        ...     for epoch in range(first, 3):
+        ...         new = skate.train.Checkpoint.from_dict({"epoch": epoch})
+        ...         skate.train.report({"epoch": epoch}, checkpoint=new)
+        >>> quiet = skate.train.RunConfig(verbose=0)
+        >>> result = skate.train.DataParallelTrainer(loop, run_config=quiet).fit()
+        >>> result.checkpoint.to_dict()
+        {'epoch': 2}
     """
     return current("get_checkpoint()").get_checkpoint()
 
@@ -186,6 +207,16 @@ def get_context() -> TrainContext:
 
     Raises:
         RuntimeError: If this is not a training loop or a trial.
+
+    Example:
+        >>> def loop():
+        ...     context = skate.train.get_context()
+        ...     skate.train.report({"workers": context.get_world_size()})
+        >>> two = skate.train.ScalingConfig(num_workers=2)
+        >>> quiet = skate.train.RunConfig(verbose=0)
+        >>> trainer = skate.train.DataParallelTrainer(loop, scaling_config=two, run_config=quiet)
+        >>> trainer.fit().metrics["workers"]
+        2
     """
     return current("get_context()").context
 
@@ -199,6 +230,17 @@ def get_dataset_shard(dataset_name: str | None = None) -> Any:
     Raises:
         RuntimeError: If there are no datasets, or several and no name.
         KeyError: If there is none of this name.
+
+    Example:
+        >>> def loop():
+        ...     shard = skate.train.get_dataset_shard("train")
+        ...     skate.train.report({"rows": sum(1 for row in shard.iter_rows())})
+        >>> quiet = skate.train.RunConfig(verbose=0)
+        >>> trainer = skate.train.DataParallelTrainer(
+        ...     loop, datasets={"train": skate.data.range(10)}, run_config=quiet
+        ... )
+        >>> trainer.fit().metrics["rows"]
+        10
     """
     return current("get_dataset_shard()").get_dataset_shard(dataset_name)
 
@@ -210,31 +252,31 @@ def save_checkpoint(**values: Any) -> None:
 
 
 def load_checkpoint() -> dict[str, Any] | None:
-    """The values of the checkpoint to go on from, or None."""
+    """Return the values of the checkpoint to go on from, or None; see `get_checkpoint`."""
     checkpoint = current("load_checkpoint()").get_checkpoint()
     return None if checkpoint is None else checkpoint.to_dict()
 
 
 def world_size() -> int:
-    """How many workers train together."""
+    """Return how many workers train together; an older name for that of `get_context()`."""
     return current("world_size()").info.world_size
 
 
 def world_rank() -> int:
-    """This worker's number among all."""
+    """Return this worker's number among all; an older name for that of `get_context()`."""
     return current("world_rank()").info.world_rank
 
 
 def local_rank() -> int:
-    """This worker's number among those on its machine."""
+    """Return this worker's number on its machine; an older name for that of `get_context()`."""
     return current("local_rank()").info.local_rank
 
 
 def local_world_size() -> int:
-    """How many workers are on this machine."""
+    """Return how many workers are on this machine; an older name for that of `get_context()`."""
     return current("local_world_size()").info.local_world_size
 
 
 def node_rank() -> int:
-    """The number of this machine."""
+    """Return the number of this machine; an older name for that of `get_context()`."""
     return current("node_rank()").info.node_rank

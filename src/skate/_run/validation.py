@@ -24,10 +24,12 @@ class ValidationFn(Protocol):
 
 @dataclass
 class ValidationTaskConfig:
-    """One validation, as in `report(…, validation=ValidationTaskConfig(fn_kwargs={…}))`.
+    """Ask for one validation: `report(…, validation=ValidationTaskConfig(fn_kwargs={…}))`.
 
-    `fn_kwargs` are further arguments of the function: JSON, so that a run that was interrupted can
-    ask again. `timeout_s` ends the validation; None lets it take its time.
+    Args:
+        fn_kwargs: Further arguments of the function: JSON, so that a run that was interrupted can
+            ask again.
+        timeout_s: Seconds after which the validation is ended; None lets it take its time.
     """
 
     fn_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -72,11 +74,14 @@ def _as_json(fn_kwargs: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class ValidationConfig:
-    """How a trainer validates checkpoints whose report asks for it: `fn(checkpoint, **kwargs)`
-    runs as a task of its own, and the metrics that it returns are added to the checkpoint's.
+    """Say how a trainer validates checkpoints whose report asks for it.
 
-    `task_config` is what `report(…, validation=True)` means. `ray_remote_kwargs` are options of
-    the task; it takes no CPU unless they say so, as the workers may have all of them.
+    Args:
+        fn: `fn(checkpoint, **kwargs)` runs as a task of its own, and the metrics that it returns
+            are added to the checkpoint's.
+        task_config: What `report(…, validation=True)` means.
+        ray_remote_kwargs: Options of the task; it takes no CPU unless they say so, as the workers
+            may have all of them.
     """
 
     fn: Callable[..., dict[str, Any]]
@@ -90,7 +95,11 @@ class ValidationConfig:
         self.ray_remote_kwargs = dict(self.ray_remote_kwargs or {})
 
     def task_for(self, asked: bool | ValidationTaskConfig) -> ValidationTaskConfig:
-        """What a report asks for, on top of the default."""
+        """Return what a report asks for, on top of `task_config`.
+
+        Args:
+            asked: What the report was given as `validation`.
+        """
         default = as_config(ValidationTaskConfig, self.task_config)
         if isinstance(asked, bool):
             return default

@@ -56,7 +56,17 @@ class TablePredictor(Predictor):
     def predict(
         self, data: Batch, feature_columns: list[Any] | None = None, **kwargs: Any
     ) -> Batch:
-        """The predictions for a batch. `kwargs` go to the model."""
+        """Predict for a batch.
+
+        Args:
+            data: The batch: an array, a dictionary of arrays, a DataFrame or a pyarrow Table.
+            feature_columns: The columns that the model sees, by name, or by number for an array;
+                None is all.
+            **kwargs: What the model's own method of prediction takes.
+
+        Returns:
+            The predictions, in the form that the batch came in.
+        """
         return super().predict(data, feature_columns=feature_columns, **kwargs)
 
     def _predict_pandas(

@@ -18,12 +18,19 @@ class TensorPredictor(Predictor):
 
     @classmethod
     def preferred_batch_format(cls) -> BatchFormat:
+        """Return the form of batches that tensors are made of: dictionaries of arrays."""
         return BatchFormat.NUMPY
 
     @abstractmethod
     def call_model(self, inputs: Any) -> Any:
-        """The model's output for a tensor or a dictionary of tensors. Override it for models with
-        other inputs or outputs; a DataFrame is taken as it is."""
+        """Return the model's output. Override it for models with other inputs or outputs.
+
+        Args:
+            inputs: A tensor, or a dictionary of tensors.
+
+        Returns:
+            A tensor, a dictionary of tensors, or a DataFrame, which is taken as it is.
+        """
 
     @abstractmethod
     def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:

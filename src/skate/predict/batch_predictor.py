@@ -19,13 +19,21 @@ BATCH_SIZE = 4096
 
 
 class BatchPredictor:
-    """Runs a predictor on datasets.
+    """Run a predictor on datasets, in actors that each load the model once.
 
-        predictor = BatchPredictor.from_checkpoint(checkpoint, TorchPredictor, model=MyModel())
-        predictor.predict(dataset, min_scoring_workers=2).to_pandas()["predictions"]
+    Args:
+        checkpoint: The checkpoint that the model is in.
+        predictor_cls: The class of the predictor, such as `TorchPredictor`.
+        **predictor_kwargs: For `predictor_cls.from_checkpoint`, in each actor.
 
-    The checkpoint, and what the predictor class takes besides, are put into the object store once;
-    all actors read them there.
+    Raises:
+        TypeError: If `predictor_cls` is no class of predictors.
+
+    Example:
+        >>> from skate.predict import BatchPredictor
+        >>> predictor = BatchPredictor.from_pandas_udf(lambda frame: frame[["id"]] * 2)
+        >>> predictor.predict(skate.data.range(3)).take_all()
+        [{'id': 0}, {'id': 2}, {'id': 4}]
     """
 
     def __init__(
@@ -51,23 +59,37 @@ class BatchPredictor:
     def from_checkpoint(
         cls, checkpoint: Checkpoint, predictor_cls: type[Predictor], **kwargs: Any
     ) -> BatchPredictor:
-        """`kwargs` go to `predictor_cls.from_checkpoint`, in each actor."""
+        """Make a predictor of a model in a checkpoint.
+
+        Args:
+            checkpoint: The checkpoint.
+            predictor_cls: The class of the predictor, such as `TorchPredictor`.
+            **kwargs: For `predictor_cls.from_checkpoint`, in each actor.
+        """
         return cls(checkpoint, predictor_cls, **kwargs)
 
     @classmethod
     def from_pandas_udf(cls, pandas_udf: Callable[..., Any]) -> BatchPredictor:
-        """Run a function of DataFrames."""
+        """Make a predictor of a function, without a model.
+
+        Args:
+            pandas_udf: Takes a DataFrame, and returns one.
+        """
         return cls(Checkpoint.from_dict({"function": pandas_udf}), FunctionPredictor)
 
     def get_preprocessor(self) -> Any:
-        """The one that was set, or the checkpoint's."""
+        """Return the preprocessor that was set, or the checkpoint's."""
         if self._preprocessor is not None:
             return self._preprocessor
         allowed = bool(self._predictor_kwargs.get("allow_pickle"))
         return self._checkpoint.get_preprocessor(allow_pickle=allowed)
 
     def set_preprocessor(self, preprocessor: Any) -> None:
-        """Use this one instead of the checkpoint's."""
+        """Use another preprocessor than the checkpoint's.
+
+        Args:
+            preprocessor: The preprocessor, fitted.
+        """
         self._preprocessor = preprocessor
 
     def predict(
@@ -85,19 +107,25 @@ class BatchPredictor:
         ray_remote_args: dict[str, Any] | None = None,
         **predict_kwargs: Any,
     ) -> Dataset:
-        """The predictions for a dataset, as a dataset that has been computed.
+        """Predict for a dataset.
 
         Args:
-            feature_columns: what the predictor sees, of the preprocessed columns; by default all.
-            keep_columns: preprocessed columns to be in the result, beside the predictions.
-            batch_size: rows per call of the predictor.
-            min_scoring_workers, max_scoring_workers: how many actors. More than the least are
-                started while all are busy.
-            num_cpus_per_worker, num_gpus_per_worker: per actor; by default 1 CPU, or none beside
-                GPUs. With GPUs, predictors that take `use_gpu` get True.
-            separate_gpu_stage: preprocess outside of the actors that have GPUs.
-            ray_remote_args: further options of the actors.
-            predict_kwargs: for the predictor's `predict`.
+            data: The dataset.
+            feature_columns: What the predictor sees, of the preprocessed columns; None is all.
+            keep_columns: Preprocessed columns to be in the result, beside the predictions.
+            batch_size: Rows per call of the predictor.
+            min_scoring_workers: How many actors at least.
+            max_scoring_workers: How many at the most; more than the least are started while all
+                are busy. None keeps to the least.
+            num_cpus_per_worker: CPUs per actor; by default 1, or none beside GPUs.
+            num_gpus_per_worker: GPUs per actor; with some, predictors that take `use_gpu` get
+                True.
+            separate_gpu_stage: Whether to preprocess outside of the actors that have GPUs.
+            ray_remote_args: Further options of the actors.
+            **predict_kwargs: For the predictor's `predict`.
+
+        Returns:
+            The predictions, as a dataset that has been computed.
         """
         scoring = Scoring(
             feature_columns, keep_columns, batch_size, min_scoring_workers, max_scoring_workers,
@@ -123,11 +151,27 @@ class BatchPredictor:
         ray_remote_args: dict[str, Any] | None = None,
         **predict_kwargs: Any,
     ) -> Dataset:
-        """As `predict`, but nothing is computed before it is asked for, and then piece by piece:
-        reading, predicting and using the predictions go on at the same time, in bounded memory.
+        """Predict for a dataset piece by piece, when the predictions are asked for.
 
-        The dataset finds the size of the pieces by itself, so `blocks_per_window` and
-        `bytes_per_window`, of which at most one may be given, change nothing.
+        Reading, predicting and using the predictions go on at the same time, in bounded memory.
+
+        Args:
+            data: The dataset.
+            blocks_per_window: Without effect: the dataset finds the size of pieces by itself.
+            bytes_per_window: Without effect, likewise; at most one of the two may be given.
+            feature_columns: As in `predict`.
+            keep_columns: As in `predict`.
+            batch_size: As in `predict`.
+            min_scoring_workers: As in `predict`.
+            max_scoring_workers: As in `predict`.
+            num_cpus_per_worker: As in `predict`.
+            num_gpus_per_worker: As in `predict`.
+            separate_gpu_stage: As in `predict`.
+            ray_remote_args: As in `predict`.
+            **predict_kwargs: As in `predict`.
+
+        Returns:
+            The predictions, as a dataset that is computed as it is read.
         """
         if blocks_per_window is not None and bytes_per_window is not None:
             raise ValueError("give blocks_per_window or bytes_per_window, not both")

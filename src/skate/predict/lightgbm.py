@@ -13,7 +13,12 @@ FILES = ("model.txt", "model")
 
 
 class LightGBMPredictor(TablePredictor):
-    """Predicts with a Booster."""
+    """Predict with a Booster of LightGBM.
+
+    Args:
+        model: The Booster.
+        preprocessor: What batches are transformed by first; None for nothing.
+    """
 
     @classmethod
     def _load(cls, checkpoint: Checkpoint) -> Any:

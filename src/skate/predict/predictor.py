@@ -15,10 +15,14 @@ class PredictorNotSerializableException(RuntimeError):  # noqa: N818  # the name
 
 
 class Predictor(ABC):
-    """Derived classes override `from_checkpoint`, and `_predict_pandas`, `_predict_numpy` or both.
+    """Predict for batches with a model: the base of all predictors.
 
+    Derived classes override `from_checkpoint`, and `_predict_pandas`, `_predict_numpy` or both.
     `predict` gives batches through the preprocessor first, converts them to what the class is
     written for, and the predictions to the form that the batch came in.
+
+    Args:
+        preprocessor: What batches are transformed by first; None for nothing.
     """
 
     _preprocessor: Any = None
@@ -29,24 +33,46 @@ class Predictor(ABC):
     @classmethod
     @abstractmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Predictor:
-        """The predictor for the model in a checkpoint."""
+        """Make the predictor for the model in a checkpoint.
+
+        Args:
+            checkpoint: The checkpoint.
+            **kwargs: What the class needs besides, such as the model without its weights.
+        """
 
     @classmethod
     def from_pandas_udf(cls, pandas_udf: Callable[..., Any]) -> Predictor:
-        """A predictor that is a function of DataFrames, without a model."""
+        """Make a predictor of a function, without a model.
+
+        Args:
+            pandas_udf: Takes a DataFrame, and returns one.
+
+        Example:
+            >>> import pandas as pd
+            >>> from skate.predict import Predictor
+            >>> predictor = Predictor.from_pandas_udf(lambda frame: frame + 1)
+            >>> predictor.predict(pd.DataFrame({"x": [1, 2]}))["x"].tolist()
+            [2, 3]
+        """
         return FunctionPredictor(pandas_udf)
 
     def get_preprocessor(self) -> Any:
+        """Return what batches are transformed by first; None for nothing."""
         return self._preprocessor
 
     def set_preprocessor(self, preprocessor: Any) -> None:
+        """Set what batches are transformed by first.
+
+        Args:
+            preprocessor: The preprocessor, fitted; None for none.
+        """
         self._preprocessor = preprocessor
 
     # -- formats ---------------------------------------------------------------------------------
 
     @classmethod
     def preferred_batch_format(cls) -> BatchFormat:
-        """Which form to use where a class is written for both."""
+        """Return which form of batches to use where a class is written for both."""
         return BatchFormat.PANDAS
 
     @classmethod
@@ -57,8 +83,16 @@ class Predictor(ABC):
     # -- predicting ------------------------------------------------------------------------------
 
     def predict(self, data: Batch, **kwargs: Any) -> Batch:
-        """The predictions for a batch: an array or a dictionary of arrays gives a dictionary of
-        arrays, a DataFrame a DataFrame and a pyarrow Table a Table."""
+        """Predict for a batch.
+
+        Args:
+            data: The batch: an array, a dictionary of arrays, a DataFrame or a pyarrow Table.
+            **kwargs: For `_predict_pandas` or `_predict_numpy`.
+
+        Returns:
+            The predictions: of an array or a dictionary of arrays a dictionary of arrays, of a
+            DataFrame a DataFrame and of a Table a Table.
+        """
         came_as = format_of(data)
         if self._preprocessor is not None:
             data = preprocess(self._preprocessor, data)

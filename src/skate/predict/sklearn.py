@@ -13,7 +13,20 @@ _THREADS = ("n_jobs", "thread_count")
 
 
 class SklearnPredictor(TablePredictor):
-    """Predicts with a fitted estimator."""
+    """Predict with a fitted estimator of scikit-learn.
+
+    Args:
+        estimator: The estimator.
+        preprocessor: What batches are transformed by first; None for nothing.
+
+    Example:
+        >>> import numpy as np
+        >>> from sklearn.linear_model import LinearRegression
+        >>> from skate.predict import SklearnPredictor
+        >>> model = LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0])
+        >>> SklearnPredictor(model).predict(np.array([[2.0]]))["predictions"].round(3)
+        array([5.])
+    """
 
     def __init__(self, estimator: Any, preprocessor: Any = None) -> None:
         super().__init__(estimator, preprocessor)

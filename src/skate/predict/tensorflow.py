@@ -14,8 +14,15 @@ from skate.predict._tensor_predictor import TensorPredictor
 
 
 class TensorflowPredictor(TensorPredictor):
-    """Predicts with a Keras model, or with what `model_definition` builds, which then gets
-    `model_weights` if there are any."""
+    """Predict with a Keras model.
+
+    Args:
+        model: The model; or None, with `model_definition`.
+        preprocessor: What batches are transformed by first; None for nothing.
+        use_gpu: Whether the model runs on a GPU.
+        model_definition: Builds the model, where it is used.
+        model_weights: What that model gets as its weights, if anything.
+    """
 
     def __init__(
         self,
@@ -81,11 +88,25 @@ class TensorflowPredictor(TensorPredictor):
         return cls(model, preprocessor=preprocessor, use_gpu=use_gpu, **kwargs)
 
     def predict(self, data: Batch, dtype: Any = None, **kwargs: Any) -> Batch:
-        """The predictions for a batch. `dtype`: of the tensors, one or a dictionary by column;
-        None keeps the types of the data."""
+        """Predict for a batch.
+
+        Args:
+            data: The batch: an array, a dictionary of arrays, a DataFrame or a pyarrow Table.
+            dtype: The type of the tensors, one or a dictionary by column; None keeps those of the
+                data.
+            **kwargs: None.
+
+        Returns:
+            The predictions, in the form that the batch came in.
+        """
         return super().predict(data, dtype=dtype, **kwargs)
 
     def call_model(self, inputs: Any) -> Any:
+        """Return the model's output. Override it for models with other inputs or outputs.
+
+        Args:
+            inputs: A tensor, or a dictionary of tensors.
+        """
         with self._device():
             return self._model(inputs)
 

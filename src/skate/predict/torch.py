@@ -13,7 +13,24 @@ from skate.predict._tensor_predictor import TensorPredictor
 
 
 class TorchPredictor(TensorPredictor):
-    """Predicts with a `torch.nn.Module`, in evaluation mode and without gradients."""
+    """Predict with a `torch.nn.Module`, in evaluation mode and without gradients.
+
+    Args:
+        model: The model.
+        preprocessor: What batches are transformed by first; None for nothing.
+        use_gpu: Whether the model runs on a GPU.
+
+    Raises:
+        ValueError: If there is to be a GPU, and torch finds none.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> from skate.train.torch import TorchPredictor
+        >>> predictor = TorchPredictor(torch.nn.Flatten())
+        >>> predictor.predict(np.ones((2, 1, 3), dtype="float32"))["predictions"].shape
+        (2, 3)
+    """
 
     def __init__(self, model: Any, preprocessor: Any = None, use_gpu: bool = False) -> None:
         super().__init__(preprocessor)
@@ -59,11 +76,25 @@ class TorchPredictor(TensorPredictor):
         return cls(loaded, preprocessor=preprocessor, use_gpu=use_gpu, **kwargs)
 
     def predict(self, data: Batch, dtype: Any = None, **kwargs: Any) -> Batch:
-        """The predictions for a batch. `dtype`: of the tensors, one or a dictionary by column. By
-        default floats get the precision of the model's weights, and other types are kept."""
+        """Predict for a batch.
+
+        Args:
+            data: The batch: an array, a dictionary of arrays, a DataFrame or a pyarrow Table.
+            dtype: The type of the tensors, one or a dictionary by column; by default floats get
+                the precision of the model's weights, and other types are kept.
+            **kwargs: None.
+
+        Returns:
+            The predictions, in the form that the batch came in.
+        """
         return super().predict(data, dtype=dtype, **kwargs)
 
     def call_model(self, inputs: Any) -> Any:
+        """Return the model's output. Override it for models with other inputs or outputs.
+
+        Args:
+            inputs: A tensor, or a dictionary of tensors.
+        """
         import torch
 
         with torch.no_grad():

@@ -10,12 +10,22 @@ TRAIN_DATASET_KEY = "train"
 
 
 class DataConfig:
-    """Which datasets are split between the workers; the others are given to each as a whole.
+    """Say which datasets are split between the workers; the others are given to each as a whole.
 
-    Parts are equally long, so that the workers stay in step. What does not divide evenly is filled
-    up by repeating rows (`uneven="repeat"`, as a DistributedSampler does), left out ("drop"), or
-    left where it falls ("keep"). `execution_options` are those of skate.data, for all datasets or
-    by name. `enable_shard_locality` is for clusters: here all data is near.
+    Args:
+        datasets_to_split: The names of these datasets, or "all".
+        execution_options: Those of skate.data, for all datasets or by name; None is the default.
+        enable_shard_locality: Without effect: it is for clusters, and here all data is near.
+        uneven: What happens to rows that do not divide evenly, so that the workers stay in step:
+            rows are repeated ("repeat", as a DistributedSampler does) or left out ("drop"); "keep"
+            lets parts differ.
+
+    Raises:
+        TypeError: If names are no strings.
+        ValueError: If `uneven` is none of these.
+
+    Example:
+        >>> config = skate.train.DataConfig(datasets_to_split=["train"], uneven="drop")
     """
 
     def __init__(
@@ -73,7 +83,12 @@ class DataConfig:
         return shares
 
     def prepared(self, datasets: dict[str, Any], preprocessor: Any) -> dict[str, Any]:
-        """All datasets transformed by a preprocessor that is fitted, once, to the "train" one."""
+        """Return all datasets transformed by a preprocessor, which is fitted to the "train" one.
+
+        Args:
+            datasets: The datasets by name.
+            preprocessor: The preprocessor; None for none.
+        """
         if preprocessor is None or not datasets:
             return datasets
         fit_once(preprocessor, datasets, TRAIN_DATASET_KEY)
@@ -87,7 +102,7 @@ class DataConfig:
 
     @staticmethod
     def default_ingest_options() -> Any:
-        """The options of this process, without its limits."""
+        """Return the options of this process, without its limits."""
         from skate.data import DataContext, ExecutionOptions
 
         here = DataContext.get_current().execution_options

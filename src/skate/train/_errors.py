@@ -23,7 +23,12 @@ class TrainingFailedError(RuntimeError):
 
 
 class WorkerGroupError(TrainingFailedError):
-    """Workers failed. `worker_failures` has the exception of each by its rank."""
+    """Workers failed. `worker_failures` has the exception of each by its rank.
+
+    Args:
+        error_message: What happened.
+        worker_failures: The exceptions by rank.
+    """
 
     def __init__(self, error_message: str, worker_failures: dict[int, BaseException]) -> None:
         super().__init__(error_message)
@@ -87,7 +92,11 @@ def shown_cause(failures: dict[int, BaseException]) -> BaseException | None:
 
 
 class ControllerError(TrainingFailedError):
-    """Training failed outside of the workers: they cannot be started, or a callback raised."""
+    """Training failed outside of the workers: they cannot be started, or a callback raised.
+
+    Args:
+        controller_failure: What was raised.
+    """
 
     def __init__(self, controller_failure: Exception) -> None:
         super().__init__(f"training failed outside of its workers: {controller_failure}")

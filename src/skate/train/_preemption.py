@@ -6,6 +6,8 @@ from skate._run.session import current
 
 
 def get_preemption_info() -> None:
-    """Whether a machine of the run is about to be taken away, and when: never, on one's own. Loops
-    written for clusters ask it, and save a checkpoint if so."""
+    """Return when a machine of the run is about to be taken away: on one's own machine, None.
+
+    Loops written for clusters ask it, and save a checkpoint if so.
+    """
     current("get_preemption_info()")

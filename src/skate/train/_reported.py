@@ -27,9 +27,9 @@ class CheckpointConsistencyMode(Enum):
 
 @dataclass
 class ReportedCheckpoint:
-    """A checkpoint and the metrics that were reported with it.
+    """Hold a checkpoint and the metrics that were reported with it.
 
-    Attributes:
+    Args:
         checkpoint: The checkpoint.
         metrics: What was reported with it, and by its validation.
         status: What has come of its validation; COMMITTED if none was asked for.

@@ -31,7 +31,7 @@ class BackendConfig:
         return nullcontext
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, as far as they can be shown."""
+        """Return the settings, as far as they can be shown."""
         return {}
 
 

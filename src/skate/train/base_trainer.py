@@ -74,7 +74,7 @@ class BaseTrainer:
         self.datasets = DataConfig().prepared(checked_datasets(self.datasets), self.preprocessor)
 
     def training_loop(self) -> None:
-        """The training itself."""
+        """Train. Override it."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to train")
 
     def fit(self) -> Result:
@@ -141,12 +141,20 @@ class BaseTrainer:
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
-        """Whether there is a run in this folder."""
+        """Return whether there is a run in a folder.
+
+        Args:
+            path: The folder, or its URI.
+            storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
+        """
         return Storage.at(path, storage_filesystem).exists(TRAINER_FILE)
 
     def as_trainable(self) -> Any:
-        """A function for the tuner: it trains with a trial's configuration, whose parts
-        (`train_loop_config`, `scaling_config`, …) take the place of the trainer's own."""
+        """Return a function for the tuner that trains with a trial's configuration.
+
+        The parts of that (`train_loop_config`, `scaling_config`, …) take the place of the
+        trainer's own.
+        """
         from skate.train._trial import TrainerTrial
 
         return TrainerTrial(self)

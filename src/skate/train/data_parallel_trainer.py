@@ -55,6 +55,19 @@ class DataParallelTrainer(BaseTrainer):
     Raises:
         TypeError: If an argument is of the wrong kind.
         ValueError: If the loop takes more than one argument.
+
+    Example:
+        >>> def loop(config):
+        ...     for step in range(config["steps"]):
+        ...         skate.train.report({"step": step})
+        >>> trainer = skate.train.DataParallelTrainer(
+        ...     loop,
+        ...     train_loop_config={"steps": 3},
+        ...     scaling_config=skate.train.ScalingConfig(num_workers=2),
+        ...     run_config=skate.train.RunConfig(verbose=0),
+        ... )
+        >>> trainer.fit().metrics["step"]
+        2
     """
 
     def __init__(
@@ -165,7 +178,7 @@ class DataParallelTrainer(BaseTrainer):
         )
 
     def get_dataset_config(self) -> Any:
-        """How datasets are split."""
+        """Return how datasets are split."""
         return self.dataset_config
 
     # -- going on -------------------------------------------------------------------------------

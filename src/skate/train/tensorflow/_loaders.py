@@ -9,7 +9,10 @@ from skate._core.tensorflow_processes import unsplit
 
 
 def prepare_dataset_shard(tf_dataset_shard: Any) -> Any:
-    """A `tf.data.Dataset` that is this worker's part already: TensorFlow must not split it again,
-    and reads ahead."""
+    """Return a `tf.data.Dataset` that TensorFlow does not split again, and that reads ahead.
+
+    Args:
+        tf_dataset_shard: The dataset, which is this worker's part already.
+    """
     tf = try_import("tensorflow", "tensorflow")
     return unsplit(tf_dataset_shard).prefetch(tf.data.AUTOTUNE)

@@ -35,8 +35,14 @@ class ReportCheckpointCallback(Reporting):
 
 
 class Callback(Reporting):
-    """As it was until Ray 2.4: reports at the events `on`, and at every `frequency`-th of them
-    the weights, as `{"model": weights}`. A list has one frequency per event; 0 is never."""
+    """Report at events of Keras, and weights at every so many of them, as until Ray 2.4.
+
+    Args:
+        metrics: The logs to report: None for all, a name, several, or a dictionary of new names.
+        on: The event, or several.
+        frequency: At every how many of them a checkpoint is reported, as `{"model": weights}`; a
+            list has one number per event; 0 is never.
+    """
 
     def __init__(
         self,

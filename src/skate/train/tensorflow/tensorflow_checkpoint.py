@@ -27,7 +27,12 @@ class TensorflowCheckpoint(Checkpoint):
     def from_model(
         cls: type[AnyTensorflowCheckpoint], model: Any, *, preprocessor: Any = None
     ) -> AnyTensorflowCheckpoint:
-        """One that holds a whole model."""
+        """Make a checkpoint that holds a whole model.
+
+        Args:
+            model: The Keras model.
+            preprocessor: A preprocessor to keep with it; None for none.
+        """
         checkpoint = model_checkpoint(cls, model)
         if preprocessor is not None:
             checkpoint.set_preprocessor(preprocessor)
@@ -40,7 +45,16 @@ class TensorflowCheckpoint(Checkpoint):
         *,
         preprocessor: Any = None,
     ) -> AnyTensorflowCheckpoint:
-        """One that holds a copy of what `model.save("….h5")` wrote."""
+        """Make a checkpoint that holds a copy of what `model.save("….h5")` wrote.
+
+        Args:
+            file_path: The file.
+            preprocessor: A preprocessor to keep with it; None for none.
+
+        Raises:
+            ValueError: If its name does not end with .h5.
+            FileNotFoundError: If there is no such file.
+        """
         path = os.fspath(file_path)
         if not path.endswith(".h5"):
             raise ValueError(f"from_h5 takes a file whose name ends with .h5; got {path!r}")
@@ -57,7 +71,15 @@ class TensorflowCheckpoint(Checkpoint):
         *,
         preprocessor: Any = None,
     ) -> AnyTensorflowCheckpoint:
-        """One that holds a copy of a folder in TensorFlow's SavedModel format."""
+        """Make a checkpoint that holds a copy of a folder in TensorFlow's SavedModel format.
+
+        Args:
+            dir_path: The folder.
+            preprocessor: A preprocessor to keep with it; None for none.
+
+        Raises:
+            ValueError: If there is no such folder.
+        """
         path = os.fspath(dir_path)
         if not os.path.isdir(path):
             raise ValueError(f"from_saved_model takes a folder; got {path!r}")

@@ -26,9 +26,20 @@ INIT_METHODS = ("env", "tcp")
 
 @dataclass
 class TorchConfig(BackendConfig):
-    """`backend`: "gloo" or "nccl" (None: nccl where there are GPUs), or as torch.distributed takes
-    it. `init_method`: "env" or "tcp", which come to the same: MASTER_ADDR and MASTER_PORT name the
-    store in either case. `timeout_s` ends a collective operation that is stuck."""
+    """Say how the workers of a TorchTrainer talk to each other.
+
+    Args:
+        backend: "gloo" or "nccl", or as torch.distributed takes it; None is nccl where there are
+            GPUs.
+        init_method: "env" or "tcp", which come to the same: MASTER_ADDR and MASTER_PORT name the
+            store in either case.
+        timeout_s: Seconds after which a collective operation that is stuck is ended.
+
+    Example:
+        >>> from skate.train.torch import TorchConfig
+        >>> TorchConfig(backend="gloo").to_dict()
+        {'backend': 'gloo', 'init_method': 'env', 'timeout_s': 1800}
+    """
 
     backend: str | None = None
     init_method: str = "env"
@@ -48,6 +59,7 @@ class TorchConfig(BackendConfig):
         return TorchBackend
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the settings as a dictionary."""
         return {
             "backend": self.backend,
             "init_method": self.init_method,

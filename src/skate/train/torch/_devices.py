@@ -12,7 +12,7 @@ from skate.train._gpus import OWN_GPUS
 
 
 def get_devices() -> list[torch.device]:
-    """The devices of this worker: its GPUs, or the CPU."""
+    """Return the devices of this worker: its GPUs, or the CPU."""
     session = current("train.torch.get_devices()")
     if not torch.cuda.is_available():
         return [torch.device("cpu")]
@@ -26,7 +26,16 @@ def get_devices() -> list[torch.device]:
 
 
 def get_device() -> torch.device:
-    """The device of this worker; the first of several."""
+    """Return the device of this worker; the first of several.
+
+    Example:
+        >>> from skate.train.torch import TorchTrainer, get_device
+        >>> def loop():
+        ...     skate.train.report({"device": get_device().type})
+        >>> quiet = skate.train.RunConfig(verbose=0)
+        >>> TorchTrainer(loop, run_config=quiet).fit().metrics["device"]
+        'cpu'
+    """
     return get_devices()[0]
 
 

@@ -27,13 +27,33 @@ def prepare_data_loader(
     move_to_device: bool = True,
     auto_transfer: bool = True,
 ) -> DataLoader[Any]:
-    """The loader of this worker's part of the data, which brings batches to its device.
+    """Make a loader load this worker's part of the data, and bring batches to its device.
 
     With several workers a DistributedSampler takes the place of the sampler, shuffling if that
     did; of a sampler of another kind, each worker takes every n-th index. What does not divide
     evenly is filled up by repeating rows, or left out with `drop_last`. Each `iter()` is a new
     epoch, unless the loop calls `set_epoch` itself. An IterableDataset has no sampler, and cannot
-    be split. On a GPU, `auto_transfer` copies the next batch while this one is used.
+    be split.
+
+    Args:
+        data_loader: The loader.
+        add_dist_sampler: Whether the data is split between workers.
+        move_to_device: Whether batches are brought to the worker's device.
+        auto_transfer: Whether, on a GPU, the next batch is copied while this one is used.
+
+    Returns:
+        Another loader.
+
+    Example:
+        >>> import torch
+        >>> from skate.train.torch import TorchTrainer, prepare_data_loader
+        >>> def loop():
+        ...     data = torch.utils.data.TensorDataset(torch.arange(8))
+        ...     loader = prepare_data_loader(torch.utils.data.DataLoader(data, batch_size=4))
+        ...     skate.train.report({"batches": len(list(loader))})
+        >>> quiet = skate.train.RunConfig(verbose=0)
+        >>> TorchTrainer(loop, run_config=quiet).fit().metrics["batches"]
+        2
     """
     session = current("train.torch.prepare_data_loader()")
     check_kind("prepare_data_loader", data_loader, DataLoader)

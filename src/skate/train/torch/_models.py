@@ -50,10 +50,35 @@ def prepare_model(
     wrap_ddp: bool = True,
     ddp_kwargs: dict[str, Any] | None = None,
 ) -> torch.nn.Module:
-    """The model on this worker's device, with its gradients averaged over all workers ("ddp") or
-    its parameters spread over them ("fsdp"). A single worker needs no wrapper, and gets the model
-    itself; `.module` is the model without what is around it in any case. `wrap_ddp` and
-    `ddp_kwargs` are older spellings."""
+    """Put a model on this worker's device, and let the workers train it together.
+
+    A single worker needs no wrapper, and gets the model itself; `.module` is the model without
+    what is around it in any case.
+
+    Args:
+        model: The model.
+        move_to_device: Whether it is put on the worker's device; or the device.
+        parallel_strategy: "ddp" averages gradients over all workers, "fsdp" spreads parameters
+            over them; None does neither.
+        parallel_strategy_kwargs: More arguments of DistributedDataParallel or
+            FullyShardedDataParallel.
+        wrap_ddp: An older spelling: False means no strategy.
+        ddp_kwargs: An older spelling of `parallel_strategy_kwargs`.
+
+    Raises:
+        TypeError: If it is no `torch.nn.Module`.
+        ValueError: If there is no such strategy.
+
+    Example:
+        >>> import torch
+        >>> from skate.train.torch import TorchTrainer, prepare_model
+        >>> def loop():
+        ...     model = prepare_model(torch.nn.Linear(2, 1))
+        ...     skate.train.report({"outputs": model(torch.ones(4, 2)).shape[0]})
+        >>> quiet = skate.train.RunConfig(verbose=0)
+        >>> TorchTrainer(loop, run_config=quiet).fit().metrics["outputs"]
+        4
+    """
     session = current("train.torch.prepare_model()")
     check_kind("prepare_model", model, torch.nn.Module)
     if parallel_strategy not in STRATEGIES:
@@ -124,7 +149,14 @@ def _itself(value: Any) -> Any:
 
 
 def accelerate(amp: bool = False) -> None:
-    """Train in mixed precision with `amp=True`. To be called first in the loop."""
+    """Train in mixed precision; to be called first in the loop.
+
+    Args:
+        amp: Whether to do so.
+
+    Raises:
+        RuntimeError: If it is called twice, or after what it is about.
+    """
     session = current("train.torch.accelerate()")
     if "acceleration" in session.__dict__:
         raise RuntimeError(
@@ -138,13 +170,21 @@ def accelerate(amp: bool = False) -> None:
 
 
 def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """The optimizer, whose steps undo the scaling of mixed precision."""
+    """Return an optimizer whose steps undo the scaling of mixed precision.
+
+    Args:
+        optimizer: The optimizer.
+    """
     check_kind("prepare_optimizer", optimizer, torch.optim.Optimizer)
     return ScaledOptimizer(optimizer, acceleration("prepare_optimizer").scaler)
 
 
 def backward(tensor: torch.Tensor) -> None:
-    """`tensor.backward()`, scaled for mixed precision."""
+    """Call `tensor.backward()`, scaled for mixed precision.
+
+    Args:
+        tensor: The loss.
+    """
     check_kind("backward", tensor, torch.Tensor)
     scaler = acceleration("backward").scaler
     (tensor if scaler is None else scaler.scale(tensor)).backward()
@@ -182,8 +222,14 @@ class ScaledOptimizer(torch.optim.Optimizer):
 
 
 def enable_reproducibility(seed: int = 0) -> None:
-    """The same numbers in every run: seeds torch, NumPy, random and the workers of data loaders,
-    and keeps to deterministic algorithms."""
+    """Compute the same numbers in every run.
+
+    It seeds torch, NumPy, random and the workers of data loaders, and keeps to deterministic
+    algorithms.
+
+    Args:
+        seed: The seed.
+    """
     acceleration("enable_reproducibility").seed = seed
     import numpy as np
 

@@ -28,7 +28,22 @@ class TorchCheckpoint(Checkpoint):
     def from_state_dict(
         cls: type[AnyTorchCheckpoint], state_dict: dict[str, Any], *, preprocessor: Any = None
     ) -> AnyTorchCheckpoint:
-        """One that holds weights."""
+        """Make a checkpoint that holds weights.
+
+        Args:
+            state_dict: What `model.state_dict()` gives.
+            preprocessor: A preprocessor to keep with it; None for none.
+
+        Raises:
+            TypeError: If it is no dictionary.
+
+        Example:
+            >>> import torch
+            >>> from skate.train.torch import TorchCheckpoint
+            >>> checkpoint = TorchCheckpoint.from_state_dict(torch.nn.Linear(2, 1).state_dict())
+            >>> checkpoint.get_model(torch.nn.Linear(2, 1))
+            Linear(in_features=2, out_features=1, bias=True)
+        """
         if not isinstance(state_dict, Mapping):
             raise TypeError(
                 "TorchCheckpoint.from_state_dict takes model.state_dict(); "
@@ -40,7 +55,21 @@ class TorchCheckpoint(Checkpoint):
     def from_model(
         cls: type[AnyTorchCheckpoint], model: torch.nn.Module, *, preprocessor: Any = None
     ) -> AnyTorchCheckpoint:
-        """One that holds a whole model."""
+        """Make a checkpoint that holds a whole model.
+
+        Args:
+            model: The model.
+            preprocessor: A preprocessor to keep with it; None for none.
+
+        Raises:
+            TypeError: If it is no `torch.nn.Module`.
+
+        Example:
+            >>> import torch
+            >>> from skate.train.torch import TorchCheckpoint
+            >>> TorchCheckpoint.from_model(torch.nn.Linear(2, 1)).get_model()
+            Linear(in_features=2, out_features=1, bias=True)
+        """
         if not isinstance(model, torch.nn.Module):
             raise TypeError(
                 f"TorchCheckpoint.from_model takes a torch.nn.Module; got {type(model).__name__}"

@@ -41,8 +41,9 @@ class TorchTrainer(DataParallelTrainer):
         >>> def loop(config):
         ...     for epoch in range(config["epochs"]):
         ...         train.report({"epoch": epoch})
-        >>> trainer = TorchTrainer(loop, train_loop_config={"epochs": 2})
-        >>> trainer.fit().metrics["epoch"]  # doctest: +SKIP
+        >>> quiet = train.RunConfig(verbose=0)
+        >>> trainer = TorchTrainer(loop, train_loop_config={"epochs": 2}, run_config=quiet)
+        >>> trainer.fit().metrics["epoch"]
         1
     """
 
