@@ -5,6 +5,7 @@ a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it i
 
 from skate._core.public_names import name_publicly
 from skate.data._arrow.blocks import MissingColumnError
+from skate.data._io.resumable import NotRepeatableError, PlanChangedError, ResumeError
 from skate.data.preprocessor import PreprocessorNotFittedError
 from skate.exceptions import UntrustedPickleError, UserCodeException
 
@@ -12,8 +13,11 @@ RayDataUserCodeException = UserCodeException
 
 __all__ = [
     "MissingColumnError",
+    "NotRepeatableError",
+    "PlanChangedError",
     "PreprocessorNotFittedError",
     "RayDataUserCodeException",
+    "ResumeError",
     "UntrustedPickleError",
     "UserCodeException",
 ]

@@ -59,9 +59,13 @@ class Core(Iterating):
 
     def _bundles(self) -> Iterator[Bundle]:
         """Execute the plan. Statistics that somebody waits for are filled in."""
+        return execute(self._plan, self._context, self._new_stats())
+
+    def _new_stats(self) -> ExecutionStats:
+        """Statistics that are empty."""
         if self._stats is None or self._stats.stages or self._stats.wall_seconds is not None:
             self._stats = ExecutionStats()
-        return execute(self._plan, self._context, self._stats)
+        return self._stats
 
     def _blocks(self) -> Iterator[Block]:
         for bundle in self._bundles():

@@ -9,7 +9,6 @@ import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import methodcaller
 from typing import Any
 
 import pyarrow as pa
@@ -28,18 +27,26 @@ from skate.data._arrow.blocks import (
 from skate.data._arrow.tensors import type_text
 from skate.data._io.file_writers import OutputFolder, TaskContext, write_in_order
 from skate.data._io.partitioning import hive_folder, partition_style
+from skate.data._io.resumable import (
+    FileOutput,
+    Split,
+    Write,
+    cut,
+    resumed_files,
+    resumed_sink,
+    write_stage,
+)
 from skate.data._io.sinks import Datasink, FilenameProvider, WriteResult
-
-Write = Callable[[Block, Any], None]
 
 
 class Writing(Consuming):
     """Keywords of all that write files: filesystem, try_create_dir, filename_provider,
     min_rows_per_file (num_rows_per_file; blocks are put together, not cut), max_rows_per_file,
     concurrency (files written at a time), arrow_open_stream_args (for the file system), mode
-    ("append"; "overwrite", which removes the old files at the end; "ignore"; "error"), and a
-    function that returns more keywords for the library that writes
-    (arrow_parquet_args_fn, arrow_csv_args_fn, pandas_json_args_fn)."""
+    ("append"; "overwrite", which removes the old files at the end; "ignore"; "error"), a function
+    that returns more keywords for the library that writes (arrow_parquet_args_fn,
+    arrow_csv_args_fn, pandas_json_args_fn), and resume: with True a write that was cut short, by
+    whatever, goes on where it was when the same program runs again, and has each row once."""
 
     def write_parquet(
         self,
@@ -73,15 +80,16 @@ class Writing(Consuming):
         from pyarrow import parquet
 
         files = _FileOptions(path, options)
-        style = partition_style(partitioning_flavor)
+        style, rest = partition_style(partitioning_flavor), files.rest
 
-        def write(block: Block, file: Any) -> None:
+        def write(block: Block, file: Any, number: str) -> None:
             if schema is not None:
                 inside = [field for field in schema if field.name in block.column_names]
                 block = block.select([field.name for field in inside]).cast(pa.schema(inside))
-            parquet.write_table(block, file, **files.rest)
+            parquet.write_table(block, file, **rest)
 
-        self._write_blocks(files, "parquet", write, partition_cols, style)
+        split = partial(_by_folder, files.names_for("parquet"), partition_cols, style)
+        self._write_blocks(files, "parquet", write, split)
 
     def write_csv(self, path: Any, **options: Any) -> None:
         """Write CSV files.
@@ -103,10 +111,11 @@ class Writing(Consuming):
         from pyarrow import csv
 
         files = _FileOptions(path, options)
+        rest = files.rest
 
-        def write(block: Block, file: Any) -> None:
+        def write(block: Block, file: Any, number: str) -> None:
             _check_flat(block)
-            csv.write_csv(block, file, **files.rest)
+            csv.write_csv(block, file, **rest)
 
         self._write_blocks(files, "csv", write)
 
@@ -127,7 +136,7 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         arguments = {"orient": "records", "lines": True, **files.rest}
 
-        def write(block: Block, file: Any) -> None:
+        def write(block: Block, file: Any, number: str) -> None:
             text = io.StringIO()
             pandas_of(without_extensions(block)).to_json(text, **arguments)
             file.write(text.getvalue().encode())
@@ -147,7 +156,7 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         files.nothing_left()
 
-        def write(block: Block, file: Any) -> None:
+        def write(block: Block, file: Any, number: str) -> None:
             check_columns([column], block.column_names)
             content = io.BytesIO()
             array = numpy_of(block.select([column]))[column]
@@ -169,11 +178,15 @@ class Writing(Consuming):
             path: The folder, on any file system; one file per block is written into it.
             **options: Those of `write_parquet`; others go to pyarrow.orc.write_table.
         """
-        orc = try_import("pyarrow.orc", "data")
+        try_import("pyarrow.orc", "data")
         files = _FileOptions(path, options)
 
-        def write(block: Block, file: Any) -> None:
-            orc.write_table(without_extensions(block), file, **files.rest)
+        rest = files.rest
+
+        def write(block: Block, file: Any, number: str) -> None:
+            from pyarrow import orc
+
+            orc.write_table(without_extensions(block), file, **rest)
 
         self._write_blocks(files, "orc", write)
 
@@ -190,7 +203,7 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         files.nothing_left()
 
-        def write(block: Block, file: Any) -> None:
+        def write(block: Block, file: Any, number: str) -> None:
             for row in rows_of(block, plain=False):
                 file.write(record_of(example_of_row(row)))
 
@@ -207,10 +220,9 @@ class Writing(Consuming):
 
         files = _FileOptions(path, options)
         files.nothing_left()
-        counter = iter(range(1 << 30))
 
-        def write(block: Block, file: Any) -> None:
-            file.write(archive_of(rows_of(block, plain=False), next(counter)))
+        def write(block: Block, file: Any, number: str) -> None:
+            file.write(archive_of(rows_of(block, plain=False), number))
 
         self._write_blocks(files, "tar", write)
 
@@ -225,27 +237,24 @@ class Writing(Consuming):
             file_format: The format, as the extension of the files.
             **options: Those of `write_parquet`, without others.
         """
-        images = try_import("PIL.Image", "data")
+        try_import("PIL.Image", "data")
         files = _FileOptions(path, options)
         files.nothing_left()
-        folder, names = files.folder, files.names_for(file_format)
-        if not folder.prepare():
-            return
 
-        def write(block: Block, number: int) -> None:
+        def write(block: Block, file: Any, number: str) -> None:
+            from PIL import Image
+
             check_columns([column], block.column_names)
-            for index, row in enumerate(rows_of(block, plain=False)):
-                name = names.get_filename_for_row(row, folder.uuid, number, 0, index)
-                content = io.BytesIO()
-                try:
-                    images.fromarray(row[column]).save(content, format=file_format)
-                except (AttributeError, OSError, TypeError) as error:
-                    raise _no_image(row[column], column, file_format) from error
-                place, data = folder.place_of(name), content.getvalue()
-                folder.write(place, methodcaller("write", data), folder.open)
+            (row,) = rows_of(block, plain=False)
+            content = io.BytesIO()
+            try:
+                Image.fromarray(row[column]).save(content, format=file_format)
+            except (AttributeError, OSError, TypeError) as error:
+                raise _no_image(row[column], column, file_format) from error
+            file.write(content.getvalue())
 
-        with folder.replacing():
-            write_in_order(self._blocks(), write, files.concurrency)
+        split = partial(_by_row, files.names_for(file_format))
+        self._write_blocks(files, file_format, write, split)
 
     def write_sql(
         self,
@@ -288,14 +297,21 @@ class Writing(Consuming):
         *,
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
+        resume: bool = False,
     ) -> None:
         """Write to a sink of your own, from threads of this process.
 
         Args:
             datasink: The sink.
-            ray_remote_args: Without effect: threads need none.
+            ray_remote_args: Without effect, unless it is resumed: threads need none.
             concurrency: How many threads at a time; None chooses.
+            resume: Whether a second run of the program goes on where the first one was cut short,
+                see `Datasink.resume_folder`. The sink is then called where rows are computed.
         """
+        if resume:
+            stage = write_stage(concurrency, ray_remote_args)
+            resumed_sink(datasink, self._plan, self._context, self._new_stats(), stage)
+            return
         schema = self.schema(fetch_if_missing=False)
         datasink.on_write_start(None if schema is None else schema.base_schema)
         total: WriteResult[Any] = WriteResult(0, 0, [])
@@ -322,25 +338,30 @@ class Writing(Consuming):
         datasink.on_write_complete(total)
 
     def _write_blocks(
-        self,
-        files: _FileOptions,
-        extension: str,
-        write: Write,
-        by: list[str] | None = None,
-        style: Callable[[str, Any], str] = hive_folder,
+        self, files: _FileOptions, extension: str, write: Write, split: Split | None = None
     ) -> None:
-        folder, names = files.folder, files.names_for(extension)
+        split = split or partial(_by_folder, files.names_for(extension), None, hive_folder)
+        if files.resume:
+            output = FileOutput(files.folder, write, split, files.most, files.stream)
+            stage = write_stage(files.concurrency, files.remote_args)
+            resumed_files(output, extension, self._plan, self._context, self._new_stats(), stage)
+            return
+        folder = files.folder
         if not folder.prepare():
             return
 
         def one(block: Block, number: int) -> None:
-            name = names.get_filename_for_block(block, folder.uuid, number, 0)
-            for prefix, part in _partitioned(block, by, style):
-                place, content = folder.place_of(prefix + name), partial(write, part)
+            for name, part in split(block, folder.uuid, number):
+                content = partial(_written_to, write, part, f"{number:06}")
+                place = folder.place_of(name)
                 folder.write(place, content, partial(folder.open, **files.stream))
 
         with folder.replacing():
             write_in_order(files.cut(self._blocks()), one, files.concurrency)
+
+
+def _written_to(write: Write, block: Block, number: str, file: Any) -> None:
+    write(block, file, number)
 
 
 _ARGUMENTS_FROM = (
@@ -366,7 +387,14 @@ class _FileOptions:
         self.most: int | None = take("max_rows_per_file", None)
         _check_rows(self.rows, self.most)
         self.stream: dict[str, Any] = take("arrow_open_stream_args", None) or {}
-        take("ray_remote_args", None)  # files are written by threads of this process
+        # Files are written by threads of this process, unless the write can be resumed.
+        self.remote_args: dict[str, Any] | None = take("ray_remote_args", None)
+        self.resume: bool = take("resume", False)
+        if self.resume and self.rows is not None:
+            raise ValueError(
+                f"min_rows_per_file={self.rows} puts rows of several blocks together, which "
+                "resume=True notes one by one: use repartition(target_num_rows_per_block=...)"
+            )
         for name in _ARGUMENTS_FROM:
             more = take(name, None)
             if more is not None:
@@ -377,12 +405,7 @@ class _FileOptions:
         return self._names or FilenameProvider(file_format=extension)
 
     def cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        for block in at_least(blocks, self.rows):
-            if self.most is None:
-                yield block
-                continue
-            for start in range(0, block.num_rows, self.most):
-                yield block.slice(start, self.most)
+        return cut(at_least(blocks, self.rows), self.most)
 
     def nothing_left(self) -> None:
         if self.rest:
@@ -438,16 +461,31 @@ def _check_flat(block: Block) -> None:
             )
 
 
-def _partitioned(
-    block: Block, by: list[str] | None, style: Callable[[str, Any], str]
+def _by_folder(
+    names: FilenameProvider,
+    by: list[str] | None,
+    style: Callable[[str, Any], str],
+    block: Block,
+    write_uuid: str,
+    number: int,
 ) -> Iterator[tuple[str, Block]]:
-    """(beginning of the path, rows without the columns that it says)."""
+    """The names of the files of a block, and their rows without the columns that names say."""
+    name = names.get_filename_for_block(block, write_uuid, number, 0)
     if not by:
-        yield "", block
+        yield name, block
         return
     from skate.data.grouped_data import groups_of
 
     check_columns(by, block.column_names)
     for group in groups_of(block, by):
         prefix = "".join(style(name, group[name][0].as_py()) for name in by)
-        yield prefix, group.drop_columns(by)
+        yield prefix + name, group.drop_columns(by)
+
+
+def _by_row(
+    names: FilenameProvider, block: Block, write_uuid: str, number: int
+) -> Iterator[tuple[str, Block]]:
+    """A name for each row."""
+    for index, row in enumerate(rows_of(block, plain=False)):
+        name = names.get_filename_for_row(row, write_uuid, number, 0, index)
+        yield name, block.slice(index, 1)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate.data._arrow.blocks import Block, compact, concat
+
+if TYPE_CHECKING:
+    from skate.data._execution.units import PartOfUnit
 
 
 class Bundle(NamedTuple):
@@ -17,6 +20,7 @@ class Bundle(NamedTuple):
     ref: skate.ObjectRef[Any] | None
     rows: int
     size: int
+    place: PartOfUnit | None = None  # where it belongs, in an execution by units
 
     def get(self) -> Block:
         if self.block is not None:

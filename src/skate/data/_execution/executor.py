@@ -113,6 +113,8 @@ class Meter:
 class PlanExecution:
     """One execution."""
 
+    stage_type: type[Stage] = Stage
+
     def __init__(
         self, stats: ExecutionStats, context: DataContext, show: Callable[[], None]
     ) -> None:
@@ -168,12 +170,7 @@ class PlanExecution:
             yield bundle
 
     def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
-        batch = next((node.min_rows for node in nodes if node.min_rows), 0)
-        source = read.source.aligned(batch) if batch else read.source
-        tasks = source.read_tasks(read.parallelism)
-        least = self.context.read_op_min_num_blocks or 0
-        if read.parallelism is None and len(tasks) < least:
-            tasks = source.read_tasks(least)
+        tasks = self._tasks(read, nodes)
         compute = self._compute_of_read(read, tasks)
         head = Fused([], [read.name], compute, dict(read.options))
         large = any(task.streams for task in tasks)  # more than a block's worth: one after another
@@ -184,6 +181,15 @@ class PlanExecution:
         each = -(-read.parallelism // len(tasks))
         blocks = self._staged(iter(tasks), [head], count)
         return self._staged(cut_up(blocks, each), fuse(nodes)) if nodes else cut_up(blocks, each)
+
+    def _tasks(self, read: plan.Read, nodes: list[plan.Map]) -> list[SourceTask]:
+        """The pieces of a source, of whole batches if it can choose."""
+        batch = next((node.min_rows for node in nodes if node.min_rows), 0)
+        source = read.source.aligned(batch) if batch else read.source
+        tasks = source.read_tasks(read.parallelism)
+        least = self.context.read_op_min_num_blocks or 0
+        few = read.parallelism is None and len(tasks) < least
+        return source.read_tasks(least) if few else tasks
 
     def _compute_of_read(self, read: plan.Read, tasks: list[SourceTask]) -> Compute | None:
         if read.options or read.concurrency:
@@ -222,7 +228,7 @@ class PlanExecution:
         check_resources(fused)
         stages: list[Stage] = []
         for part in fused:
-            chain = TransformChain(part.steps, "->".join(part.names))
+            chain = self._chain(part, is_last=part is fused[-1])
             if isinstance(part.compute, ActorPoolStrategy):
                 workers: TaskPool | Actors = Actors(chain, part.compute, part.options)
                 where = f"actors, up to {part.compute.max_size}"
@@ -230,8 +236,11 @@ class PlanExecution:
                 assert part.compute is not None
                 workers, where = TaskPool(chain, part.compute, part.options), "tasks"
             stats = self.stats.stage(chain.name, where)
-            stages.append(Stage(workers, stats, part.min_rows, self._may_fail))
+            stages.append(self.stage_type(workers, stats, part.min_rows, self._may_fail))
         return self._loop(items, stages)
+
+    def _chain(self, part: Fused, is_last: bool) -> TransformChain:
+        return TransformChain(part.steps, "->".join(part.names))
 
     def _loop(self, items: Iterator[Any], stages: list[Stage]) -> Iterator[Bundle]:
         limits = self.context.execution_options.resource_limits

@@ -20,16 +20,14 @@ from typing import Any
 
 import skate
 from skate._core.errors import add_note, as_of_a_task
-from skate.data._arrow.blocks import Block, compact, concat
+from skate.data._arrow.blocks import Block, concat
 from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
 from skate.data._execution.stats import StageStats
-from skate.data._execution.transforms import SourceTask, TransformChain, portions
+from skate.data._execution.transforms import Meta, SourceTask, TransformChain
 from skate.data._execution.udf import UserFunction
 from skate.data._io.retries import called_off
 from skate.data._settings.context import DataContext, driver_threads
-
-Meta = tuple[int, int, float]  # rows, bytes, seconds
 
 # A job waits while its consumer is two blocks (of two items each) behind.
 _STREAMING = {"num_returns": "streaming", "_generator_backpressure_num_objects": 4}
@@ -42,17 +40,8 @@ def _allow_views() -> None:
 
 def stream_chain(chain: TransformChain, payloads: Sequence[Any]) -> Iterator[Any]:
     """Block, meta, block, meta …, as they come. Functions see the settings of their dataset."""
-    return chain.settings.during(_blocks_and_metas(chain, payloads))
-
-
-def _blocks_and_metas(chain: TransformChain, payloads: Sequence[Any]) -> Iterator[Any]:
-    start = time.perf_counter()
     _allow_views()
-    for blocks in portions(chain(payloads), chain.max_bytes, every=1):
-        for block in map(compact, chain.pieces(concat(blocks))):
-            yield block
-            yield (block.num_rows, block.nbytes, time.perf_counter() - start)
-            start = time.perf_counter()
+    return chain.settings.during(chain.stream(payloads))
 
 
 # -- jobs ---------------------------------------------------------------------------------------
@@ -96,10 +85,10 @@ class RemoteJob(StageJob):
             if self._block is None:
                 self._block = ref
                 continue
-            rows, size, seconds = skate.get(ref)
+            rows, size, seconds, *place = skate.get(ref)
             stats.add(rows, size, seconds)
             block, self._block = self._block, None
-            return [Bundle(None, block, rows, size)]
+            return [Bundle(None, block, rows, size, *place)]
         return []
 
     def _next_is_there(self) -> bool:

@@ -6,6 +6,7 @@ given: read tasks, or blocks of the stage before.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from skate.data._arrow.blocks import (
     block_of_batch,
     block_of_rows,
     check_columns,
+    compact,
     concat,
     numpy_of,
     rows_of,
@@ -31,6 +33,7 @@ from skate.data._execution.udf import FunctionError, UserFunction, iterated
 from skate.data._settings.context import DataContext
 
 Step = Callable[[Iterator[Block]], Iterator[Block]]
+Meta = tuple[int, int, float]  # rows, bytes, seconds
 
 
 class SourceTask:
@@ -72,6 +75,19 @@ class TransformChain:
             if names:
                 add_note(error, f"while processing {names}")
             raise
+
+    def stream(self, payloads: Sequence[Any]) -> Iterator[Any]:
+        """Block, meta, block, meta …: what a job gives."""
+        start = time.perf_counter()
+        for block in self.blocks(payloads):
+            yield block
+            yield (block.num_rows, block.nbytes, time.perf_counter() - start)
+            start = time.perf_counter()
+
+    def blocks(self, payloads: Sequence[Any]) -> Iterator[Block]:
+        """The blocks that leave, neither too large nor with more memory than their rows need."""
+        for found in portions(self(payloads), self.max_bytes, every=1):
+            yield from map(compact, self.pieces(concat(found)))
 
     def pieces(self, block: Block) -> Iterator[Block]:
         """The block in pieces that are not too large."""

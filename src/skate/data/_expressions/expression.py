@@ -30,8 +30,9 @@ class Expr:
     """A computation on the columns of a block, made of the expressions in `parts`.
 
     `runs_python`: it has a user's function in it, which is worth a process. `counts_rows`: it
-    depends on how many rows came before. `op` names what it does to its parts, with `arguments`
-    that are the same for all rows, for engines other than Arrow's kernels; "" if none is to know.
+    depends on how many rows came before. `repeatable`: it gives the same each time. `op` names
+    what it does to its parts, with `arguments` that are the same for all rows, for engines other
+    than Arrow's kernels; "" if none is to know.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Expr:
         arguments: Mapping[Text, Any] = _NO_ARGUMENTS,
         runs_python: bool = False,
         counts_rows: bool = False,
+        repeatable: bool = True,
     ) -> None:
         self._evaluate = evaluate
         self._text = text
@@ -55,6 +57,7 @@ class Expr:
         self._alias: Text | None = None
         self.runs_python: bool = runs_python or any(part.runs_python for part in parts)
         self.counts_rows: bool = counts_rows or any(part.counts_rows for part in parts)
+        self.repeatable: bool = repeatable and all(part.repeatable for part in parts)
 
     def __repr__(self) -> Text:
         return self._text

@@ -56,18 +56,24 @@ def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> E
         numbers.advance(place.rows)
         return np.random.Generator(numbers).random(rows)
 
-    return _counting(draw, f"random({'' if seed is None else f'seed={seed}'})")
+    text = f"random({'' if seed is None else f'seed={seed}'})"
+    return _counting(draw, text, repeatable=seed is not None and not reseed_after_execution)
 
 
-def _counting(make: Callable[[int, RowPosition], Any], text: str) -> Expr:
-    return Expr(
-        lambda block: pa.array(make(block.num_rows, _place.get())), text, (), counts_rows=True
-    )
+def _counting(make: Callable[[int, RowPosition], Any], text: str, repeatable: bool = True) -> Expr:
+    def evaluate(block: Block) -> Any:
+        return pa.array(make(block.num_rows, _place.get()))
+
+    return Expr(evaluate, text, (), counts_rows=True, repeatable=repeatable)
 
 
 def uuid() -> Expr:
     """A random UUID in each row, as text."""
-    return Expr(lambda b: pa.array([str(uuids.uuid4()) for _ in range(b.num_rows)]), "uuid()", ())
+
+    def evaluate(block: Block) -> Any:
+        return pa.array([str(uuids.uuid4()) for _ in range(block.num_rows)])
+
+    return Expr(evaluate, "uuid()", (), repeatable=False)
 
 
 def download(uri_column_name: str, *, filesystem: Any = None) -> Expr:

@@ -27,6 +27,21 @@ class OutputExistsError(FileExistsError, ValueError):
     """There are files already. Ray raises a ValueError for that."""
 
 
+def has_whole_files(filesystem: pafs.FileSystem) -> bool:
+    """Whether files appear when they are complete."""
+    return any(name in filesystem.type_name for name in _WHOLE_FILES)
+
+
+def check_inside(folder: str, place: str) -> None:
+    """Raise for a file outside of the folder: names may be made of rows, which are data."""
+    inside = place.startswith(f"{folder.rstrip('/')}/")
+    if not inside or ".." in place[len(folder) :].split("/"):
+        raise ValueError(
+            f"{place!r} is outside of the folder {folder!r} that is written to; names of files "
+            "are relative and have no '..'"
+        )
+
+
 class OutputFolder:
     """Where files go. Files that are to be replaced stay until the new ones are there: the rows
     may come from them."""
@@ -42,19 +57,18 @@ class OutputFolder:
         if self.mode is SaveMode.UPSERT:
             raise ValueError("mode='upsert' is for tables with keys; files have none")
         self.uuid: str = uuid.uuid4().hex
-        self._old: list[pafs.FileInfo] = []  # what the new files replace
+        self.old: list[pafs.FileInfo] = []  # what the new files replace
         self._made: set[str] = set()
         self._new: dict[str, str] = {}  # where files will be, and where they are until the end
         self._naming = threading.Lock()
-        kind = self.filesystem.type_name
-        self._whole_files = any(name in kind for name in _WHOLE_FILES)
+        self._whole_files = has_whole_files(self.filesystem)
 
     def prepare(self) -> bool:
         """Make the folder ready; False if nothing is to be written."""
         if self.mode is SaveMode.APPEND:
             return True
         if self.mode is SaveMode.OVERWRITE:
-            self._old = self._inside(self.path)
+            self.old = self._inside(self.path)
             return True
         if self._is_there(self.path):
             if self.mode is SaveMode.IGNORE:
@@ -85,15 +99,6 @@ class OutputFolder:
         """The complete path of a file in the folder."""
         return f"{self.path.rstrip('/')}/{name}"
 
-    def _check_inside(self, place: str) -> None:
-        """Raise for a file outside of the folder: names may be made of rows, which are data."""
-        inside = place.startswith(f"{self.path.rstrip('/')}/")
-        if not inside or ".." in place[len(self.path) :].split("/"):
-            raise ValueError(
-                f"{place!r} is outside of the folder {self.path!r} that is written to; names of "
-                "files are relative and have no '..'"
-            )
-
     def write(self, place: str, write: Callable[[Any], None], open_: Callable[[str], Any]) -> None:
         """Write a file, anew after errors of the store that pass by.
 
@@ -115,7 +120,7 @@ class OutputFolder:
 
     def open(self, place: str, **arguments: Any) -> Any:
         """A file to write to, by its complete path."""
-        self._check_inside(place)
+        check_inside(self.path, place)
         folder = place.rpartition("/")[0]
         written = self._place_until_the_end(place)
         if self.create and folder not in self._made:  # not before there is something to write
@@ -128,7 +133,7 @@ class OutputFolder:
         folder, _, last = place.rpartition("/")
         with self._naming:
             self._check_name(place)
-            hidden = bool(self._old) or not self._whole_files
+            hidden = bool(self.old) or not self._whole_files
             self._new[place] = f"{folder}/_{self.uuid}_{last}" if hidden else place
             return self._new[place]
 
@@ -148,7 +153,7 @@ class OutputFolder:
                 self.filesystem.move(written, place)
         kept = {place.strip("/") for place in self._new}
         folders = []
-        for info in self._old:
+        for info in self.old:
             if info.type == pafs.FileType.Directory:
                 folders.append(info.path)
             elif info.path.strip("/") not in kept:

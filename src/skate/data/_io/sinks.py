@@ -100,6 +100,17 @@ class Datasink(Generic[WriteReturnType]):
         return True
 
     @property
+    def resume_folder(self) -> str | None:
+        """A folder for the log of a write that can be resumed (`write_datasink(resume=True)`);
+        None: the sink cannot do that.
+
+        One that can is pickled, and its `write` is called where the rows are computed. After a
+        kill it is called again for the same rows, with the same `ctx.task_idx` and
+        `ctx.kwargs["write_uuid"]`, and replaces what the earlier call has left. It returns what
+        JSON can hold."""
+        return None
+
+    @property
     def min_rows_per_write(self) -> int | None:
         """How many rows a call of `write` gets at least, except the last; None: those of a block.
         Blocks are put together for that, not cut."""

@@ -199,7 +199,7 @@ class FileSource(Source):
 
     def _hint(self, error: Exception) -> str:
         handler = getattr(self.place.filesystem, "handler", None)
-        if not isinstance(error, FileNotFoundError) or _protocol(handler) != "memory":
+        if not isinstance(error, FileNotFoundError) or protocol_of(handler) != "memory":
             return ""
         return (
             "; memory:// is the memory of one process, and this is another: put the file on disk, "
@@ -245,7 +245,8 @@ class FileSource(Source):
         return clone
 
 
-def _protocol(handler: Any) -> Any:
+def protocol_of(handler: Any) -> Any:
+    """What fsspec calls the file system of a handler; None if it is none of fsspec's."""
     protocol = getattr(getattr(handler, "fs", None), "protocol", None)
     return protocol[0] if isinstance(protocol, tuple) else protocol
 

@@ -265,12 +265,12 @@ def encoded(name: str, value: Any) -> bytes:
     raise TypeError(f"cannot write a {type(value).__name__} as .{name}; give bytes or text")
 
 
-def archive_of(rows: Iterator[Mapping[str, Any]], number: int) -> bytes:
+def archive_of(rows: Iterator[Mapping[str, Any]], number: str) -> bytes:
     """A tar file with the samples; those without `__key__` are numbered."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for count, row in enumerate(rows):
-            key = row.get("__key__") or f"{number:06}{count:06}"
+            key = row.get("__key__") or f"{number}{count:06}"
             for name, value in row.items():
                 if name.startswith("__") or value is None:
                     continue

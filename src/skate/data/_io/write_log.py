@@ -1,0 +1,141 @@
+"""The log of a write that can be resumed: what is written, so that another run goes on from there.
+
+    <folder>/_resume/plan.json            what was asked for: the plan, its files, the settings
+                     choice.json          into how many pieces the input is cut
+                     tasks/<task>-<n>     the task has n units
+                     units/<part>.json    this part of a unit is written, into these files
+                     files/<random>       … which are here until all are written
+                     written.json         all files, which are now moved to where they belong
+                     complete.json        they are there; nothing else is left of this folder
+
+Each file of the log appears complete, by a rename, and says nothing that is not true for ever. So
+a kill between any two steps loses only what was under way, and a part that two processes write,
+because one of them was taken for dead, is noted twice with the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from skate.data._execution.units import PartOfUnit, Unit, UnitLog
+
+FOLDER = "_resume"
+
+
+class WriteLog(UnitLog):
+    """The log in a folder; copies of it are in all processes that write."""
+
+    def __init__(self, filesystem: pafs.FileSystem, folder: str) -> None:
+        self.filesystem = filesystem
+        self.folder: str = folder.rstrip("/")
+        self.root: str = f"{self.folder}/{FOLDER}"
+        self._tasks: dict[int, int] = {}
+        self._done: dict[int, dict[int, int]] = {}
+
+    # -- notes ----------------------------------------------------------------------------------
+
+    def note(self, name: str, content: Any) -> None:
+        """Write a note, which appears complete."""
+        place = f"{self.root}/{name}"
+        first = f"{self.root}/{uuid.uuid4().hex}.tmp"
+        with self.filesystem.open_output_stream(first, compression=None) as file:
+            file.write(json.dumps(content).encode())
+        self.filesystem.move(first, place)
+
+    def read(self, name: str) -> Any:
+        """The content of a note; None if there is none, or it was lost with the power."""
+        place = f"{self.root}/{name}"
+        try:
+            with self.filesystem.open_input_stream(place, compression=None) as file:
+                return json.loads(file.read())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def begin(self, content: Any) -> None:
+        """Make an empty log for what is asked for."""
+        self.remove()
+        for name in ("tasks", "units", "files"):
+            self.filesystem.create_dir(f"{self.root}/{name}", recursive=True)
+        self.note("plan.json", content)
+
+    def remove(self) -> None:
+        """Forget everything, with files that are not where they belong yet."""
+        if self.filesystem.get_file_info(self.root).type != pafs.FileType.NotFound:
+            self.filesystem.delete_dir(self.root)
+
+    def keep_end(self, content: Any) -> None:
+        """Note that all is done, and what there was to do it is not needed any more."""
+        self.note("complete.json", content)
+        for info in self._inside(""):
+            if info.type == pafs.FileType.Directory:
+                self.filesystem.delete_dir(info.path)
+            elif info.base_name not in ("plan.json", "complete.json"):
+                self.filesystem.delete_file(info.path)
+
+    def _inside(self, name: str) -> list[pafs.FileInfo]:
+        place = f"{self.root}/{name}".rstrip("/")
+        selector = pafs.FileSelector(place, allow_not_found=True)
+        return sorted(self.filesystem.get_file_info(selector), key=lambda info: info.path)
+
+    # -- units ----------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Find out what is done."""
+        names = [info.base_name for info in self._inside("tasks")]
+        self._tasks = {int(name[:6]): int(name[7:]) for name in names}
+        parts: dict[Unit, set[int]] = {}
+        last: dict[Unit, int] = {}
+        for name in [info.base_name for info in self._inside("units")]:
+            place = _place_of(name)
+            parts.setdefault(place.unit, set()).add(place.number)
+            if place.is_last:
+                last[place.unit] = place.number
+        self._done = {}
+        for unit, number in last.items():
+            if parts[unit].issuperset(range(number + 1)):
+                self._done.setdefault(unit.task, {})[unit.block] = unit.rows
+
+    def done(self, task: int) -> Mapping[int, int]:
+        return self._done.get(task, {})
+
+    def is_over(self, task: int) -> bool:
+        return self._tasks.get(task) == len(self.done(task))
+
+    def end_task(self, task: int, units: int) -> None:
+        self.note(f"tasks/{task:06}-{units}", None)
+
+    def choice(self, number: int) -> int:
+        known = self.read("choice.json")
+        if known is None:
+            self.note("choice.json", number)
+        return number if known is None else int(known)
+
+    def note_part(self, place: PartOfUnit, content: dict[str, Any]) -> None:
+        """Note what was written of a part: the last step of it."""
+        self.note(f"units/{_name_of(place)}", content)
+
+    def part(self, place: PartOfUnit) -> dict[str, Any] | None:
+        """What was written of a part; None if it is not done."""
+        found: dict[str, Any] | None = self.read(f"units/{_name_of(place)}")
+        return found
+
+    def parts(self) -> list[dict[str, Any]]:
+        """What was written, in the order of the rows."""
+        places = sorted(_place_of(info.base_name) for info in self._inside("units"))
+        return [note for place in places if (note := self.part(place)) is not None]
+
+
+def _name_of(place: PartOfUnit) -> str:
+    unit = place.unit
+    last = "-last" if place.is_last else ""
+    return f"{unit.task:06}-{unit.block:06}-{unit.rows}-{place.number:06}{last}.json"
+
+
+def _place_of(name: str) -> PartOfUnit:
+    task, block, rows, number, *last = name.removesuffix(".json").split("-")
+    return PartOfUnit(Unit(int(task), int(block), int(rows)), int(number), bool(last))
