@@ -73,7 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tune": FACADE | {"_run", "train"},
     "air": {"_core", "_run", "predict", "train"},
     "testing": {"_core", "skate"},
-    "cli": {"_core", "compat", "data", "serve", "skate", "tune"},
+    "cli": {"_core", "compat", "data", "engine", "serve", "skate", "tune"},
     "__main__": {"cli"},
 }
 EVERYTHING = {"__init__", "compat"}  # the names of all; `import ray`, which stands for all

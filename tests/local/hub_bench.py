@@ -140,7 +140,7 @@ class HubBench:
             self.entries,
             ResourcePool(to_units({"CPU": cpus, **resources})),
             servers,
-            {},
+            {"home": "/nowhere"},
             [],
             (1.0, 0.0),
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import skate
-from tests.support import local_only
+from tests.support import eventually, local_only
 
 pytestmark = local_only
 
@@ -39,6 +39,12 @@ class Teller:
     def tell(self) -> Any:
         return self.at_first, shown()
 
+    def pid(self) -> int:
+        return os.getpid()
+
+
+@skate.remote
+class AsyncTeller:
     async def other(self) -> Any:
         return shown()
 
@@ -54,18 +60,42 @@ def test_titles_with_setproctitle(start: Any) -> None:
     teller = Teller.remote()
     at_first, now = skate.get(teller.tell.remote())
     assert (at_first[0], now[0]) == ("skate::Teller.__init__", "skate::Teller.tell")
-    assert skate.get(teller.other.remote())[0] == "skate::Teller.other"
+    assert skate.get(AsyncTeller.remote().other.remote())[0] == "skate::AsyncTeller.other"
 
 
 def test_titles_without_it(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "setproctitle.py").write_text("raise ImportError('not installed')")
     monkeypatch.syspath_prepend(tmp_path)
     start(num_cpus=1)
-    (line, name), (_, other) = skate.get([first.remote(), second.remote()])
-    assert (name, other) == ("skate::first", "skate::second")
-    assert "skate.engine.local.forkserver" in line
+    assert skate.get([first.remote(), second.remote(), first.remote()]) == [
+        ("skate::first", "skate::first"),
+        ("skate::second", "skate::second"),
+        ("skate::first", "skate::first"),
+    ]
     teller = Teller.remote()
-    assert skate.get(teller.tell.remote())[1][1] == "skate::Teller.t"  # there is no more room
+    line, name = skate.get(teller.tell.remote())[1]
+    assert line == "skate::Teller.tell"
+    assert name == "skate::Teller.t"  # there is no more room
+
+
+@pytest.mark.parametrize("with_package", [True, False])
+def test_titles_of_processes_without_work(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_package: bool
+) -> None:
+    if not with_package:
+        (tmp_path / "setproctitle.py").write_text("raise ImportError('not installed')")
+        monkeypatch.syspath_prepend(tmp_path)
+    start(num_cpus=1)
+    teller = Teller.options(num_cpus=0).remote()
+    skate.get(teller.tell.remote())
+    pids = skate.get([skate.remote(os.getpid).remote(), teller.pid.remote()])
+
+    def titles() -> list[str]:
+        lines = [Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0") for pid in pids]
+        return [line.decode() for line in lines]
+
+    eventually(lambda: titles() == ["skate::IDLE", "skate::Teller"])
+    assert skate.get(first.remote())[0] == "skate::first"
 
 
 def test_titles_of_a_program_that_imports_ray(start: Any) -> None:

@@ -39,15 +39,25 @@ def show_states(text: str) -> str:
     """Draw the bars whose states are among the lines of `text`; return the other lines."""
     others = []
     for line in text.splitlines(True):
-        try:
-            state = json.loads(line) if MAGIC in line else None
-        except ValueError:  # someone prints something similar
-            state = None
-        if isinstance(state, dict) and state.keys() >= _FIELDS:
+        state = _state_in(line)
+        if state is not None:
             instance().process_state_update(state)
         else:
             others.append(line)
     return "".join(others)
+
+
+def without_states(text: str) -> str:
+    """Return the lines of `text` that are no states of bars."""
+    return "".join(line for line in text.splitlines(True) if _state_in(line) is None)
+
+
+def _state_in(line: str) -> State | None:
+    try:
+        state = json.loads(line) if MAGIC in line else None
+    except ValueError:  # someone prints something similar
+        return None
+    return state if isinstance(state, dict) and state.keys() >= _FIELDS else None
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from skate.cli._data import data_group
 from skate.cli._doctor import doctor_command
 from skate.cli._program import Program
 from skate.cli._serve import serve_group
+from skate.cli._sessions import session_commands
+from skate.cli._stack import stack_command
 from skate.cli._tune import tune_group
 
 _HELP = """Run a Python program on skate: a script, or with -m a module.
@@ -46,6 +48,8 @@ def _command(click: Any) -> Any:
     group.add_command(data_group(click))
     group.add_command(tune_group(click))
     group.add_command(doctor_command(click))
+    for command in (*session_commands(click), stack_command(click)):
+        group.add_command(command)
     return group
 
 

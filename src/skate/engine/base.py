@@ -22,6 +22,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -418,6 +419,10 @@ class Engine(ABC):
     @abstractmethod
     def timeline(self) -> list[dict[str, Any]]:
         """What ran where and when, as Chrome trace events."""
+
+    @abstractmethod
+    def profile(self, name: str, extra: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Put the time of a block on the timeline, under a name and with further plain values."""
 
     # -- placement groups ----------------------------------------------------------------------
 

@@ -54,11 +54,13 @@ class Picture:
             before: The earlier picture.
             except_for: The name of an attribute that does not count.
         """
+        known = {_pid_of(text) for text in before.processes}  # whatever they were called then
         return [
             f"{field.name}: {item}"
             for field in fields(self)
             if field.name != except_for
             for item in sorted(getattr(self, field.name) - getattr(before, field.name))
+            if field.name != "processes" or _pid_of(item) not in known
         ]
 
 
@@ -87,6 +89,10 @@ def kill_marked_processes() -> None:
 
 def _processes() -> frozenset[str]:
     return frozenset(text for pid in _started_here() if (text := _describe(pid)))
+
+
+def _pid_of(text: str) -> str:
+    return text.partition(" ")[0]
 
 
 def _started_here() -> set[int]:

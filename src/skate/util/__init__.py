@@ -21,6 +21,7 @@ from skate.util.placement_group import (
     placement_group_table,
     remove_placement_group,
 )
+from skate.util.profiling import profile
 
 if TYPE_CHECKING:
     from skate.util import (
@@ -70,6 +71,7 @@ __all__ = [
     "map_unordered",
     "placement_group",
     "placement_group_table",
+    "profile",
     "register_serializer",
     "remove_placement_group",
 ]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -44,6 +45,7 @@ from skate.engine.inline.objects import Objects, gone
 from skate.engine.inline.placement import Placement
 from skate.engine.inline.resources import Holding, Resources, request
 from skate.engine.inline.surroundings import merged
+from skate.engine.spans import Span
 from skate.exceptions import (
     ActorDiedError,
     ActorPlacementGroupRemoved,
@@ -487,6 +489,14 @@ class InlineEngine(Engine):
 
     def timeline(self) -> list[dict[str, Any]]:
         return list(self._events)
+
+    def profile(self, name: str, extra: Mapping[str, Any]) -> Span:
+        return Span(name, extra, self._record_span)
+
+    def _record_span(self, name: str, start: float, micros: int, extra: Mapping[str, Any]) -> None:
+        where = {"pid": os.getpid(), "tid": threading.get_ident()}
+        event = {"cat": "span", "name": name, "ph": "X", "ts": start * 1e6, "dur": micros}
+        self._events.append({**event, **where, "args": dict(extra)})
 
     # -- placement groups ----------------------------------------------------------------------
 

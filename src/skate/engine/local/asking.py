@@ -13,6 +13,7 @@ from skate._core import serialization
 from skate._core.labels import Selector
 from skate._core.refs import ObjectRef
 from skate.engine.base import ActorMeta, Engine
+from skate.engine.spans import Span
 
 
 class Asking(Engine):
@@ -61,6 +62,13 @@ class Asking(Engine):
 
     def timeline(self) -> list[dict[str, Any]]:
         return list(self.ask("timeline"))
+
+    def profile(self, name: str, extra: Mapping[str, Any]) -> Span:
+        return Span(name, extra, self.record_span)
+
+    @abstractmethod
+    def record_span(self, name: str, start: float, micros: int, extra: Mapping[str, Any]) -> None:
+        """Put a span of this process on the timeline."""
 
     # -- placement groups ----------------------------------------------------------------------
 

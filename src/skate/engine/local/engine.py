@@ -37,6 +37,7 @@ from skate.engine.local.hub.spilling import Spilling
 from skate.engine.local.hub.state import SessionInfo
 from skate.engine.local.hub.streams import ItemStream
 from skate.engine.local.hub.work import ExportedFunction, HubTask, WorkPlan
+from skate.engine.local.inspection.driver import of_driver
 from skate.engine.local.interrupts import Interrupts
 from skate.engine.local.objects import (
     DRIVER,
@@ -112,6 +113,8 @@ class LocalEngine(DriverStreams, Asking):
             memory_guard,
         )
         undo.callback(self.hub.processes.shutdown)
+        self._inspection = of_driver(self)
+        undo.callback(self._inspection.close)
         self._collected = 0  # messages since the last flush
         self.closed: bool = False
         self.hub.planner.prepare_environment()
@@ -136,6 +139,7 @@ class LocalEngine(DriverStreams, Asking):
 
     def _worker_settings(self, capacity: int, has_gpus: bool) -> dict[str, Any]:
         return {
+            "home": self.session.home,
             "session_dir": self.session.dir,
             "session_name": self.session.name,
             "shm_dir": self.session.shm_dir,
@@ -382,6 +386,10 @@ class LocalEngine(DriverStreams, Asking):
         self._tell_all()
         return answer
 
+    def record_span(self, name: str, start: float, micros: int, extra: Mapping[str, Any]) -> None:
+        with self.lock:
+            self.hub.state.spans.append((name, start, micros, dict(extra), os.getpid()))
+
     def given(self, id: int) -> ObjectRef[Any]:
         return self.adopt(id)
 
@@ -421,6 +429,7 @@ class LocalEngine(DriverStreams, Asking):
         atexit.unregister(self.shutdown)
         with self.lock:
             self._fail_waiters()
+        self._inspection.close()
         self.reactor.close()
         with self.lock:
             self.hub.close()
@@ -438,6 +447,7 @@ class LocalEngine(DriverStreams, Asking):
         if installed_engine() is self:
             install_engine(None)
         self.hub.processes.detach_in_child()
+        self._inspection.detach_in_child()
         self.output.close_descriptors()
         self.session.detach_in_child()
         self.reactor.detach_in_child()

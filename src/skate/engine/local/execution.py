@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", TaskOptions, ActorOptions)
 
 _SHORT_SECONDS = 200e-6  # answers may wait for the end of a run this short
+_IDLE_SECONDS = 1.0  # without work, before the title of the process says so
 _MOST_TOGETHER = 64
 _MOST_REMEMBERED = 4096  # entries in tables that a long life could fill
 
@@ -183,7 +184,9 @@ class Execution:
                 self.arrived.look = done_since == 1
                 if not self.queue and not self.exiting:
                     self.interrupts.idle = True
-                    reactor.run_until(self.arrived)
+                    if not reactor.run_until(self.arrived, _IDLE_SECONDS):
+                        self.preparation.show_idle()
+                        reactor.run_until(self.arrived)
                     self.interrupts.idle = False
                 done_since = 0
                 continue
@@ -217,6 +220,7 @@ class Execution:
         if call is None:
             return
         function, args, kwargs, running = call
+        running.began = start
         self._current = running
         token = running_now.set(running)
         try:
@@ -351,6 +355,13 @@ class Execution:
     def current() -> Running | None:
         """Return the piece of work that this thread or coroutine is busy with."""
         return running_now.get()
+
+    def on_main_thread(self) -> tuple[str, int, float] | None:
+        """Return the name and id of what runs on the main thread, and since when."""
+        running = self._current
+        if running is None:
+            return None
+        return self.preparation.title, running.id, running.began
 
     def label(self) -> str:
         running = running_now.get()

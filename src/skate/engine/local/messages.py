@@ -319,6 +319,15 @@ class PrintText(NamedTuple):
     text: str
 
 
+class RecordSpan(NamedTuple):
+    """A span of time is over that the program has named."""
+
+    name: str
+    start: float  # seconds since the epoch
+    micros: int
+    extra: dict[str, Any]  # plain values
+
+
 class ConnectTo(NamedTuple):
     """This worker wants to call an actor directly."""
 
@@ -368,8 +377,8 @@ MESSAGES: tuple[type[tuple[Any, ...]], ...] = (
     StealWork, RecycleSegment, GrantCredit, PeerAddress, ListenToPeers, ExitWorker, RetryWork,
     SubmitTask, SubmitActor, SubmitCall, LostCall, Subscribe, Blocked, Unblocked, Hold, Release,
     PutValue, PutValueFor, PromiseValues, AskHub, ExportFunction, UnexportFunction,
-    DefineOptions, GaveBack, StreamItem, PrintText, ConnectTo, Listening, ActorExiting,
-    ReturnLoan, AskWaits, TellWaits,
+    DefineOptions, GaveBack, StreamItem, PrintText, RecordSpan, ConnectTo, Listening,
+    ActorExiting, ReturnLoan, AskWaits, TellWaits,
 )  # fmt: skip
 
 _NUMBERS: dict[type[tuple[Any, ...]], int] = {kind: n for n, kind in enumerate(MESSAGES)}

@@ -12,14 +12,22 @@ import os
 import re
 import sys
 
-from skate._core.progress_bars import MAGIC, bars_hidden, close_bars, show_states
+from skate._core.progress_bars import (
+    MAGIC,
+    bars_hidden,
+    close_bars,
+    show_states,
+    without_states,
+)
 from skate.engine.local.reactor import Reactor
+from skate.engine.local.recent_output import RecentOutput
 
 
 class Output:
     def __init__(self, reactor: Reactor, enabled: bool) -> None:
         self._reactor = reactor
         self._enabled = enabled
+        self.recent: RecentOutput = RecentOutput()
         self._readers: list[int] = []
         self.descriptors: list[int] = []  # for the workers' stdout and stderr
         self._unfinished: tuple[int, int, str] | None = None  # whose line is not at its end
@@ -46,16 +54,19 @@ class Output:
             data = os.read(reader, 65536)
         except BlockingIOError:
             return
-        self._write(number, data.decode(errors="replace"))
+        text = data.decode(errors="replace")
+        self.recent.add(0, number, "", text)
+        self._write(number, text)
 
     def log(self, pid: int, number: int, label: str, text: str) -> None:
         """Show what a task or actor has printed: lines, the last one maybe not at its end."""
+        if MAGIC in text:
+            text = show_states(text) if self._enabled else without_states(text)
+        if not text:
+            return
+        self.recent.add(pid, number, label, text)
         if not self._enabled:
             return
-        if MAGIC in text:
-            text = show_states(text)
-            if not text:
-                return
         writer = (pid, number, label)
         continues = self._unfinished == writer
         start = "\n" if self._unfinished is not None and not continues else ""

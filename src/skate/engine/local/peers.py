@@ -19,13 +19,13 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate._core.peer_credentials import user_of_peer
 from skate.engine.base import CallOptions
 from skate.engine.local import messages as m
 from skate.engine.local.objects import INLINE, STORED, ObjectEntry
+from skate.engine.local.socket_paths import use_socket
 from skate.engine.local.wire import Connection, Message
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Peers:
             return
         sock = socket.socket(socket.AF_UNIX)
         try:
-            self._at(path, sock.connect)
+            use_socket(self._engine.settings["session_dir"], path, sock.connect)
             self._check_user(sock)
         except OSError:  # it has just died; the hub will tell
             sock.close()
@@ -336,7 +336,7 @@ class Peers:
         name = f"actor-{engine.process}"
         listener = socket.socket(socket.AF_UNIX)
         try:
-            self._at(name, listener.bind)
+            use_socket(engine.settings["session_dir"], name, listener.bind)
         except OSError:  # calls go on by the hub
             engine.send(m.Listening(""))
             return
@@ -344,16 +344,6 @@ class Peers:
         listener.setblocking(False)
         engine.reactor.add(listener.fileno(), lambda: self._accept(listener))
         engine.send(m.Listening(name))
-
-    def _at(self, name: str, use: Callable[[str], None]) -> None:
-        """Bind or connect to a socket in the session's directory, however long its path is: an
-        address has 108 bytes at most."""
-        flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
-        directory = os.open(self._engine.settings["session_dir"], flags)
-        try:
-            use(f"/proc/self/fd/{directory}/{name}")
-        finally:
-            os.close(directory)
 
     def _check_user(self, sock: socket.socket) -> None:
         """Raise unless the other end is a process of the session's user: what comes from there is

@@ -66,6 +66,16 @@ class Preparation:
             del self._packed[key]
         return known
 
+    @property
+    def title(self) -> str:
+        """What runs, as the title of the process says it."""
+        return self._title.shown
+
+    def show_idle(self) -> None:
+        """Show, in the title of the process, that there is nothing to do."""
+        self._shown = ""
+        self._title.show_idle(self._actor.label)
+
     def name_of(self, work: Work) -> str:
         """Return what the work is called, in errors."""
         if work.operation == m.CALL:

@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from skate.engine.local.wire import Connection, Message
 
+COURIER = "skate-courier"  # its name
+
 _LOOK_SECONDS = 60e-6
 _FOREVER_SECONDS = 1e6  # longer than poll can take, and than anybody waits
 _TICK_SECONDS = 0.005
@@ -346,12 +348,11 @@ class Reactor:
 
     def start_courier(self) -> None:
         if self._courier is None:
-            self._courier = threading.Thread(
-                target=self._deliver, name="skate-courier", daemon=True
-            )
+            self._courier = threading.Thread(target=self._deliver, name=COURIER, daemon=True)
             self._courier.start()
 
     def _deliver(self) -> None:
+        _name_thread()
         while not self.closed:
             seen = self.activity
             self._doze.acquire(timeout=_TICK_SECONDS)
@@ -417,6 +418,16 @@ def _stopped(stop: StopSignal | None) -> bool:
 
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _name_thread() -> None:
+    """Tell the system what Python calls this thread: signals for stacks are sent to it, because
+    they would end the sleep of another one (`engine.sessions`)."""
+    try:
+        with open("/proc/thread-self/comm", "w") as file:
+            file.write(COURIER)
+    except OSError:  # a system without it
+        pass
 
 
 def _nothing() -> None:

@@ -14,7 +14,8 @@ class Running:
     """What is known of some work while it runs."""
 
     __slots__ = (
-        "function", "function_name", "id", "label", "leaving", "pending", "settings", "waiter",
+        "began", "function", "function_name", "id", "label", "leaving", "pending", "settings",
+        "waiter",
     )  # fmt: skip
 
     def __init__(
@@ -25,6 +26,7 @@ class Running:
         settings: WorkSettings | None,
         function: Any = None,
     ) -> None:
+        self.began: float  # by `time.perf_counter`; set where it begins, on the main thread
         self.id: int = id
         self.leaving: bool = False  # it has called exit_actor()
         self.pending: bool = (

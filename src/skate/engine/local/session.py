@@ -152,6 +152,19 @@ def _make_lock(home: str, places: Sequence[str]) -> int:
     return fd
 
 
+def live_homes() -> dict[int, str]:
+    """Return the homes of this user's sessions, by the process of the driver. What dead ones have
+    left is removed."""
+    in_shm = _shm_base(_base_dir())
+    sweep(in_shm)
+    homes = {}
+    for home in sorted(_own_in(in_shm, _own_prefix())):
+        pid = os.path.basename(home).removeprefix(_own_prefix()).partition("-")[0]
+        if pid.isdigit() and os.path.exists(os.path.join(home, _LOCK)):
+            homes[int(pid)] = home
+    return homes
+
+
 def sweep(in_shm: str) -> None:
     """Remove what dead sessions of this user have left, by their homes in `in_shm`."""
     for home in _own_in(in_shm, _own_prefix()):

@@ -27,6 +27,7 @@ from skate.engine.local import surroundings
 from skate.engine.local.arguments import PackedArguments, dump_function, pack
 from skate.engine.local.asking import Asking, described
 from skate.engine.local.execution import Execution
+from skate.engine.local.inspection.worker import of_worker
 from skate.engine.local.objects import (
     FAILED,
     INLINE,
@@ -93,6 +94,7 @@ class WorkerEngine(ObjectTable, Asking):
             **self.execution.handlers,
         }
         self.reactor.add(sock.fileno(), self._readable)
+        self._inspection = of_worker(self)
 
     # -- the hub -------------------------------------------------------------------------------
 
@@ -361,6 +363,11 @@ class WorkerEngine(ObjectTable, Asking):
         id = self.request("stream_next", generator._id, index, timeout, blocking=True)
         return None if id is None else self.given(id)
 
+    def record_span(self, name: str, start: float, micros: int, extra: Mapping[str, Any]) -> None:
+        with self.lock:
+            self.send(m.RecordSpan(name, start, micros, dict(extra)))
+        self._write()
+
     def given(self, id: int) -> ObjectRef[Any]:
         """Return a reference to what the hub has lent us: ours from now on, so the loan can
         end."""
@@ -478,6 +485,7 @@ class WorkerEngine(ObjectTable, Asking):
         self.execution.interrupts.detach_in_child()
         self.hub.detach_in_child()
         self.peers.detach_in_child()
+        self._inspection.detach_in_child()
         self.reactor.detach_in_child()
 
     def shutdown(self) -> None:

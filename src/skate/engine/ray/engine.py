@@ -8,9 +8,11 @@ actors (`hosts`), and the translation of options and errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import ray
+from ray._private import profiling
 from ray.util.placement_group import (
     get_placement_group,
     placement_group,
@@ -304,6 +306,11 @@ class RayEngine(Engine):
 
     def timeline(self) -> list[dict[str, Any]]:
         return list(ray.timeline() or ())
+
+    def profile(self, name: str, extra: Mapping[str, Any]) -> AbstractContextManager[None]:
+        texts = {key: str(value) for key, value in extra.items()}
+        # The name of an event of Ray's is one of few; what is shown may be anything.
+        return profiling.profile("span", {"name": name, **texts})  # type: ignore[no-any-return]
 
     # -- placement groups ----------------------------------------------------------------------
 

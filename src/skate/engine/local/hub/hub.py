@@ -195,6 +195,7 @@ class Hub:
                 m.AskHub: requests.on_request,
                 m.ReturnLoan: requests.on_return,
                 m.PrintText: self._on_print,
+                m.RecordSpan: self._on_span,
             }
         )
 
@@ -221,6 +222,11 @@ class Hub:
             self._ports.print_text(worker.pid, stream, label, text)
         finally:
             self._ports.lock.acquire()
+
+    def _on_span(
+        self, worker: WorkerProcess, name: str, start: float, micros: int, extra: dict[str, Any]
+    ) -> None:
+        self.state.spans.append((name, start, micros, extra, worker.pid))
 
     def close(self) -> None:
         """End the session. Someone may be in the middle of `received`, and print."""

@@ -96,7 +96,7 @@ def _tasks(info: SessionInfo, state: State) -> list[Row]:
 def _ended_row(info: SessionInfo, run: TaskRun, error: Packed | None) -> Row:
     created, ran = run.actor == run.id, run.worker != 0
     kind = "ACTOR_CREATION_TASK" if created else "NORMAL_TASK"
-    name = _called(run.name, run.method, run.actor != 0) or run.method
+    name = called(run.name, run.method, run.actor != 0) or run.method
     return {
         "task_id": _hex(run.id, 24),
         "attempt_number": run.attempt,
@@ -134,13 +134,13 @@ def _task_row(info: SessionInfo, task: HubTask) -> Row:
     worker = task.worker
     body = task.actor.class_name if task.actor is not None else ""
     body = task.function.name if task.function is not None else body
-    name = _called(body, task.method, task.actor is not None)
+    name = called(body, task.method, task.actor is not None)
     given = (task.plan.settings or {}).get("name") if task.actor is None or task.method else None
     return {
         "task_id": _hex(task.id, 24),
         "attempt_number": task.attempt,
         "name": given or name,
-        "state": _task_state(task),
+        "state": task_state(task),
         "job_id": info.job_id,
         "actor_id": _hex(task.actor.id, 16) if task.actor is not None else None,
         "type": _task_type(task),
@@ -157,7 +157,7 @@ def _task_row(info: SessionInfo, task: HubTask) -> Row:
     }
 
 
-def _called(name: str, method: str, of_actor: bool) -> str:
+def called(name: str, method: str, of_actor: bool) -> str:
     """Return the name of a function, a method, or the constructor of an actor."""
     return f"{name}.{method or '__init__'}" if of_actor else name
 
@@ -168,7 +168,8 @@ def _task_type(task: HubTask) -> str:
     return "ACTOR_CREATION_TASK" if task.actor is not None else "NORMAL_TASK"
 
 
-def _task_state(task: HubTask) -> str:
+def task_state(task: HubTask) -> str:
+    """Return how far a task is that has not ended."""
     if task.missing:
         return "PENDING_ARGS_AVAIL"
     if task.worker is None:
@@ -186,13 +187,14 @@ def _demand(task: HubTask) -> dict[str, float]:
 
 
 def _objects(info: SessionInfo, state: State) -> list[Row]:
-    return [_object_row(entry) for entry in [*state.entries.values()]]
+    return [object_row(entry) for entry in [*state.entries.values()]]
 
 
-def _object_row(entry: ObjectEntry) -> Row:
+def object_row(entry: ObjectEntry) -> Row:
+    """Return what is known of an object."""
     status = "FINISHED" if entry.kind != FAILED else "FAILED"
     if entry.kind is None:
-        status = _task_state(entry.task) if entry.task is not None else "NIL"
+        status = task_state(entry.task) if entry.task is not None else "NIL"
     return {
         "object_id": f"{entry.id:056x}",
         "object_size": _size(entry),
@@ -221,7 +223,19 @@ def _worker_row(info: SessionInfo, worker: WorkerProcess) -> Row:
         "node_id": info.node_id,
         "ip": "127.0.0.1",
         "pid": worker.pid,
+        "state": _worker_state(worker),
+        "runs": [task.name for task in worker.in_flight.values() if task_state(task) == "RUNNING"],
     }
+
+
+def _worker_state(worker: WorkerProcess) -> str:
+    if worker.pid <= 0:
+        return "STARTING"
+    if worker.ending:
+        return "ENDING"
+    if worker.blocked:
+        return "WAITING"
+    return "BUSY" if worker.in_flight else "IDLE"
 
 
 def _worker_id(number: int) -> str:

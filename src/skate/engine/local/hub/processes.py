@@ -17,6 +17,7 @@ from skate.engine.local.hub.launches import WorkerLaunches
 from skate.engine.local.hub.servers import WARM_UP_SECONDS, ForkServer, Servers
 from skate.engine.local.hub.work import HubTask
 from skate.engine.local.hub.workers import Environment, Launch, WorkerProcess
+from skate.engine.local.inspection.traces import remove_traces
 from skate.engine.local.objects import new_process_number
 from skate.engine.local.wire import Connection, Message
 from skate.exceptions import RuntimeEnvSetupError
@@ -203,6 +204,7 @@ class Processes:
             worker.server.workers.pop(worker.number, None)
         self._reactor.remove(worker.connection.fileno())
         worker.connection.close()
+        remove_traces(self._settings["home"], worker.pid)
         self._on_lost(worker)
 
     # -- fork servers --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from skate import exceptions
 from skate.engine.local.hub import inventory
 from skate.engine.local.hub.actors import DEAD
 from skate.engine.local.hub.resources import from_units, to_units
-from skate.engine.local.hub.work import TaskRun
+from skate.engine.local.hub.timeline import events
 from skate.engine.local.objects import STORED
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Requests:
             "nodes": self._nodes,
             "remove_group": placement.remove,
             "state": lambda kind: inventory.rows(info, state, kind),
-            "timeline": self._timeline,
+            "timeline": lambda: events(state),
             "waits": self._waits_for,
         }
 
@@ -123,21 +123,6 @@ class Requests:
                 "Resources": self._cluster_resources(),
                 "Labels": self._info.labels,
             }
-        ]
-
-    def _timeline(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "cat": "task",
-                "name": f"{run.name}.{run.method}" if run.method else run.name,
-                "ph": "X",
-                "pid": "skate",
-                "tid": run.pid,
-                "ts": run.end * 1e6 - run.micros,
-                "dur": run.micros,
-            }
-            for run in map(TaskRun._make, self._state.runs)
-            if run.micros
         ]
 
     def _waits_for(self, ids: list[int]) -> list[dict[str, Any]]:

@@ -52,6 +52,8 @@ class State:
         self.removed_groups: deque[HubGroup] = deque(maxlen=_MOST_REMOVED_GROUPS)
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_MOST_RUNS)  # as of `run_of`
         self.failures: deque[tuple[int, Packed]] = deque(maxlen=_MOST_FAILURES)  # by task
+        # Named by the program: name, beginning, microseconds, further values, process.
+        self.spans: deque[tuple[str, float, int, dict[str, Any], int]] = deque(maxlen=_MOST_RUNS)
         self.answered: list[WorkerProcess] = []  # who may have room for more work
 
     def remember_failure(self, task: int, error: Packed) -> None:

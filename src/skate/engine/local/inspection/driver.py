@@ -1,0 +1,79 @@
+"""What the driver of a session answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate._core.live_rows import live_rows
+from skate.engine.local.hub import inventory, overview
+from skate.engine.local.inspection.inspection import Inspection, stacks_of
+
+if TYPE_CHECKING:
+    from skate.engine.local.engine import LocalEngine
+    from skate.engine.local.inspection.questions import Answers
+
+Row = dict[str, Any]
+
+_OF_THE_HUB = ("actors", "objects", "tasks", "workers")
+
+
+def of_driver(engine: LocalEngine) -> Inspection:
+    """Let others look into a session."""
+    return Inspection(engine, engine.session.home, _DriverAnswers(engine).all())
+
+
+class _DriverAnswers:
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self._started = time.time()
+
+    def all(self) -> Answers:
+        return {
+            "list": self._list,
+            "logs": self._engine.output.recent.since,
+            "memory": self._memory,
+            "stacks": self._stacks,
+            "status": self._status,
+            "timeline": self._timeline,
+            "waits": self._waits,
+        }
+
+    def _status(self) -> Row:
+        engine = self._engine
+        with engine.lock:
+            answers = engine.hub.requests.answers
+            return {
+                "pid": os.getpid(),
+                "session": engine.session.name,
+                "program": list(sys.orig_argv),
+                "folder": engine.session.dir,
+                "namespace": engine.info.namespace,
+                "started": self._started,
+                "resources": answers["cluster_resources"](),
+                "available": answers["available_resources"](),
+                **overview.summary(engine.info, engine.hub.state),
+            }
+
+    def _list(self, kind: str) -> list[Row]:
+        if kind not in _OF_THE_HUB:
+            return live_rows(kind)
+        with self._engine.lock:
+            return inventory.rows(self._engine.info, self._engine.hub.state, kind)
+
+    def _memory(self) -> list[Row]:
+        with self._engine.lock:
+            return overview.memory(self._engine.hub.state)
+
+    def _timeline(self) -> list[Row]:
+        with self._engine.lock:
+            return list(self._engine.hub.requests.answers["timeline"]())
+
+    def _stacks(self) -> Row:
+        return stacks_of(self._engine, "driver", [])
+
+    def _waits(self, ids: list[str]) -> list[Row]:
+        with self._engine.lock:
+            return overview.awaited(self._engine.hub.state, [int(id, 16) for id in ids])

@@ -1,0 +1,29 @@
+"""What a worker answers."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate._core.live_rows import live_rows
+from skate.engine.local.inspection.inspection import Inspection, stacks_of
+
+if TYPE_CHECKING:
+    from skate.engine.local.inspection.questions import Answers
+    from skate.engine.local.worker import WorkerEngine
+
+
+def of_worker(engine: WorkerEngine) -> Inspection:
+    """Let others look into a worker."""
+    answers: Answers = {"list": live_rows, "stacks": lambda: _stacks_of(engine)}
+    return Inspection(engine, engine.settings["home"], answers)
+
+
+def _stacks_of(engine: WorkerEngine) -> dict[str, Any]:
+    runs = []
+    running = engine.execution.on_main_thread()
+    if running is not None:
+        name, id, began = running
+        seconds = time.perf_counter() - began
+        runs.append({"name": name, "task_id": id.to_bytes(24, "big").hex(), "seconds": seconds})
+    return stacks_of(engine, "worker", runs)

@@ -1,0 +1,41 @@
+"""What workers have printed lately, for `skate logs`."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+_MOST_CHARACTERS = 1 << 20
+
+
+class Printed(NamedTuple):
+    """A piece of output: whole lines, most of the time."""
+
+    number: int  # grows by one with each
+    time: float
+    pid: int  # 0: written below Python, by nobody knows whom
+    stream: int  # 1 is standard output, 2 standard error
+    label: str  # the function or actor
+    text: str
+
+
+class RecentOutput:
+    """Keeps the last million characters."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Printed] = deque()
+        self._size = 0
+        self._number = 0
+
+    def add(self, pid: int, stream: int, label: str, text: str) -> None:
+        """Keep a piece, and let go of the oldest ones."""
+        self._number += 1
+        self._size += len(text)
+        self._kept.append(Printed(self._number, time.time(), pid, stream, label, text))
+        while self._size > _MOST_CHARACTERS and len(self._kept) > 1:
+            self._size -= len(self._kept.popleft().text)
+
+    def since(self, number: int) -> list[dict[str, Any]]:
+        """Return the pieces after that number, as rows."""
+        return [piece._asdict() for piece in list(self._kept) if piece.number > number]
