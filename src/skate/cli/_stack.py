@@ -132,4 +132,5 @@ def _is_inside(frame: Row) -> bool:
 
 
 def _is_ours(frame: Row) -> bool:
-    return frame["file"].startswith(_OURS) or frame["file"] == _START
+    file: str = frame["file"]
+    return file.startswith(_OURS) or file == _START

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from typing import Any
 
 from skate._core.argument_checks import wrong_type
 from skate.engine import current_engine
@@ -35,7 +36,7 @@ def profile(
     """
     if not isinstance(name, str):
         raise wrong_type("name", name, "a string")
-    extra = {} if extra_data is None else extra_data
+    extra: Any = {} if extra_data is None else extra_data
     if not isinstance(extra, Mapping) or not all(
         isinstance(key, str) and isinstance(value, _PLAIN) for key, value in extra.items()
     ):

@@ -19,6 +19,7 @@ from typing import Any
 
 import skate
 from skate._core.errors import as_of_a_task
+from skate._core.live_rows import announce
 from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._execution.early_exit import Departure
@@ -34,7 +35,7 @@ from skate.data._execution.stages import (
     chain_here,
     demand_of,
 )
-from skate.data._execution.stats import ExecutionStats, StageStats
+from skate.data._execution.stats import ExecutionStats, StageStats, live_rows_of
 from skate.data._execution.transforms import SourceTask, TransformChain
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
@@ -56,6 +57,7 @@ def execute(
 
 def _executed(node: plan.Node, context: DataContext, stats: ExecutionStats) -> Iterator[Bundle]:
     context.execution_options.validate()
+    announce("datasets", stats, live_rows_of)
     progress = Progress(stats)
     run = PlanExecution(stats, context, progress.update)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 
 @dataclass
@@ -70,6 +71,25 @@ class ExecutionStats:
                 f"{rate:,.0f} rows/s, {time_text(work)} of work"
             )
         return "\n".join(lines)
+
+
+def live_rows_of(stats: ExecutionStats) -> list[dict[str, Any]]:
+    """Return a row per operator of an execution, for those who look in from outside."""
+    over = stats.wall_seconds
+    return [
+        {
+            "dataset": f"{id(stats):x}",
+            "state": "RUNNING" if over is None else "FINISHED",
+            "operator": stage.name,
+            "where": stage.where,
+            "blocks": stage.blocks,
+            "rows": stage.rows,
+            "bytes": stage.bytes,
+            "busy_seconds": stage.busy_seconds,
+            "seconds": time.perf_counter() - stats.started if over is None else over,
+        }
+        for stage in list(stats.stages)
+    ]
 
 
 def time_text(seconds: float) -> str:

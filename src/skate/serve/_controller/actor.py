@@ -17,8 +17,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate._core.live_rows import announce
 from skate.serve._application.specs import ApplicationSpec
-from skate.serve._controller.applications import Applications
+from skate.serve._controller.applications import Applications, live_rows_of
 from skate.serve._controller.autoscaling import Autoscaler
 from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._controller.publisher import Publisher
@@ -65,6 +66,7 @@ class ServeController:
         self._port: PortOwner | None = None
         self._control: ControlSocket | None = None
         self._ready: asyncio.Event | None = None
+        announce("deployments", self._apps, live_rows_of)
 
     # -- what others ask for -------------------------------------------------------------------
 

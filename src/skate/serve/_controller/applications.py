@@ -152,3 +152,18 @@ def _overview(state: DeploymentState) -> DeploymentStatusOverview:
     for record in state.replicas.values():
         counts[record.state] = counts.get(record.state, 0) + 1
     return DeploymentStatusOverview(state.status, state.trigger, counts, state.message)
+
+
+def live_rows_of(applications: Applications) -> list[dict[str, object]]:
+    """Return a row per deployment, for those who look in from outside."""
+    return [
+        {
+            "application": name,
+            "deployment": deployment,
+            "state": found.status.value,
+            "replicas": {state.value: count for state, count in found.replica_states.items()},
+            "message": found.message,
+        }
+        for name, overview in applications.overview().items()
+        for deployment, found in overview.deployments.items()
+    ]

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate._core.live_rows import announce
 from skate._run.context import SessionInfo
-from skate._run.reporting import totals_in
+from skate._run.reporting import AUTOMATIC, totals_in
+from skate._run.values import flatten
 from skate.tune.execution.events import Began, Ended, TrialVerdict
 from skate.tune.execution.session import TrialTask
 
@@ -46,6 +48,7 @@ class Runner:
         self._on_tick = on_tick
         self._calls: dict[Any, PooledWorker] = {}
         self._halting: set[str] = set()
+        announce("trials", controller, live_rows_of)
 
     def run(self) -> None:
         """Until the experiment is finished."""
@@ -163,3 +166,22 @@ class Runner:
             return
         self._halting.discard(trial.trial_id)
         self._performer.run(self._controller.on_failure(trial, error))
+
+
+def live_rows_of(controller: TuneController) -> list[dict[str, Any]]:
+    """Return a row per trial, for those who look in from outside."""
+    return [
+        {
+            "experiment": trial.experiment_dir_name,
+            "trial": trial.trial_id,
+            "state": trial.status,
+            **{
+                name: value
+                for name, value in flatten(trial.last_result)
+                if name not in AUTOMATIC and isinstance(value, (int, float))
+            },
+            "iterations": trial.last_result.get("training_iteration"),
+            "config": trial.config,
+        }
+        for trial in controller.get_trials()
+    ]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.inventory import Row
     from skate.engine.local.hub.state import SessionInfo, State
     from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.objects import ObjectEntry
 
 _INDEX_BITS = 0xFFFF  # of an id: which value of its task it is
 
@@ -85,7 +86,7 @@ def _holders(state: State) -> dict[int, list[str]]:
     return found
 
 
-def _entries(state: State) -> list[inventory.ObjectEntry]:
+def _entries(state: State) -> list[ObjectEntry]:
     return [*state.entries.values()]
 
 

@@ -1,0 +1,68 @@
+"""`skate list datasets|trials|deployments`: what libraries have under way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate
+from skate import serve, tune
+from skate.engine.sessions import Session, sessions
+from tests.support import Flag, eventually
+
+
+@pytest.fixture
+def session() -> Any:
+    with skate.init(num_cpus=2):
+        yield next(one for one in sessions() if one.pid == os.getpid())
+
+
+def test_datasets(session: Session) -> None:
+    dataset = skate.data.range(100).map_batches(lambda batch: batch)
+    batches = dataset.iter_batches(batch_size=10)
+    next(iter(batches))
+    (row,) = [row for row in session.rows("datasets") if "MapBatches" in row["operator"]]
+    assert row["rows"] >= 10
+    assert row["session"] == os.getpid()
+    del batches
+    assert dataset.materialize().count() == 100
+    assert "FINISHED" in {row["state"] for row in session.rows("datasets")}
+
+
+def test_trials(session: Session, tmp_path: Path) -> None:
+    """While they run: the trial itself asks, from its worker."""
+    pid, reported = os.getpid(), Flag(tmp_path / "reported")
+
+    def trial(config: dict[str, Any]) -> None:
+        tune.report({"loss": config["x"]})
+        (one,) = [one for one in sessions() if one.pid == pid]
+
+        def shown() -> bool:
+            (row,) = one.rows("trials")
+            return bool(row["state"] == "RUNNING" and row.get("loss") == 3)
+
+        eventually(shown)
+        reported.set()
+
+    run = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+    tune.Tuner(trial, param_space={"x": tune.grid_search([3])}, run_config=run).fit()
+    assert reported.is_set()
+
+
+def test_deployments(session: Session) -> None:
+    @serve.deployment
+    class Answering:
+        def __call__(self) -> str:
+            return "here"
+
+    serve.start(http_options={"location": "NoServer"})
+    try:
+        serve.run(Answering.bind(), name="app", route_prefix=None)
+        (row,) = session.rows("deployments")
+        assert (row["application"], row["deployment"]) == ("app", "Answering")
+        assert (row["state"], row["replicas"]) == ("HEALTHY", {"RUNNING": 1})
+    finally:
+        serve.shutdown()
