@@ -1,9 +1,11 @@
 """What workers print, on the driver's terminal.
 
 Python's own prints arrive as LOG messages, in order with results, and get `(name pid=…)` in
-front. A line that is not at its end yet, such as a bar of progress, is continued by whoever began
-it; anybody else begins a new one. What is written below Python (C libraries, subprocesses, the
-interpreter's last words) goes to two pipes that all workers share, and is passed on as it is.
+front. A line that is not at its end yet is continued by whoever began it; anybody else begins a
+new one. A bar of progress, which its writer draws again and again from the beginning of the line,
+is wiped off instead: so there is one, at the end, of whoever has drawn last. What is written below
+Python (C libraries, subprocesses, the interpreter's last words) goes to two pipes that all workers
+share, and is passed on as it is.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class Output:
         self.descriptors: list[int] = []  # for the workers' stdout and stderr
         self._unfinished: tuple[int, int, str] | None = None  # whose line is not at its end
         self._returned = False  # to the beginning of that line
+        self._bar = 0  # how long that line is, if its writer redraws it: a bar of progress
         try:
             for number in (1, 2):
                 if enabled:
@@ -69,11 +72,12 @@ class Output:
             return
         writer = (pid, number, label)
         continues = self._unfinished == writer
-        start = "\n" if self._unfinished is not None and not continues else ""
+        start = "" if self._unfinished is None or continues else _left(self._bar)
         begins = not continues or self._returned
         shown = prefixed(f"({label} pid={pid}) ", text, begins, continues and self._returned)
         self._unfinished = None if shown.endswith("\n") else writer
         self._returned = shown.endswith("\r")
+        self._bar = _length_of_bar(shown) if "\r" in shown or not continues else self._bar
         self._write(number, start + shown)
 
     def _write(self, number: int, text: str) -> None:
@@ -96,6 +100,20 @@ class Output:
         for owned in (self._readers, self.descriptors):
             while owned:
                 os.close(owned.pop())
+
+
+def _length_of_bar(shown: str) -> int:
+    """Return how many characters are in the line that `shown` ends with, if it redraws it."""
+    before, redraws, line = shown.rpartition("\r")
+    if redraws and not line:
+        line = before.rpartition("\r")[2]
+    return len(line.rpartition("\n")[2]) if redraws else 0
+
+
+def _left(bar: int) -> str:
+    """Return what leads away from somebody else's unfinished line: a bar is wiped off, since its
+    writer draws it again; anything else stays."""
+    return f"\r{' ' * bar}\r" if bar else "\n"
 
 
 def prefixed(prefix: str, text: str, begins: bool, returned: bool = False) -> str:

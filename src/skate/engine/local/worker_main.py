@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skate.engine import install_engine
-from skate.engine.local import surroundings
+from skate.engine.local import breakpoints, surroundings
 from skate.engine.local.printing import Printer
 from skate.engine.local.worker import WorkerEngine
 
@@ -25,6 +25,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
         Printer(engine, 1, sys.stdout),
         Printer(engine, 2, sys.stderr),
     )
+    breakpoints.install()
     engine.execution.interrupts.look()
     if "setup_hook" in settings:
         engine.execution.set_up(settings["setup_hook"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from skate._core.optional_imports import ray_is_skate
 from skate.engine.local import forkserver, open_files
 from skate.engine.local import messages as m
+from skate.engine.local.coverage_runs import is_measured
 from skate.engine.local.hub.launches import WorkerLaunches
 from skate.engine.local.hub.servers import WARM_UP_SECONDS, ForkServer, Servers
 from skate.engine.local.hub.work import HubTask
@@ -266,7 +269,29 @@ class Processes:
         if self._environments is not None:
             self._environments.detach_in_child()
 
+    def _let_end(self) -> None:
+        """Ask all workers to exit, and wait for that as long as for one."""
+        poller = select.poll()
+        waiting = set()
+        for worker in self._workers.values():
+            if worker.pid > 0:
+                with suppress(OSError):  # it has ended
+                    waiting.add(pidfd := os.pidfd_open(worker.pid))
+                    poller.register(pidfd, select.POLLIN)
+                    worker.connection.outbox.append(m.encode(m.ExitWorker()))
+                    worker.connection.flush()
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            for pidfd, _ in poller.poll(left * 1000):
+                poller.unregister(pidfd)
+                waiting.remove(pidfd)
+                os.close(pidfd)
+        for pidfd in waiting:
+            os.close(pidfd)
+
     def shutdown(self) -> None:
+        if is_measured():
+            self._let_end()
         for worker in self._workers.values():
             self.kill(worker)
             worker.connection.close()
