@@ -147,17 +147,30 @@ class TuneReporterBase(ProgressReporter):
         self.set_search_properties(metric, mode)
 
     def set_search_properties(self, metric: str | None, mode: str | None) -> bool:
-        """Take metric and mode from the tuner, where none were given."""
+        """Take metric and mode from the tuner, where none were given.
+
+        Args:
+            metric: The metric of `TuneConfig`.
+            mode: Its mode.
+        """
         self._metric = self._metric or metric
         self._mode = self._mode or mode
         return True
 
     def set_total_samples(self, total_samples: int) -> None:
-        """How many trials there will be."""
+        """Note how many trials there will be.
+
+        Args:
+            total_samples: The number.
+        """
         self._total_samples = total_samples
 
     def set_start_time(self, timestamp: float | None = None) -> None:
-        """When it began; now if none is given."""
+        """Note when it began.
+
+        Args:
+            timestamp: Seconds since 1970; None is now.
+        """
         self._start_time = time.time() if timestamp is None else timestamp
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
@@ -169,12 +182,22 @@ class TuneReporterBase(ProgressReporter):
         return True
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
-        """Show one more metric."""
+        """Show one more metric.
+
+        Args:
+            metric: The metric.
+            representation: The header of its column; None is its name.
+        """
         _add(self._metrics, metric, representation, "metric")
         self._infers = False
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
-        """Show one more parameter."""
+        """Show one more parameter.
+
+        Args:
+            parameter: The parameter.
+            representation: The header of its column; None is its name.
+        """
         _add(self._parameters, parameter, representation, "parameter")
 
     # -- the parts ---------------------------------------------------------------------------
@@ -284,7 +307,14 @@ class TuneReporterBase(ProgressReporter):
 
 
 class CLIReporter(TuneReporterBase):
-    """Prints the table."""
+    """Print tables of trials.
+
+    Args:
+        **kwargs: As `TuneReporterBase` takes them: metric_columns, parameter_columns,
+            total_samples, max_progress_rows, max_error_rows, max_column_length,
+            max_report_frequency, infer_limit, print_intermediate_tables, metric, mode and
+            sort_by_metric.
+    """
 
     def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
         text = self._progress_str(trials, done, *(str(line) for line in sys_info))
@@ -292,7 +322,12 @@ class CLIReporter(TuneReporterBase):
 
 
 class JupyterNotebookReporter(TuneReporterBase):
-    """Shows the table in a notebook; with `overwrite` in the place of the one before."""
+    """Show tables of trials in a notebook.
+
+    Args:
+        overwrite: Whether a table takes the place of the one before.
+        **kwargs: As `CLIReporter` takes them.
+    """
 
     def __init__(self, overwrite: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -302,7 +337,11 @@ class JupyterNotebookReporter(TuneReporterBase):
         self.display(self._progress_str(trials, done, *(str(line) for line in sys_info)))
 
     def display(self, string: str) -> None:
-        """Show a text; outside of notebooks it is printed."""
+        """Show a text; outside of notebooks it is printed.
+
+        Args:
+            string: The text.
+        """
         if self._overwrite and _in_notebook():
             sys.modules["IPython"].display.clear_output(wait=True)
         say(sys.stdout, string)

@@ -15,7 +15,20 @@ _environments: dict[str, Callable[..., Any]] = {}
 def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
     """Make a trainable usable by its name, as in `tune.run("name")`.
 
-    `warn` is for functions that are no trainables; these are an error here.
+    Args:
+        name: The name.
+        trainable: A function, a class of trainables, or a trainer.
+        warn: Without effect: it is for functions that are no trainables, which are an error here.
+
+    Raises:
+        TypeError: If it is no trainable.
+
+    Example:
+        >>> from skate import tune
+        >>> tune.register_trainable("square", lambda config: {"y": config["x"] ** 2})
+        >>> tuner = tune.Tuner("square", param_space={"x": 3}, run_config={"verbose": 0})
+        >>> tuner.fit()[0].metrics["y"]
+        9
     """
     from skate.tune.trainable.trainable import Trainable
 
@@ -42,7 +55,15 @@ def is_registered(name: str) -> bool:
 
 
 def register_env(name: str, env_creator: Callable[..., Any]) -> None:
-    """Make an environment of reinforcement learning usable by its name."""
+    """Make an environment of reinforcement learning usable by its name.
+
+    Args:
+        name: The name.
+        env_creator: Makes the environment from a configuration.
+
+    Raises:
+        TypeError: If it is no function.
+    """
     if not callable(env_creator):
         raise TypeError(f"env_creator takes a function; got {env_creator!r}")
     _environments[name] = env_creator

@@ -57,6 +57,16 @@ class ResultGrid:
         Raises:
             ValueError: If metric or mode are nowhere given.
             RuntimeError: If no trial has such a value.
+
+        Example:
+            >>> from skate import tune
+            >>> tuner = tune.Tuner(
+            ...     lambda config: {"score": config["x"]},
+            ...     param_space={"x": tune.grid_search([1, 3, 2])},
+            ...     run_config={"verbose": 0},
+            ... )
+            >>> tuner.fit().get_best_result("score", "max").metrics["score"]
+            3
         """
         analysis = self._experiment_analysis
         if len(self._trials) != 1:
@@ -87,6 +97,16 @@ class ResultGrid:
         Args:
             filter_metric: The metric by which the best is chosen; by default it is the last.
             filter_mode: Whether the largest value is the best, "max", or the smallest, "min".
+
+        Example:
+            >>> from skate import tune
+            >>> tuner = tune.Tuner(
+            ...     lambda config: {"score": config["x"]},
+            ...     param_space={"x": tune.grid_search([1, 2])},
+            ...     run_config={"verbose": 0},
+            ... )
+            >>> sorted(tuner.fit().get_dataframe()["score"])
+            [1, 2]
         """
         return self._experiment_analysis.dataframe(metric=filter_metric, mode=filter_mode)
 

@@ -54,8 +54,9 @@ class Tuner:
         >>> from skate import tune
         >>> def objective(config):
         ...     tune.report({"score": config["x"] ** 2})
-        >>> tuner = tune.Tuner(objective, param_space={"x": tune.grid_search([1, 2])})
-        >>> tuner.fit().get_best_result("score", "max").config  # doctest: +SKIP
+        >>> space = {"x": tune.grid_search([1, 2])}
+        >>> tuner = tune.Tuner(objective, param_space=space, run_config={"verbose": 0})
+        >>> tuner.fit().get_best_result("score", "max").config
         {'x': 2}
     """
 
@@ -117,6 +118,17 @@ class Tuner:
         Raises:
             TuneError: If trials can never run, for want of resources.
             RuntimeError: If another program writes to the same folder.
+
+        Example:
+            >>> from skate import tune
+            >>> tuner = tune.Tuner(
+            ...     lambda config: {"loss": (config["x"] - 2) ** 2},
+            ...     param_space={"x": tune.grid_search([0, 1, 2, 3])},
+            ...     tune_config=tune.TuneConfig(metric="loss", mode="min"),
+            ...     run_config={"verbose": 0},
+            ... )
+            >>> tuner.fit().get_best_result().config
+            {'x': 2}
         """
         experiment = make_experiment(
             self._trainable, self._param_space, self._tune_config, self._run_config
@@ -131,7 +143,11 @@ class Tuner:
         return self._results
 
     def get_results(self) -> ResultGrid:
-        """What the trials came to, also of a tuner that was restored but not run."""
+        """Return what the trials came to, also of a tuner that was restored but not run.
+
+        Raises:
+            RuntimeError: If there are no results yet.
+        """
         if self._results is None:
             if self._resume is None or self._storage is None:
                 raise RuntimeError("there are no results yet: call fit() first")
@@ -252,7 +268,12 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: Any, storage_filesystem: Any = None) -> bool:
-        """Whether there is an experiment to restore; also one that has not begun."""
+        """Return whether there is an experiment to restore; also one that has not begun.
+
+        Args:
+            path: The experiment's folder, or its URI.
+            storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
+        """
         return Storage.at(path, storage_filesystem).exists(TUNER_FILE)
 
 

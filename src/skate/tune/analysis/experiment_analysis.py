@@ -29,12 +29,20 @@ SCOPES = ("all", "last", "avg", "last-5-avg", "last-10-avg")
 
 
 class ExperimentAnalysis:
-    """`experiment_checkpoint_path` is the experiment's folder, also of one that still runs, or
-    the folder of several.
+    """Look at the trials of an experiment, also of one that still runs.
 
-    `default_metric` and `default_mode` are used where none are given. What others have pickled is
-    not read, unless `allow_pickle=True` says that their code may run: of their configurations
-    there is what JSON can express, of their errors a description.
+    Args:
+        experiment_checkpoint_path: The experiment's folder, or the folder of several.
+        storage_filesystem: The Arrow file system that it is on, if not this machine's.
+        trials: The trials; None reads them from the folder.
+        default_metric: The metric where none is given.
+        default_mode: The mode where none is given, "min" or "max".
+        allow_pickle: Whether to read what others have pickled, which runs their code. Without it,
+            there is of their configurations what JSON can express, and of their errors a
+            description.
+
+    Raises:
+        ValueError: If there is no such mode, or no experiment.
     """
 
     def __init__(
@@ -81,10 +89,15 @@ class ExperimentAnalysis:
         scope: str = "last",
         filter_nan_and_inf: bool = True,
     ) -> Trial | None:
-        """The trial with the best value of a metric; None if none has one.
+        """Return the trial with the best value of a metric; None if none has one.
 
-        `scope` says which value of a trial counts: its last, the best of all ("all"), the mean
-        ("avg") or that of the last few ("last-5-avg", "last-10-avg").
+        Args:
+            metric: The metric; None is the default one.
+            mode: Whether the largest value is the best, "max", or the smallest, "min"; None is the
+                default.
+            scope: Which of a trial's values counts: "last", "all" (its best), "avg", "last-5-avg"
+                or "last-10-avg".
+            filter_nan_and_inf: Whether to pass over values that are not finite.
         """
         if len(self.trials) == 1:
             return self.trials[0]
@@ -104,22 +117,39 @@ class ExperimentAnalysis:
     def get_best_config(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"
     ) -> dict[str, Any] | None:
-        """The configuration of the best trial."""
+        """Return the configuration of the best trial; None if there is none.
+
+        Args:
+            metric: As in `get_best_trial`.
+            mode: As in `get_best_trial`.
+            scope: As in `get_best_trial`.
+        """
         trial = self.get_best_trial(metric, mode, scope)
         return trial.config if trial else None
 
     def get_best_logdir(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"
     ) -> str | None:
-        """The folder of the best trial."""
+        """Return the folder of the best trial; None if there is none.
+
+        Args:
+            metric: As in `get_best_trial`.
+            mode: As in `get_best_trial`.
+            scope: As in `get_best_trial`.
+        """
         trial = self.get_best_trial(metric, mode, scope)
         return trial.path if trial else None
 
     def get_best_checkpoint(
         self, trial: Trial | str, metric: str | None = None, mode: str | None = None
     ) -> Checkpoint | None:
-        """The checkpoint of a trial, or of the trial in a folder, with the best value of a
-        metric; None if there is none."""
+        """Return the checkpoint of a trial with the best value of a metric; None if there is none.
+
+        Args:
+            trial: The trial, or its folder.
+            metric: As in `get_best_trial`.
+            mode: As in `get_best_trial`.
+        """
         mode = self._mode(mode)
         scored = [pair for pair in self._scored(trial, metric) if not math.isnan(pair[1])]
         choose = max if mode == "max" else min
@@ -128,7 +158,12 @@ class ExperimentAnalysis:
     def get_trial_checkpoints_paths(
         self, trial: Trial | str, metric: str | None = None
     ) -> list[tuple[str, Any]]:
-        """The folders of a trial's checkpoints, each with its value of the metric."""
+        """Return the folders of a trial's checkpoints, each with its value of a metric.
+
+        Args:
+            trial: The trial, or its folder.
+            metric: The metric; None is the default one.
+        """
         return [(checkpoint.path, value) for checkpoint, value in self._scored(trial, metric)]
 
     def _scored(self, trial: Trial | str, metric: str | None) -> list[tuple[Checkpoint, Any]]:
@@ -150,7 +185,13 @@ class ExperimentAnalysis:
     def get_last_checkpoint(
         self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
     ) -> Checkpoint | None:
-        """The last checkpoint of a trial, or of the best one."""
+        """Return the last checkpoint of a trial; None if there is none.
+
+        Args:
+            trial: The trial; None is the best one.
+            metric: By which that is the best.
+            mode: Whether the largest value is the best, "max", or the smallest, "min".
+        """
         trial = trial or self.get_best_trial(metric, mode)
         return self.get_best_checkpoint(trial, TRAINING_ITERATION, "max") if trial else None
 
@@ -219,7 +260,7 @@ class ExperimentAnalysis:
         return self._dataframes if self._dataframes is not None else self.fetch_trial_dataframes()
 
     def fetch_trial_dataframes(self) -> dict[str, Any]:
-        """As `trial_dataframes`, read once more."""
+        """Read all results of all trials once more, as frames by the ids of trials."""
         frames = {trial.trial_id: self._frame(trial) for trial in self.trials}
         self._dataframes = _ByTrial(frames, self._trial_in)
         return self._dataframes
@@ -232,7 +273,11 @@ class ExperimentAnalysis:
         return pandas.DataFrame([dict(flatten(row)) for row in history])
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
-        """The configuration of each trial, by its id; with `prefix` flat, as "config/lr"."""
+        """Return the configuration of each trial, by its id.
+
+        Args:
+            prefix: Whether they are flat, as "config/lr".
+        """
         configs = {
             trial.trial_id: flatten_dict({CONFIG_PREFIX: trial.config}) if prefix else trial.config
             for trial in self.trials
@@ -240,8 +285,12 @@ class ExperimentAnalysis:
         return _ByTrial(configs, self._trial_in)
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
-        """One row per trial: its last result, or the one with the best value of a metric, and
-        its configuration."""
+        """Return a frame with a row per trial: a result of it, and its configuration.
+
+        Args:
+            metric: The metric whose best value says which result; None takes the last.
+            mode: Whether the largest value is the best, "max", or the smallest, "min".
+        """
         pandas = try_import("pandas", "data")
         if mode not in (None, "min", "max"):
             raise ValueError(f"mode takes 'min' or 'max'; got {mode!r}")
@@ -263,7 +312,7 @@ class ExperimentAnalysis:
         return {**flat, **config, "logdir": trial.trial_id}
 
     def stats(self) -> dict[str, Any]:
-        """How many trials there are, by status."""
+        """Return how many trials there are, by status."""
         from collections import Counter
 
         return dict(Counter(trial.status for trial in self.trials))

@@ -9,9 +9,22 @@ Bundle = dict[str, float]
 
 
 class PlacementGroupFactory:
-    """Bundles of resources: the first is for the trial itself, the others are for what it starts.
+    """Say what a trial needs, in bundles of resources.
 
-    An empty first bundle means that the trial itself needs nothing.
+    Args:
+        bundles: The first is for the trial itself, the others are for what it starts. An empty
+            first bundle means that the trial itself needs nothing.
+        strategy: How bundles spread over machines; see `skate.util.placement_group`.
+        *args: More arguments of the placement group.
+        **kwargs: More keyword arguments of the placement group.
+
+    Raises:
+        ValueError: If no bundle asks for something, or another than the first is empty.
+
+    Example:
+        >>> from skate import tune
+        >>> tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 2}]).required_resources
+        {'CPU': 3.0}
     """
 
     def __init__(self, bundles: Any, strategy: str = "PACK", *args: Any, **kwargs: Any) -> None:

@@ -210,17 +210,23 @@ def _session(caller: str) -> TrialSession:
 
 
 def make_checkpoint_dir(step: Any = None) -> str:
-    """A new folder to write a checkpoint into, before `save_checkpoint`.
+    """Make a folder to write a checkpoint into, before `save_checkpoint`.
 
-    Checkpoints are numbered by themselves, so `step` need not be given.
+    Args:
+        step: Without effect: checkpoints are numbered by themselves.
+
+    Returns:
+        The path of the folder.
     """
     return _session("tune.make_checkpoint_dir()").make_checkpoint_dir()
 
 
 def save_checkpoint(path: Any = None, **values: Any) -> None:
-    """The file or folder is the checkpoint that belongs to the next `tune.report`.
+    """Save the checkpoint that belongs to the next `tune.report`.
 
-    Or values by name: `save_checkpoint(epoch=3, model=weights)`.
+    Args:
+        path: Its file or folder; None if it is made of values.
+        **values: Values by name instead: `save_checkpoint(epoch=3, model=weights)`.
     """
     if path is None:
         current("tune.save_checkpoint()").save_checkpoint(Checkpoint.from_dict(values))
@@ -230,9 +236,13 @@ def save_checkpoint(path: Any = None, **values: Any) -> None:
 
 @contextlib.contextmanager
 def checkpoint_dir(step: Any = None) -> Iterator[str]:
-    """A new folder, whose content is the checkpoint that belongs to the next `tune.report`.
+    """Give a folder, for a `with` statement, whose content is the checkpoint of the next report.
 
-    Checkpoints are numbered by themselves, so `step` need not be given.
+    Args:
+        step: Without effect: checkpoints are numbered by themselves.
+
+    Yields:
+        The path of the folder.
     """
     session = _session("tune.checkpoint_dir()")
     folder = session.make_checkpoint_dir()
@@ -241,27 +251,27 @@ def checkpoint_dir(step: Any = None) -> Iterator[str]:
 
 
 def get_trial_dir() -> str:
-    """The trial's folder."""
+    """Return the trial's folder."""
     return current("tune.get_trial_dir()").info.trial_dir
 
 
 def get_trial_id() -> str:
-    """The trial's id."""
+    """Return the trial's id."""
     return current("tune.get_trial_id()").info.trial_id
 
 
 def get_trial_name() -> str:
-    """The trial's name."""
+    """Return the trial's name."""
     return current("tune.get_trial_name()").info.trial_name
 
 
 def get_trial_resources() -> Any:
-    """The trial's resources."""
+    """Return the trial's resources."""
     return current("tune.get_trial_resources()").info.trial_resources
 
 
 def is_session_enabled() -> bool:
-    """Whether this is a trial."""
+    """Return whether this is a trial."""
     from skate._run.session import in_session
 
     return in_session()

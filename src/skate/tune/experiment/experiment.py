@@ -142,7 +142,14 @@ class Experiment:
         trial_id: str,
         experiment_tag: str,
     ) -> Trial:
-        """A trial of this experiment."""
+        """Make a trial of this experiment.
+
+        Args:
+            config: Its configuration.
+            evaluated_params: What of it was searched.
+            trial_id: Its id.
+            experiment_tag: What its name ends with.
+        """
         name_creator, dirname_creator = self._creators
         trial = Trial(
             self.run_identifier,
@@ -161,11 +168,19 @@ class Experiment:
         return trial
 
     def note_dirname(self, trial: Trial) -> None:
-        """No other trial may have its folder."""
+        """Note the folder of a trial, which no other one may have.
+
+        Args:
+            trial: The trial.
+        """
         self._dirnames.add(trial.dirname)
 
     def trial_options(self, config: Config) -> dict[str, Any]:
-        """What is the same for all trials, and the resources for this configuration."""
+        """Return what is the same for all trials, and the resources of one.
+
+        Args:
+            config: The configuration of that one.
+        """
         return {
             "storage": self.storage,
             "placement_group_factory": self.resources_for(config),
@@ -177,7 +192,11 @@ class Experiment:
         }
 
     def resources_for(self, config: Config) -> PlacementGroupFactory:
-        """The resources of a trial with this configuration."""
+        """Return the resources of a trial.
+
+        Args:
+            config: Its configuration.
+        """
         wanted = self._resources
         own = _own_request(self.trainable, config)
         if wanted is not None and own is not None and inspect.isclass(self.trainable):
@@ -228,7 +247,15 @@ class Experiment:
 
     @classmethod
     def from_json(cls, name: str, spec: Config) -> Experiment:
-        """An experiment of a dictionary, as `{"run": …, "config": …, "num_samples": 3}`."""
+        """Make an experiment of a dictionary.
+
+        Args:
+            name: The experiment's name.
+            spec: As `{"run": …, "config": …, "num_samples": 3}`.
+
+        Raises:
+            TuneError: If there is no "run".
+        """
         if "run" not in spec:
             raise TuneError(f"an experiment needs 'run'; {name!r} has {sorted(spec)}")
         options = without_checkpoints(spec)
@@ -242,7 +269,11 @@ class Experiment:
 
     @classmethod
     def get_trainable_name(cls, run_object: Any) -> str:
-        """The name that trials of it have."""
+        """Return the name that trials of a trainable have.
+
+        Args:
+            run_object: The trainable: a function, a class, a trainer, or its name.
+        """
         if isinstance(run_object, str):
             return run_object
         if isinstance(run_object, partial):
@@ -260,7 +291,11 @@ class Experiment:
 
     @classmethod
     def register_if_needed(cls, run_object: Any) -> str:
-        """The name under which it is registered."""
+        """Register a trainable, and return the name under which it is.
+
+        Args:
+            run_object: The trainable: a function, a class, a trainer, or its name.
+        """
         name = cls.get_trainable_name(run_object)
         if not isinstance(run_object, str):
             is_trainer = hasattr(run_object, "as_trainable") and not inspect.isclass(run_object)

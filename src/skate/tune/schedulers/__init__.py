@@ -46,9 +46,20 @@ __all__ = [
 
 
 def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
-    """A scheduler by its name, as "asha" or "pbt".
+    """Make a scheduler by its name.
 
-    Arguments that the scheduler does not know are left out, so that names can be exchanged.
+    Args:
+        scheduler: The name, as "asha" or "pbt".
+        **kwargs: Its arguments; those that it does not know are left out, so that names can be
+            exchanged.
+
+    Raises:
+        ValueError: If there is no such name.
+
+    Example:
+        >>> from skate import tune
+        >>> type(tune.create_scheduler("asha", metric="loss", mode="min")).__name__
+        'AsyncHyperBandScheduler'
     """
     from skate.tune._arguments import accepted
 

@@ -62,6 +62,12 @@ class HyperBandForBOHB(HyperBandScheduler):
     def choose_trial_to_run(
         self, tune_controller: TuneController, allow_recurse: bool = True
     ) -> Trial | None:
+        """Return a trial of the bracket that is least far; None if none waits.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            allow_recurse: Whether it may look once more after a bracket was filled.
+        """
         if self._taken_up:
             self._settle(tune_controller)
         self._forget_empty_brackets()

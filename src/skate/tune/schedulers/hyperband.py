@@ -118,8 +118,15 @@ class HyperBandScheduler(FIFOScheduler):
     # -- taking up ---------------------------------------------------------------------------
 
     def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
-        """Trials come in the order of their making, and so into the brackets that they were in.
-        Those that have ended hold their places until all have come."""
+        """Take up a trial of an interrupted experiment.
+
+        Trials come in the order of their making, and so into the brackets that they were in. Those
+        that have ended hold their places until all have come.
+
+        Args:
+            trial: The trial.
+            results: What it has reported so far.
+        """
         self._taken_up = True
         bracket = self._bracket_of.get(trial.trial_id) or self._place(trial)
         for result in results:
@@ -232,7 +239,11 @@ class HyperBandScheduler(FIFOScheduler):
         self.on_trial_remove(tune_controller, trial)
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """The bracket that is least far gets the resources."""
+        """Return a trial of the bracket that is least far; None if none waits.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+        """
         if self._taken_up:
             self._settle(tune_controller)
         self._forget_empty_brackets()
@@ -253,7 +264,7 @@ class HyperBandScheduler(FIFOScheduler):
         return "\n".join(lines)
 
     def state(self) -> dict[str, int]:
-        """How many brackets there are, and how many trials were stopped."""
+        """Return how many brackets there are, and how many trials were stopped."""
         return {"num_brackets": self._num_brackets, "num_stopped": self._num_stopped}
 
 

@@ -142,7 +142,13 @@ class PopulationBasedTraining(FIFOScheduler):
     def needs_checkpoint(
         self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> bool:
-        """Others may go on from it at once, or it is paused."""
+        """Return whether the trial is to save: others may go on from it at once, or it is paused.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            trial: The trial.
+            result: What it has reported.
+        """
         if not self._is_due(trial, result):
             return False
         return self._synch or _others_wait(tune_controller) or self._is_good(trial, result)
@@ -313,7 +319,11 @@ class PopulationBasedTraining(FIFOScheduler):
     # -- order -------------------------------------------------------------------------------
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """Whoever is least far, so that all come along."""
+        """Return the trial that is least far, so that all come along; None if none waits.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+        """
         live = tune_controller.get_live_trials()
         waiting = [t for t in live if t.status in (PENDING, PAUSED) and not t.is_saving]
         if self._synch:
@@ -326,7 +336,11 @@ class PopulationBasedTraining(FIFOScheduler):
         self._num_checkpoints = 0
 
     def last_scores(self, trials: list[Trial]) -> list[float]:
-        """The last score of each trial that is not finished."""
+        """Return the last score of each trial that is not finished.
+
+        Args:
+            trials: The trials.
+        """
         states = (self._states[t.trial_id] for t in trials if not t.is_finished())
         return [state.last_score for state in states if not math.isnan(state.last_score)]
 

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 
 class PopulationBasedTrainingReplay(FIFOScheduler):
-    """One trial, whose configuration changes when it did in a PBT run.
+    """Run one trial, whose configuration changes when it did in a run of PBT.
 
-    `policy_file` is the pbt_policy_<trial>.txt of that run.
+    Args:
+        policy_file: The pbt_policy_<trial>.txt of that run.
+
+    Raises:
+        ValueError: If there is no such file.
     """
 
     def __init__(self, policy_file: str) -> None:

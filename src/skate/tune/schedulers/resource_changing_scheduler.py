@@ -28,10 +28,15 @@ def _named(resources: Bundle | None) -> Bundle:
 class DistributeResources:
     """Share all CPUs and GPUs evenly among the running trials.
 
-    A trial never gets less than it began with. With `add_bundles` what is added comes as new
-    bundles (for more workers), else the existing ones grow. `increase_by` is the unit in which a
-    trial grows (by default 1 CPU and/or GPU in proportion to what it has), at most
-    `increase_by_times` of them if that is above 0. `reserve_resources` stay free.
+    A trial never gets less than it began with.
+
+    Args:
+        add_bundles: Whether what is added comes as new bundles (for more workers); if not, the
+            existing ones grow.
+        increase_by: The unit in which a trial grows; by default 1 CPU and/or GPU in proportion to
+            what it has.
+        increase_by_times: How many of them at the most; not above 0 is without limit.
+        reserve_resources: What stays free.
     """
 
     metric: str | None = None
@@ -228,7 +233,15 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._base.choose_trial_to_run(tune_controller, **kwargs)
 
     def set_trial_resources(self, trial: Trial, new_resources: Any) -> bool:
-        """Give a trial new resources; whether there were any."""
+        """Give a trial new resources.
+
+        Args:
+            trial: The trial.
+            new_resources: The resources; None for none.
+
+        Returns:
+            Whether there were any.
+        """
         if not new_resources:
             return False
         trial.update_resources(new_resources)
@@ -238,7 +251,13 @@ class ResourceChangingScheduler(TrialScheduler):
     def reallocate_trial_resources_if_needed(
         self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> PlacementGroupFactory | None:
-        """What the function says, if it is not what the trial has."""
+        """Return what the function says, if it is not what the trial has; else None.
+
+        Args:
+            tune_controller: The state of the experiment, which has `get_trials()`.
+            trial: The trial.
+            result: What it has reported.
+        """
         if self._allocate is None:
             return None
         for name in ("metric", "mode"):

@@ -44,10 +44,20 @@ __all__ = [
 
 
 def create_searcher(search_alg: str, **kwargs: Any) -> Any:
-    """A searcher by its name: "random", "optuna", "hyperopt", "bayesopt", "bohb" or
-    "nevergrad".
+    """Make a searcher by its name.
 
-    Arguments that the searcher does not know are left out, so that names can be exchanged.
+    Args:
+        search_alg: "random", "optuna", "hyperopt", "bayesopt", "bohb" or "nevergrad".
+        **kwargs: Its arguments; those that it does not know are left out, so that names can be
+            exchanged.
+
+    Raises:
+        ValueError: If there is no such name.
+
+    Example:
+        >>> from skate import tune
+        >>> type(tune.create_searcher("random")).__name__
+        'BasicVariantGenerator'
     """
     from skate.tune._arguments import accepted
 

@@ -30,11 +30,15 @@ def _new_prefix() -> str:
 
 
 class BasicVariantGenerator(SearchAlgorithm):
-    """Every combination of the grids, `num_samples` times, with fresh draws of the domains.
+    """Try every combination of the grids, `num_samples` times, with fresh draws of the domains.
 
-    `points_to_evaluate` replace the first samples. `constant_grid_search` draws once per sample
-    and keeps these values for all combinations. With `random_state` (a seed or a NumPy
-    generator) the same configurations come again; without, NumPy's global generator is used.
+    Args:
+        points_to_evaluate: Configurations, or parts of them, that replace the first samples.
+        max_concurrent: How many trials at a time; 0 is without limit.
+        constant_grid_search: Whether to draw once per sample, and keep these values for all
+            combinations.
+        random_state: A seed or a NumPy generator, with which the same configurations come again;
+            without it, NumPy's global generator is used.
     """
 
     CKPT_FILE_TMPL = "basic-variant-state-{}.json"
@@ -132,11 +136,15 @@ class BasicVariantGenerator(SearchAlgorithm):
     # -- going on ----------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """How far it is: the variants come again in the same order, so a number says it."""
+        """Return how far it is: the variants come again in the same order, so a number says it."""
         return {"made": max(self._made, self._skipped), "uuid_prefix": self._uuid_prefix}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on after the trials that were made."""
+        """Go on after the trials that were made.
+
+        Args:
+            state: What `get_state` has returned.
+        """
         self._skipped = state["made"]
         self._uuid_prefix = state["uuid_prefix"]
         self._trials = None

@@ -54,10 +54,16 @@ class _Wrapper(Searcher):
 
 
 class ConcurrencyLimiter(_Wrapper):
-    """At most `max_concurrent` trials at a time.
+    """Let a searcher have only so many trials at a time.
 
-    With `batch`, a batch of trials is finished before the searcher hears of any of them, and
-    the next batch is suggested.
+    Args:
+        searcher: The searcher.
+        max_concurrent: How many.
+        batch: Whether a batch of trials is finished before the searcher hears of any of them, and
+            the next batch begins.
+
+    Raises:
+        ValueError: If `max_concurrent` is below 1.
     """
 
     def __init__(self, searcher: Searcher, max_concurrent: Any, batch: bool = False) -> None:

@@ -34,9 +34,15 @@ class _Group:
 
 
 class Repeater(_Wrapper):
-    """Run each configuration `repeat` times; the searcher sees the mean of the last results.
+    """Run each configuration several times; the searcher sees the mean of the last results.
 
-    With `set_index` the configuration has `__trial_index__`, from 0 to repeat-1.
+    Args:
+        searcher: The searcher.
+        repeat: How many times.
+        set_index: Whether configurations have `__trial_index__`, from 0 to repeat - 1.
+
+    Raises:
+        ValueError: If `repeat` is below 1.
     """
 
     def __init__(self, searcher: Searcher, repeat: Any = 1, set_index: bool = True) -> None:
@@ -61,7 +67,12 @@ class Repeater(_Wrapper):
         return {**group.config, TRIAL_INDEX: index} if self._set_index else dict(group.config)
 
     def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
-        """The searcher hears of means only."""
+        """Note that a trial has reported; the searcher hears of means only.
+
+        Args:
+            trial_id: The trial's id.
+            result: What it has reported.
+        """
 
     def on_trial_complete(
         self, trial_id: str, result: ResultRow | None = None, error: bool = False

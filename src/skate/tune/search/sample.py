@@ -386,6 +386,15 @@ def sample_from(func: Callable[..., Any]) -> Function:
 
     Args:
         func: Without arguments, or of `config`, which holds the other values.
+
+    Example:
+        >>> from skate import tune
+        >>> space = {"width": 4, "depth": tune.sample_from(lambda config: config["width"] * 2)}
+        >>> def depth(config):
+        ...     return {"depth": config["depth"]}
+        >>> tuner = tune.Tuner(depth, param_space=space, run_config={"verbose": 0})
+        >>> tuner.fit()[0].metrics["depth"]
+        8
     """
     return Function(func)
 
@@ -412,6 +421,11 @@ def quniform(lower: float, upper: float, q: float) -> Float:
         lower: The lower bound.
         upper: The upper bound, which is included.
         q: Its values are multiples of this.
+
+    Example:
+        >>> from skate import tune
+        >>> tune.quniform(0, 1, 0.25).sample() in (0.0, 0.25, 0.5, 0.75, 1.0)
+        True
     """
     return Float(lower, upper).uniform().quantized(q)
 
@@ -423,6 +437,11 @@ def loguniform(lower: float, upper: float, base: Any = _UNSET) -> Float:
         lower: The lower bound.
         upper: The upper bound.
         base: Has no effect on such a distribution.
+
+    Example:
+        >>> from skate import tune
+        >>> 1e-4 <= tune.loguniform(1e-4, 1e-1).sample() <= 1e-1
+        True
     """
     _warn_of_base(base)
     result: Float = Float(lower, upper).loguniform()
@@ -437,6 +456,11 @@ def qloguniform(lower: float, upper: float, q: float, base: Any = _UNSET) -> Flo
         upper: The upper bound, which is included.
         q: Its values are multiples of this.
         base: Has no effect.
+
+    Example:
+        >>> from skate import tune
+        >>> tune.qloguniform(1, 4, 1).sample() in (1.0, 2.0, 3.0, 4.0)
+        True
     """
     _warn_of_base(base)
     result: Float = Float(lower, upper).loguniform().quantized(q)
@@ -463,6 +487,11 @@ def randint(lower: int, upper: int) -> Integer:
     Args:
         lower: The lower bound.
         upper: The upper bound, which is not included.
+
+    Example:
+        >>> from skate import tune
+        >>> tune.randint(0, 3).sample() in (0, 1, 2)
+        True
     """
     return Integer(lower, upper).uniform()
 
@@ -474,6 +503,11 @@ def lograndint(lower: int, upper: int, base: Any = _UNSET) -> Integer:
         lower: The lower bound.
         upper: The upper bound, which is not included.
         base: Has no effect on such a distribution.
+
+    Example:
+        >>> from skate import tune
+        >>> 1 <= tune.lograndint(1, 1000).sample() < 1000
+        True
     """
     _warn_of_base(base)
     result: Integer = Integer(lower, upper).loguniform()
@@ -487,6 +521,11 @@ def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
         lower: The lower bound.
         upper: The upper bound; with `q` above 1 it is included.
         q: Its values are multiples of this.
+
+    Example:
+        >>> from skate import tune
+        >>> tune.qrandint(0, 20, 10).sample() in (0, 10, 20)
+        True
     """
     return Integer(lower, upper).uniform().quantized(q)
 
@@ -511,6 +550,11 @@ def randn(mean: float = 0.0, sd: float = 1.0) -> Float:
     Args:
         mean: Its mean.
         sd: Its standard deviation.
+
+    Example:
+        >>> from skate import tune
+        >>> isinstance(tune.randn(10, 2).sample(), float)
+        True
     """
     return Float(None, None).normal(mean, sd)
 

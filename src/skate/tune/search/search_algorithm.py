@@ -26,7 +26,17 @@ class SearchAlgorithm:
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
-        """Take metric, mode and space from the tuner; False if they are set already."""
+        """Take metric, mode and space from the tuner.
+
+        Args:
+            metric: The metric of `TuneConfig`.
+            mode: Its mode.
+            config: The space.
+            **spec: What else is known of the experiment.
+
+        Returns:
+            False if they are set already.
+        """
         if self._metric and metric:
             return False
         self._metric = self._metric or metric
@@ -38,23 +48,38 @@ class SearchAlgorithm:
         return 0
 
     def add_configurations(self, experiments: Any) -> None:
-        """Take an experiment, or several."""
+        """Take an experiment, or several.
+
+        Args:
+            experiments: The experiment, a dictionary that describes it, or several.
+        """
         raise NotImplementedError
 
     def next_trial(self) -> Trial | None:
-        """The next trial; None if there is none now."""
+        """Return the next trial; None if there is none now."""
         raise NotImplementedError
 
     def on_trial_result(self, trial_id: str, result: ResultRow) -> None:
-        """A trial has reported."""
+        """Note that a trial has reported.
+
+        Args:
+            trial_id: The trial's id.
+            result: What it has reported.
+        """
 
     def on_trial_complete(
         self, trial_id: str, result: ResultRow | None = None, error: bool = False
     ) -> None:
-        """A trial has ended."""
+        """Note that a trial has ended.
+
+        Args:
+            trial_id: The trial's id.
+            result: The last that it has reported; None if there is nothing.
+            error: Whether it has failed.
+        """
 
     def is_finished(self) -> bool:
-        """Whether there will be no more trials."""
+        """Return whether there will be no more trials."""
         return self._finished
 
     def set_finished(self) -> None:
@@ -62,11 +87,24 @@ class SearchAlgorithm:
         self._finished = True
 
     def has_checkpoint(self, dirpath: str) -> bool:
-        """Whether a folder holds a state to go on from."""
+        """Return whether a folder holds a state to go on from.
+
+        Args:
+            dirpath: The folder.
+        """
         return False
 
     def save_to_dir(self, dirpath: str, **kwargs: Any) -> Any:
-        """Write the state to a folder."""
+        """Write the state to a folder.
+
+        Args:
+            dirpath: The folder.
+            **kwargs: What the name of the file is made of: `session_str`.
+        """
 
     def restore_from_dir(self, dirpath: str) -> None:
-        """Go on from the newest state in a folder."""
+        """Go on from the newest state in a folder.
+
+        Args:
+            dirpath: The folder.
+        """

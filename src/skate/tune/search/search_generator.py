@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 
 class SearchGenerator(SearchAlgorithm):
-    """Asks a searcher for configurations until there are `num_samples` trials."""
+    """Ask a searcher for configurations until there are `num_samples` trials.
+
+    Args:
+        searcher: The searcher.
+
+    Raises:
+        TypeError: If it is no searcher.
+    """
 
     CKPT_FILE_TMPL = "search_gen_state-{}.pkl"
 
@@ -61,7 +68,11 @@ class SearchGenerator(SearchAlgorithm):
         return self.create_trial_if_possible(self._experiment.spec)
 
     def create_trial_if_possible(self, experiment_spec: dict[str, Any]) -> Trial | None:
-        """A trial of the searcher's next suggestion, if it has one now."""
+        """Make a trial of the searcher's next suggestion; return None if it has none now.
+
+        Args:
+            experiment_spec: What describes the experiment.
+        """
         from skate.tune.experiment.trial import Trial
 
         trial_id = Trial.generate_id()
@@ -96,11 +107,15 @@ class SearchGenerator(SearchAlgorithm):
     # -- going on ----------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """How far it is; the searchers keep their own state."""
+        """Return how far it is; the searchers keep their own state."""
         return {"counter": self._counter, "finished": self._finished}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state.
+
+        Args:
+            state: What `get_state` has returned.
+        """
         self._counter = state["counter"]
         self._finished = state["finished"]
 
@@ -108,7 +123,13 @@ class SearchGenerator(SearchAlgorithm):
         return newest(dirpath, self.CKPT_FILE_TMPL.format("*")) is not None
 
     def save_to_dir(self, dirpath: str, session_str: str = "default", **kwargs: Any) -> None:
-        """This and the wrappers in one file, the innermost searcher in one of its own."""
+        """Write this and the wrappers to one file, the innermost searcher to one of its own.
+
+        Args:
+            dirpath: The folder of the files.
+            session_str: What their names end with.
+            **kwargs: None.
+        """
         *wrappers, searcher = self._layers()
         searcher.save_to_dir(dirpath, session_str)
         state = {"self": self.get_state(), "wrappers": [layer.get_state() for layer in wrappers]}

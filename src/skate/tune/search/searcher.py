@@ -167,11 +167,15 @@ class Searcher(SavesState):
     # -- saving ------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that `set_state` needs to go on."""
+        """Return everything that `set_state` needs to go on."""
         return {key: value for key, value in self.__dict__.items() if key != "searcher"}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state.
+
+        Args:
+            state: What `get_state` has returned.
+        """
         self.__dict__.update(state)
 
     def _state_to_save(self) -> dict[str, Any]:

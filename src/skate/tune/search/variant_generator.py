@@ -35,7 +35,21 @@ class RecursiveDependencyError(Exception):
 
 
 def grid_search(values: Iterable[Any]) -> dict[str, Iterable[Any]]:
-    """Every one of these values, in every combination with other grids."""
+    """Try every one of some values, in every combination with other grids.
+
+    Args:
+        values: The values.
+
+    Example:
+        >>> from skate import tune
+        >>> tuner = tune.Tuner(
+        ...     lambda config: {"y": config["x"] ** 2},
+        ...     param_space={"x": tune.grid_search([1, 2, 3])},
+        ...     run_config={"verbose": 0},
+        ... )
+        >>> sorted(result.metrics["y"] for result in tuner.fit())
+        [1, 4, 9]
+    """
     return {"grid_search": values}
 
 

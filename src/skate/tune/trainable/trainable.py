@@ -45,11 +45,27 @@ class SavedCheckpoint(str):
 
 
 class Trainable:
-    """Override `setup`, `step`, `save_checkpoint` and `load_checkpoint`.
+    """Train step by step: override `setup`, `step`, `save_checkpoint` and `load_checkpoint`.
 
-    `reset_config` makes an instance usable for the next trial; `cleanup` is called at its end.
-    The result of a step may contain "done": True to end the trial. Outside of the tuner,
-    `logger_creator` may make a `tune.logger.Logger` from the configuration.
+    `reset_config` makes an instance usable for the next trial; `cleanup` is called at its end. The
+    result of a step may contain "done": True to end the trial.
+
+    Args:
+        config: The trial's configuration.
+        storage: Where the trial's files go; None for a folder that is not kept.
+        logger_creator: Outside of the tuner, makes a `tune.logger.Logger` from the configuration.
+
+    Example:
+        >>> from skate import tune
+        >>> class Counter(tune.Trainable):
+        ...     def setup(self, config):
+        ...         self.value = config["start"]
+        ...     def step(self):
+        ...         self.value += 1
+        ...         return {"value": self.value, "done": self.value >= 5}
+        >>> tuner = tune.Tuner(Counter, param_space={"start": 2}, run_config={"verbose": 0})
+        >>> tuner.fit()[0].metrics["value"]
+        5
     """
 
     def __init__(
@@ -77,35 +93,68 @@ class Trainable:
     # -- to be overridden --------------------------------------------------------------------
 
     def setup(self, config: Config) -> None:
-        """Called once, before the first step."""
+        """Prepare, once, before the first step. Override it.
+
+        Args:
+            config: The trial's configuration.
+        """
 
     def step(self) -> dict[str, Any]:
-        """One iteration; the metrics of it."""
+        """Train one iteration, and return its metrics. Override it."""
         raise NotImplementedError(f"{type(self).__name__} must implement step()")
 
     def save_checkpoint(self, checkpoint_dir: str) -> Any:
-        """Write the state into the folder, or return it as a dictionary."""
+        """Write the state into a folder, or return it as a dictionary. Override it.
+
+        Args:
+            checkpoint_dir: The folder.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement save_checkpoint()")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Take up the state from the folder, or from the dictionary that was returned."""
+        """Take up a state. Override it.
+
+        Args:
+            checkpoint: The folder that `save_checkpoint` has written to, or the dictionary that it
+                returned.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement load_checkpoint()")
 
     def reset_config(self, new_config: Config) -> bool:
-        """Begin anew with `new_config`, in the same instance; True if it did. Override it where
-        that is cheaper than a new process, which is what False asks for."""
+        """Begin anew with another configuration, in the same instance.
+
+        Override it where that is cheaper than a new process, which is what False asks for.
+
+        Args:
+            new_config: The configuration.
+
+        Returns:
+            Whether it did.
+        """
         return False
 
     def cleanup(self) -> None:
-        """Called at the end."""
+        """Give up what the instance holds, at its end. Override it."""
 
     def log_result(self, result: ResultRow) -> None:
-        """Called with each result, in the trial's process."""
+        """Note a result, in the trial's process.
+
+        Args:
+            result: The result.
+        """
         if self._result_logger is not None:
             self._result_logger.on_result(result)
 
     def export_model(self, export_formats: Any, export_dir: str | None = None) -> dict[str, str]:
-        """Write the model in the formats; {format: path}."""
+        """Write the model in some formats.
+
+        Args:
+            export_formats: A format, or several.
+            export_dir: The folder; None is the trial's.
+
+        Returns:
+            The paths, by format.
+        """
         formats = [export_formats] if isinstance(export_formats, str) else list(export_formats)
         return self._export_model(formats, export_dir or self.logdir)
 
@@ -114,18 +163,26 @@ class Trainable:
 
     @classmethod
     def default_resource_request(cls, config: Config) -> Any:
-        """The resources that a trial with this configuration needs; None for one CPU."""
+        """Return the resources that a trial needs; None for one CPU. Override it.
+
+        Args:
+            config: The trial's configuration.
+        """
         return None
 
     @classmethod
     def resource_help(cls, config: Config) -> str:
-        """A hint for people whose trials do not get their resources."""
+        """Return a hint for people whose trials do not get their resources. Override it.
+
+        Args:
+            config: The trial's configuration.
+        """
         return ""
 
     # -- what runs ---------------------------------------------------------------------------
 
     def train(self) -> dict[str, Any]:
-        """One step, with what every result has."""
+        """Make one step, and return its metrics with what every result has."""
         start = time.time()
         result = self.step()
         if not isinstance(result, dict):
@@ -168,7 +225,14 @@ class Trainable:
         timestamp: int | None = None,
         debug_metrics_only: bool = False,
     ) -> dict[str, Any]:
-        """What every result has; only what is known before the first step if so wished."""
+        """Return what every result has.
+
+        Args:
+            now: The time of the result, as a datetime; None is now.
+            time_this_iter: Seconds that the step took.
+            timestamp: The time of the result, in seconds since 1970; None is now.
+            debug_metrics_only: Whether to return only what is known before the first step.
+        """
         stamp = time.time() if timestamp is None else timestamp
         date = now.timetuple() if now is not None else time.localtime(stamp)
         text = time.strftime("%Y-%m-%d_%H-%M-%S", date)
@@ -196,7 +260,12 @@ class Trainable:
     def train_buffered(
         self, buffer_time_s: float, max_buffer_length: int = 1000
     ) -> list[dict[str, Any]]:
-        """Steps until the time is over, one is done, or there are enough of them."""
+        """Make steps, and return their results.
+
+        Args:
+            buffer_time_s: Seconds after which no more steps are made.
+            max_buffer_length: How many steps at the most; it also ends with one that says "done".
+        """
         end = time.monotonic() + buffer_time_s
         results: list[ResultRow] = []
         while len(results) < max_buffer_length:
@@ -206,7 +275,14 @@ class Trainable:
         return results
 
     def save(self, checkpoint_dir: str | None = None) -> SavedCheckpoint:
-        """Write a checkpoint into the folder, by default a temporary one."""
+        """Write a checkpoint.
+
+        Args:
+            checkpoint_dir: The folder; None makes a temporary one.
+
+        Returns:
+            The path of the checkpoint, which has `checkpoint` and `metrics`.
+        """
         folder = checkpoint_dir or tempfile.mkdtemp(prefix="checkpoint_")
         os.makedirs(folder, exist_ok=True)
         saved = self.save_checkpoint(folder)
@@ -225,18 +301,26 @@ class Trainable:
         return SavedCheckpoint.at(folder, dict(self._last_result))
 
     def save_to_object(self) -> bytes:
-        """A checkpoint as one value, for `restore_from_object`."""
+        """Return a checkpoint as one value, for `restore_from_object`."""
         with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
             self.save(os.path.join(folder, _INSIDE))
             return Checkpoint(folder).to_bytes()
 
     def restore_from_object(self, obj: bytes) -> None:
-        """Go on from what `save_to_object` gave."""
+        """Go on from a checkpoint that is one value.
+
+        Args:
+            obj: What `save_to_object` has returned.
+        """
         with Checkpoint.from_bytes(obj).as_directory() as folder:
             self.restore(os.path.join(folder, _INSIDE))
 
     def restore(self, checkpoint_path: Any) -> None:
-        """Go on from a checkpoint: its folder, or the Checkpoint itself."""
+        """Go on from a checkpoint.
+
+        Args:
+            checkpoint_path: Its folder, or the Checkpoint itself.
+        """
         checkpoint = getattr(checkpoint_path, "checkpoint", checkpoint_path)
         if not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
@@ -269,7 +353,15 @@ class Trainable:
             self.load_checkpoint(folder)
 
     def reset(self, new_config: Config, storage: Any = None) -> bool:
-        """Make the instance that of another trial; False if it cannot be."""
+        """Make the instance that of another trial.
+
+        Args:
+            new_config: The configuration of that trial.
+            storage: Where its files go.
+
+        Returns:
+            False if it cannot be.
+        """
         trial_info = new_config.pop(TRIAL_INFO, None)
         if trial_info is not None:
             self._trial_info = trial_info
@@ -289,7 +381,7 @@ class Trainable:
         return True
 
     def stop(self) -> None:
-        """The end: calls `cleanup`."""
+        """End the instance: call `cleanup`, and close loggers."""
         self.cleanup()
         if self._result_logger is not None:
             self._result_logger.close()
@@ -333,11 +425,11 @@ class Trainable:
         return self._iteration
 
     def get_config(self) -> dict[str, Any]:
-        """The configuration."""
+        """Return the configuration."""
         return self.config
 
     def get_state(self) -> dict[str, Any]:
-        """What is counted."""
+        """Return what is counted: iterations, time and the like."""
         return {
             "iteration": self._iteration,
             "timesteps_total": self._timesteps_total,
@@ -347,9 +439,9 @@ class Trainable:
         }
 
     def get_current_ip_pid(self) -> tuple[str, int]:
-        """Where it runs."""
+        """Return where it runs: the address of the machine, and the process."""
         return get_node_ip_address(), os.getpid()
 
     def is_actor(self) -> bool:
-        """Whether it runs in a process of its own."""
+        """Return whether it runs in a process of its own."""
         return self._trial_info is not None

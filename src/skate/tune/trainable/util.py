@@ -58,9 +58,26 @@ def _stored(value: Any) -> Any:
 
 
 def with_parameters(trainable: Any, **kwargs: Any) -> Any:
-    """The trainable with more arguments, which may be large: they are stored once and shared.
+    """Give a trainable more arguments, which may be large: they are stored once and shared.
 
-    A function gets them beside the config, a class in `setup`.
+    Args:
+        trainable: A function, which gets them beside the config, or a class, in `setup`.
+        **kwargs: The arguments.
+
+    Returns:
+        A trainable for the tuner.
+
+    Example:
+        >>> from skate import tune
+        >>> def total(config, numbers):
+        ...     return {"total": config["factor"] * sum(numbers)}
+        >>> tuner = tune.Tuner(
+        ...     tune.with_parameters(total, numbers=[1, 2, 3]),
+        ...     param_space={"factor": 2},
+        ...     run_config={"verbose": 0},
+        ... )
+        >>> tuner.fit()[0].metrics["total"]
+        12
     """
     _check(trainable, "with_parameters()")
     parameters = _Parameters(kwargs)
@@ -104,8 +121,25 @@ def _function_with_parameters(trainable: Callable[..., Any], parameters: _Parame
 
 
 def with_resources(trainable: Any, resources: Any) -> Any:
-    """The trainable with the resources of each trial: a dictionary as `{"cpu": 2, "gpu": 0.5}`, a
-    PlacementGroupFactory, a ScalingConfig, or a function of the config that returns one."""
+    """Say what each trial of a trainable needs.
+
+    Args:
+        trainable: The trainable.
+        resources: A dictionary as `{"cpu": 2, "gpu": 0.5}`, a PlacementGroupFactory, a
+            ScalingConfig, or a function of the config that returns one.
+
+    Returns:
+        A trainable for the tuner.
+
+    Example:
+        >>> from skate import tune
+        >>> def resources(config):
+        ...     return {"cpus": tune.get_trial_resources().required_resources["CPU"]}
+        >>> trainable = tune.with_resources(resources, {"cpu": 2})
+        >>> tuner = tune.Tuner(trainable, run_config={"verbose": 0})
+        >>> tuner.fit()[0].metrics["cpus"]
+        2.0
+    """
     _check(trainable, "with_resources()")
     is_function = callable(resources) and not isinstance(resources, PlacementGroupFactory)
     wanted: Any = resources if is_function else as_resources(resources)
