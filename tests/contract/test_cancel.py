@@ -83,9 +83,34 @@ def test_a_running_task_is_interrupted(flag):
     ref = spin.remote(started)
     started.wait()
     skate.cancel(ref)
-    with pytest.raises(Cancelled):
+    with pytest.raises(Cancelled) as info:
         skate.get(ref, timeout=60)
+    assert isinstance(info.value, skate.exceptions.RayTaskError)
+    assert "in spin" in str(info.value)  # where it was
+    assert "was cancelled" in str(info.value)
     assert skate.get(identity.remote("usable"), timeout=60) == "usable"
+
+
+@parallel
+def test_a_generator_that_runs_is_interrupted(flag):
+    @skate.remote
+    def count(started):
+        yield 0
+        started.set()
+        while True:
+            time.sleep(0.001)
+
+    started = flag("started")
+    items = count.remote(started)
+    assert skate.get(next(items)) == 0
+    started.wait()
+    skate.cancel(items)
+    last = next(items)
+    with pytest.raises(Cancelled, match="was cancelled") as info:
+        skate.get(last, timeout=60)
+    assert isinstance(info.value, skate.exceptions.RayTaskError)
+    with pytest.raises(StopIteration):
+        next(items)
 
 
 @parallel

@@ -129,10 +129,15 @@ class Answers:
         """Answer with what the function raised."""
         id = work.id
         execution = self._engine.execution
+        name = execution.preparation.name_of(work)
         if id in execution.cancelled and isinstance(error, _INTERRUPTS):
-            self.cancelled(work)
-            return
-        packed = execution.remote_error(error, execution.preparation.name_of(work))
+            if execution.actor.id:
+                self.cancelled(work)
+                return
+            # Of both kinds, as in Ray: cancelled, and with a traceback of where the task was.
+            cancelled = exceptions.TaskCancelledError(id.to_bytes(16, "big").hex())
+            error = cancelled.with_traceback(error.__traceback__)
+        packed = execution.remote_error(error, name)
         if work.operation != m.CREATION and _may_retry(work.settings, error):
             self._send(id, m.encode(m.RetryWork(id, FAILED, packed, _micros(start))))
         else:

@@ -126,7 +126,8 @@ def _failure(error: Packed | None) -> Row:
         cause = serialization.loads(error)
     except Exception as problem:
         return {**unknown, "error_message": f"it cannot be unpickled: {problem}"}
-    kind = next((_ERROR_TYPES[c] for c in type(cause).__mro__ if c in _ERROR_TYPES), _RAISED)
+    mro = type(getattr(cause, "cause", cause)).__mro__
+    kind = next((_ERROR_TYPES[c] for c in mro if c in _ERROR_TYPES), _RAISED)
     return {"error_type": kind, "error_message": str(cause)}
 
 
