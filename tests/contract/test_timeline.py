@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,8 @@ class Worker:
             pass
 
 
-def spans() -> dict:
-    return {event["name"]: event for event in skate.timeline() if event["ph"] == "X"}
+def spans() -> dict[str, dict[str, Any]]:
+    return {event["name"]: event for event in skate.timeline() or () if event["ph"] == "X"}
 
 
 @pytest.mark.engines("inline", "local")

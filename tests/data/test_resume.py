@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -288,7 +289,7 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
 # -- sinks --------------------------------------------------------------------------------------
 
 
-class JSONSink(Datasink):
+class JSONSink(Datasink[Any]):
     def __init__(self, folder):
         self.folder = str(folder)
         self.result = None

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from skate._core.errors import add_note
 from skate.data._arrow.blocks import Block, concat
 from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
 from skate.data._execution.compute import TaskPoolStrategy
-from skate.data._execution.error_notes import add_note
 from skate.data._execution.executor import Fused, PlanExecution, fuse
 from skate.data._execution.progress import Progress
 from skate.data._execution.stages import Stage
