@@ -143,7 +143,7 @@ def test_strategies_are_for_engines_with_several_machines(strategy: Any) -> None
         (actor, {"concurrency_groups": {"io": 0}}, ValueError),
         (actor, {"get_if_exists": True}, ValueError),
         (actor, {"name": ""}, ValueError),
-        (call, {"tensor_transport": "nccl"}, ValueError),
+        (call, {"tensor_transport": "pigeon"}, ValueError),
     ],
 )
 def test_a_bad_value_is_refused_by_name(make: Any, given: dict[str, Any], error: type) -> None:

@@ -219,6 +219,20 @@ def namespace(name: str, value: Any) -> str | None:
     return value  # type: ignore[no-any-return]
 
 
+# How Ray may carry tensors from actor to actor. On one machine all of them go through shared
+# memory, which is what these are to be faster than.
+TENSOR_TRANSPORTS = ("object_store", "gloo", "nccl", "nixl", "cuda_ipc")
+
+
+def tensor_transport(name: str, value: Any) -> str | None:
+    """A transport that was checked, in lower case; None and "" are the one by default."""
+    if not _text(name, value):
+        return None
+    if value.lower() not in TENSOR_TRANSPORTS:
+        raise wrong_value(name, value, f"one of {', '.join(TENSOR_TRANSPORTS)}")
+    return str(value.lower())
+
+
 _flag = _instance(bool, "True or False")
 _mapping = _instance(Mapping, "a dictionary")
 _or_forever = _count(-1, "a number of at least 0, or -1 for ever")
@@ -260,8 +274,8 @@ OPTIONS: dict[str, Option] = {
     "_labels": Option(_MADE, _mapping),
     "label_selector": Option(_MADE, check_selector, "label_selectors"),
     "fallback_strategy": Option(_MADE, check_fallbacks, "fallbacks"),
-    "enable_tensor_transport": Option((ACTOR,), _only_on_a_cluster(None, False)),
-    "tensor_transport": Option((CALL,), _only_on_a_cluster(None, "", "object_store")),
+    "enable_tensor_transport": Option((ACTOR,), _flag),
+    "tensor_transport": Option((CALL,), tensor_transport),
     "_num_objects_per_yield": Option(_RUN, _only_on_a_cluster(None, 1)),
     "_actor_generator_backpressure_num_objects": Option((ACTOR,), _only_on_a_cluster(None, -1)),
 }

@@ -501,6 +501,8 @@ def method(*args: Any, **options: Any) -> Any:
         concurrency_group: The group of the actor's `concurrency_groups` that runs it.
         max_task_retries: How often a call is made again when the actor dies; -1 for ever.
         retry_exceptions: Whether its exceptions, or which of them, are a reason as well.
+        tensor_transport: How Ray carries the tensors of its result from actor to actor; here they
+            go through shared memory, and need no group.
 
     Raises:
         TypeError: If there are neither a function nor options, or both.

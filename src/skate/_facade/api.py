@@ -166,7 +166,8 @@ def put(value: T, *, _owner: None = None, _tensor_transport: str | None = None) 
     Args:
         value: Anything that can be pickled, except a reference.
         _owner: None: objects outlive the process that puts them.
-        _tensor_transport: None or "object_store", which is the one there is on one machine.
+        _tensor_transport: As of a method's `tensor_transport`; without effect here, where tensors
+            are in shared memory in any case.
 
     Returns:
         A reference, to be given to `get`, tasks and actors.
@@ -187,11 +188,8 @@ def put(value: T, *, _owner: None = None, _tensor_transport: str | None = None) 
         )
     if _owner is not None:
         raise ValueError("_owner is not supported: objects outlive the process that puts them")
-    if _tensor_transport not in (None, "object_store"):
-        raise ValueError(
-            f"_tensor_transport takes None or 'object_store' on one machine; "
-            f"got {_tensor_transport!r}"
-        )
+    if _tensor_transport is not None:
+        option_table.tensor_transport("_tensor_transport", _tensor_transport)
     return (_engine._current or current_engine()).put(value)
 
 
