@@ -124,6 +124,11 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any]) -> None:
         placement_group([{"CPU": 1}], **arguments)
 
 
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(TypeError, match="name takes a string; got 3"):
+        placement_group([{"CPU": 1}], name=3)  # type: ignore[arg-type]
+
+
 def test_the_bundle_index_is_checked() -> None:
     group = placement_group(BUNDLES)
     for index in (-1, 0, 1):

@@ -169,6 +169,8 @@ def placement_group(
         bundle_label_selector,
         topology_strategy,
     )
+    if not isinstance(name, str):
+        raise wrong_type("name", name, "a string")
     specs = [{key: float(amount) for key, amount in bundle.items()} for bundle in bundles]
     ref = current_engine().create_placement_group(
         specs, strategy or "PACK", name, lifetime == "detached", bundle_label_selector or ()
