@@ -166,6 +166,7 @@ class TaskError(UserCodeException):
     """
 
     argument_of: str | None = None
+    by_library: bool = False  # what failed is a task of skate's own libraries
 
     def __init__(
         self,

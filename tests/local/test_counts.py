@@ -18,11 +18,13 @@ class Table:
         self.freed: list[Any] = []
         self.ended: list[int] = []
         self.less_wanted: list[int] = []
+        self.unread: list[Any] = []
         self.counts = Counts(
             self.entries,
             lambda entry: self.freed.append(entry.data),
             lambda entry: self.ended.append(entry.id),
             lambda entry: self.less_wanted.append(entry.id),
+            self.unread.append,
         )
 
     def value(self, id: int, *contained: int, kind: int = INLINE) -> ObjectEntry:

@@ -37,7 +37,7 @@ class CountsMachine(RuleBasedStateMachine):
         super().__init__()
         self.entries: dict[int, ObjectEntry] = {}
         self.freed: Counter[int] = Counter()
-        self.counts = Counts(self.entries, self._free, lambda entry: None, lambda entry: None)
+        self.counts = Counts(self.entries, self._free, _ignore, _ignore, _ignore)
         self.workers = [new_worker() for _ in range(3)]
         self.by_tasks: Counter[int] = Counter()  # the model: who holds what, what contains what
         self.inside: dict[int, tuple[int, ...]] = {}
@@ -111,7 +111,7 @@ class ReachabilityMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.entries: dict[int, ObjectEntry] = {}
-        self.counts = Counts(self.entries, _ignore, _ignore, _ignore)
+        self.counts = Counts(self.entries, _ignore, _ignore, _ignore, _ignore)
         self.known: dict[int, HubActor] = {}
         self.by_driver: set[int] = set()
 
@@ -252,7 +252,7 @@ class StreamMachine(RuleBasedStateMachine):
             assert self.stream.ready(index) == (ended or index in self.left)
 
 
-def _ignore(entry: ObjectEntry) -> None:
+def _ignore(entry: object) -> None:
     pass
 
 

@@ -46,7 +46,11 @@ def task_error(
         reason = _why_it_cannot_travel(cause)
         if reason is not None:
             cause = UnserializableException(text, _type_name(cause), reason)
-    return TaskError(function_name, text, cause, actor_repr=actor_repr or None, actor_id=actor_id)
+    error = TaskError(function_name, text, cause, actor_repr=actor_repr or None, actor_id=actor_id)
+    outermost = user_traceback(exc)
+    if outermost is not None and outermost.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        error.by_library = True
+    return error
 
 
 def as_of_a_task(error: Exception, name: str) -> Exception:

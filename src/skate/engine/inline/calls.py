@@ -65,9 +65,10 @@ class Arguments:
     def _resolved(self, value: Any) -> Any:
         if type(value) is not ObjectRef:
             return value
-        error = self._objects.entry(value).error
-        if error is not None:
-            raise ArgumentError(error)
+        entry = self._objects.entry(value)
+        if entry.error is not None:
+            entry.told()
+            raise ArgumentError(entry.error)
         return self._objects.value(value)
 
 

@@ -113,6 +113,8 @@ class InlineEngine(Engine):
             self._objects.wait_for(self._all_done_or_one_failed(pending, refs), timeout)
         for ref in refs:
             if ref._entry.error is not None:
+                for asked in refs:
+                    asked._entry.told()  # one error stands for all that were asked for
                 raise _raised(ref._entry.error)
         missing = [ref for ref in pending if not ref._entry.done]
         if missing and self._objects.closed:
@@ -407,6 +409,7 @@ class InlineEngine(Engine):
         arguments = Arguments(self._objects, args, kwargs)
         results = Results(self._objects, options.num_returns, by_actor=True)
         if target.death is not None:
+            actor._entry.told()  # by the call
             results.fail(target.death)
             return results.returned()
         name = f"{target.cls.meta.class_name}.{method}"

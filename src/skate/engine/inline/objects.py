@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from skate._core.refs import ObjectRef
 from skate._core.serialization import Serialized, dumps, loads
+from skate._core.unread_errors import Failure, UnreadErrors, failure_of
 from skate.exceptions import ObjectLostError, SkateError
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Entry:
         "cancel",
         "done",
         "error",
+        "failure",
         "group",
         "packed",
         "refs",
@@ -44,11 +47,17 @@ class Entry:
         self.packed: Any = None
         self.refs: list[ObjectRef[Any]] = []
         self.error: SkateError | None = None
+        self.failure: Failure | None = None  # to be shown unless somebody reads it
         self.callbacks: list[Callable[[], None]] = []
         self.cancel: Callable[[], None] | None = None
         self.actor: Actor | None = None
         self.stream: Stream | None = None
         self.group: Group | None = None
+
+    def told(self) -> None:
+        """Note that somebody is told the error, if there is one."""
+        if self.failure is not None:
+            self.failure.read = True
 
 
 class Objects:
@@ -61,6 +70,7 @@ class Objects:
         self._refs: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
         self._pinned: set[ObjectRef[Any]] = set()
         self.closed: bool = False
+        self._unread = UnreadErrors()
         self.failures: int = 0  # objects that have an error, so far
 
     # -- references ----------------------------------------------------------------------------
@@ -79,11 +89,20 @@ class Objects:
     def pin(self, ref: ObjectRef[Any]) -> None:
         self._pinned.add(ref)
 
+    def _ref_gone(self, failure: Failure) -> None:
+        if not failure.read and not self.closed:
+            self._unread.add(failure)
+
     def close(self) -> None:
         with self.changed:
             self.closed = True
             self.changed.notify_all()
         self._pinned.clear()
+        for ref in list(self._refs.values()):
+            failure = ref._entry.failure
+            if failure is not None and not failure.read:
+                self._unread.add(failure)
+        self._unread.close()
 
     def entry(self, ref: ObjectRef[Any]) -> Entry:
         if ref._home is not self:
@@ -105,6 +124,9 @@ class Objects:
     def fail(self, ref: ObjectRef[Any], error: SkateError) -> None:
         if not ref._entry.done:
             ref._entry.error = error
+            failure = ref._entry.failure = failure_of(error)
+            if failure is not None:  # also at the end of the program
+                weakref.finalize(ref, self._ref_gone, failure)
             self._finish(ref._entry)
 
     def _finish(self, entry: Entry) -> None:
@@ -139,6 +161,7 @@ class Objects:
         """The value of a reference that is done; raises its error."""
         entry = self.entry(ref)
         if entry.error is not None:
+            entry.told()
             raise entry.error
         return loads(entry.packed, copy)
 

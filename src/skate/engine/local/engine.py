@@ -428,6 +428,7 @@ class LocalEngine(DriverStreams, Asking):
         self.closed = True
         atexit.unregister(self.shutdown)
         with self.lock:
+            self._note_unread()
             self._fail_waiters()
         self._inspection.close()
         self.reactor.close()
@@ -437,6 +438,7 @@ class LocalEngine(DriverStreams, Asking):
             self.output.close()
             self.session.remove()
         _engines.discard(self)  # its descriptors have other owners by the time of a fork
+        self.hub.unread.close()
         self.interrupts.close()
 
     def detach_in_child(self) -> None:
@@ -451,6 +453,13 @@ class LocalEngine(DriverStreams, Asking):
         self.output.close_descriptors()
         self.session.detach_in_child()
         self.reactor.detach_in_child()
+
+    def _note_unread(self) -> None:
+        """Note errors behind references that the program still has, and never looked at."""
+        self.collect()
+        for entry in self.entries.values():
+            if entry.kind == FAILED and not entry.read:
+                self.hub.unread.add(entry.data)
 
     def _fail_waiters(self) -> None:
         """Threads that still wait would wait for ever."""

@@ -47,7 +47,7 @@ class ObjectEntry:
 
     __slots__ = (
         "asked", "contained", "count", "data", "held", "id", "kind", "link", "mapped",
-        "mapping", "ref",        "stream", "task", "waiters",
+        "mapping", "read", "ref", "stream", "task", "waiters",
     )  # fmt: skip
 
     def __init__(self, id: int) -> None:
@@ -59,6 +59,7 @@ class ObjectEntry:
         self.mapped: int = 0  # live mappings of the segment in this process
         self.mapping: Callable[[], Any] = _gone  # weak; one that further reads may share
         self.waiters: list[Callable[[ObjectEntry], None]] | None = None
+        self.read: bool = False  # somebody has been told the error that it is
         self.asked: bool = False  # worker: the driver has been asked for the value
         self.link: Any = None  # worker: the object is known here only, see `peers`
         self.count: int = 0  # driver: holds by processes, pending work and containing objects
@@ -259,6 +260,8 @@ class ObjectTable(ABC):
             self._await(pending, len(pending), timeout, fail_fast=True)
         failed = next((entry for entry in entries if entry.kind == FAILED), None)
         if failed is not None:
+            for entry in entries:
+                entry.read = True  # one error stands for all that were asked for
             raise self.error_of(failed)
         missing = [entry for entry in entries if entry.kind is None]
         if missing:
@@ -420,6 +423,7 @@ class ObjectTable(ABC):
             self._closed_views.popleft().mapped -= 1
 
     def error_of(self, entry: ObjectEntry) -> BaseException:
+        entry.read = True
         try:
             error: BaseException = serialization.loads(entry.data)
         except Exception as problem:

@@ -42,6 +42,7 @@ from skate.engine.local.printing import Printer
 from skate.engine.local.reactor import Reactor
 from skate.engine.local.recent_mapping import RecentMapping
 from skate.engine.local.store import Store
+from skate.engine.local.unread import PackedUnreadErrors
 from skate.engine.local.wire import Connection
 
 _SOON_SECONDS = 0.002
@@ -80,6 +81,7 @@ class WorkerEngine(ObjectTable, Asking):
         self._options_sent: dict[int, tuple[Any, int]] = {}
         self._unexported: deque[int] = deque()  # keys of functions that are gone
         self._waits = itertools.count(1)
+        self._unread = PackedUnreadErrors(self.reactor.after)
         self._recent_mapping = RecentMapping(self.reactor.call_later)
         self._handlers: dict[int, Callable[..., None]] = {
             **m.by_number(
@@ -202,6 +204,8 @@ class WorkerEngine(ObjectTable, Asking):
         self.entries.pop(entry.id, None)
         if entry.link is None:
             self.send(m.Release((entry.id,)))
+        elif entry.kind == FAILED and not entry.read:
+            self._unread.add(entry.data)
 
     def _want(self, entries: Iterable[ObjectEntry]) -> None:
         unknown = [entry for entry in entries if not entry.asked and entry.kind is None]

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from skate.engine.local.objects import STORED, ObjectEntry
+from skate.engine.local.objects import FAILED, STORED, ObjectEntry
 
 if TYPE_CHECKING:
+    from skate._core.serialization import Packed
     from skate.engine.local.hub.workers import WorkerProcess
 
 
 class Counts:
-    """Counts on the driver's entries. `free_segment`, `ended` and `dropped` (one hold of several
-    on what something stands behind) are the hub's reactions."""
+    """Counts on the driver's entries. `free_segment`, `ended`, `dropped` (one hold of several on
+    what something stands behind) and `unread` (an error that nobody was told) are the hub's
+    reactions."""
 
     def __init__(
         self,
@@ -26,11 +28,13 @@ class Counts:
         free_segment: Callable[[Any], None],
         ended: Callable[[ObjectEntry], None],
         dropped: Callable[[ObjectEntry], None],
+        unread: Callable[[Packed], None],
     ) -> None:
         self._entries = entries
         self._free_segment = free_segment
         self._ended = ended
         self._dropped = dropped
+        self._unread = unread
 
     def entry(self, id: int) -> ObjectEntry:
         """Return the entry of an id that someone has heard of; a new one is pending."""
@@ -79,6 +83,8 @@ class Counts:
             self._entries.pop(entry.id, None)
             if entry.kind == STORED:
                 self._free_segment(entry)
+            elif entry.kind == FAILED and not entry.read:
+                self._unread(entry.data)
             for id in entry.contained:
                 inner = self._entries.get(id)
                 if inner is not None:

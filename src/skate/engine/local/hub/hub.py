@@ -41,6 +41,7 @@ from skate.engine.local.hub.tasks import TaskLifecycle
 from skate.engine.local.hub.values import Values
 from skate.engine.local.hub.waits import WorkerWaits
 from skate.engine.local.hub.worker_requests import WorkerRequests
+from skate.engine.local.unread import PackedUnreadErrors
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
@@ -109,15 +110,16 @@ class Hub:
         self._ports = ports
         self.state = state = State(entries)
         self.outbox = outbox = WorkerOutbox(ports.reactor)
+        self.unread: PackedUnreadErrors = PackedUnreadErrors(ports.reactor.after)
         self.processes = processes = Processes(
             ports, state.workers, outbox, servers, worker_settings, outputs,
             self.received, self._lose,
         )  # fmt: skip
         self.segments = segments = Segments(ports, state.workers, outbox)
         self.counts = counts = Counts(
-            entries, segments.free_entry, self._unwanted, self._less_wanted
+            entries, segments.free_entry, self._unwanted, self._less_wanted, self.unread.add
         )
-        self.values = values = Values(ports, entries, counts, segments, outbox)
+        self.values = values = Values(ports, entries, counts, segments, outbox, self.unread.add)
         self.streaming = streaming = Streaming(
             entries, values, counts, outbox, ports.new_id, self._give_up
         )

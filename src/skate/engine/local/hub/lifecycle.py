@@ -167,7 +167,9 @@ class ActorLifecycle:
         worker = actor.worker
         in_flight = worker.in_flight if worker is not None else {}
         sent = [task for task in in_flight.values() if task.method]
-        for task in actor.died(error):
+        unsent = actor.died(error)
+        told = actor.entry.read = bool(unsent or sent)  # by the calls
+        for task in unsent:
             self._tasks.fail(task, error)
         for task in sent:
             if in_flight.pop(task.id, None) is not None:
@@ -175,7 +177,8 @@ class ActorLifecycle:
         state = self._state
         state.deaths[actor.id] = error
         state.ended_actors.append((actor_row(self._info, actor), error))
-        self._values.complete(actor.id, FAILED, error)
+        if actor.id in state.entries or not told:
+            self._values.complete(actor.id, FAILED, error)
         if state.names.get(actor.key) is actor:
             del state.names[actor.key]
         self._tasks.let_go_of_arguments(actor.creation)
@@ -214,4 +217,7 @@ class ActorLifecycle:
         return errors.packed(errors.actor_unavailable(actor, "its process died"))
 
     def _why_dead(self, actor_id: int) -> Packed:
+        entry = self._state.entries.get(actor_id)
+        if entry is not None:
+            entry.read = True  # the call tells it
         return self._state.deaths.get(actor_id) or errors.packed(exceptions.ActorDiedError())

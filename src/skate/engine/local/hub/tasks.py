@@ -99,6 +99,7 @@ class TaskLifecycle:
             elif entry.kind == FAILED:
                 failed = entry
         if failed is not None:
+            failed.read = True
             self.fail(task, errors.argument_failed(task, failed.data))
             return False
         return not task.missing
@@ -108,6 +109,7 @@ class TaskLifecycle:
         if task.cancelled:
             return
         if entry.kind == FAILED:
+            entry.read = True
             self.fail(task, errors.argument_failed(task, entry.data))
         elif not task.missing:
             if task.actor is not None and task.method:

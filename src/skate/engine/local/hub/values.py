@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._core import serialization
 from skate.engine.local import messages as m
-from skate.engine.local.objects import INLINE, STORED, ObjectEntry
+from skate.engine.local.objects import FAILED, INLINE, STORED, ObjectEntry
 
 if TYPE_CHECKING:
+    from skate._core.serialization import Packed
     from skate.engine.local.hub.counts import Counts
     from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
@@ -29,6 +30,7 @@ class Values:
         counts: Counts,
         segments: Segments,
         outbox: WorkerOutbox,
+        unread: Callable[[Packed], None],
     ) -> None:
         self._complete_entry = ports.complete
         self._on_complete = ports.on_complete
@@ -36,12 +38,15 @@ class Values:
         self._counts = counts
         self._segments = segments
         self._outbox = outbox
+        self._unread = unread
 
     def complete(self, id: int, kind: int, data: Any, contained: Sequence[int] = ()) -> None:
         """Give an object its value, if anybody still wants it and it has none."""
         entry = self._entries.get(id)
         if entry is None or entry.kind is not None:
             self.discard(kind, data)
+            if entry is None and kind == FAILED:
+                self._unread(data)
             return
         if contained:
             self._counts.add(contained)
@@ -65,6 +70,7 @@ class Values:
         """Tell the worker these values, each as soon as it is there."""
         for id in ids:
             entry = self._counts.entry(id)
+            entry.read = True
             self._on_complete(entry, lambda entry: self._tell(worker, entry))
 
     def _tell(self, worker: WorkerProcess, entry: ObjectEntry) -> None:
