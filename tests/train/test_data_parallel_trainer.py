@@ -373,14 +373,46 @@ def test_one_line_per_report_when_asked_for(run_config, capsys):
         for step in range(2):
             train.report(step=step, loss=0.123456)
 
-    fit(loop, run_config(), workers=0)
+    fit(loop, run_config(name="silent", verbose=0), workers=0)
     assert capsys.readouterr() == ("", "")
     fit(loop, run_config(name="loud", verbose=2), workers=0)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split("  (")[0] for line in lines] == [
-        "loud: step 0  loss 0.1235",
-        "loud: step 1  loss 0.1235",
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [line.split("  (")[0] for line in err.splitlines()[:2]] == [
+        "skate: loud: step 0  loss 0.1235",
+        "skate: loud: step 1  loss 0.1235",
     ]
+
+
+def test_a_summary_stays(run_config, capsys):
+    result = fit(lambda: train.report(loss=0.5), run_config(name="short"), workers=0)
+    *_, done, place = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"skate: short: done in \d+ s: loss 0.5  \(iteration 1, .*\)", done)
+    assert place == f"skate: short: results in {result.path}"
+
+
+def test_a_line_now_and_then(run_config, capsys, monkeypatch):
+    monkeypatch.setenv("SKATE_PROGRESS_EVERY", "1e-9")
+    fit(lambda: train.report(loss=0.5), run_config(name="long"), workers=0)
+    assert "skate: long: loss 0.5  (iteration 1" in capsys.readouterr().err.splitlines()[0]
+
+
+def test_a_loop_that_never_reports(run_config, capsys):
+    fit(lambda: None, run_config(), workers=0)
+    assert "train.report() was never called" in capsys.readouterr().err
+
+
+def test_a_name_that_is_used_again(run_config, capsys):
+    def loop():
+        train.report({"step": 1}, checkpoint=Checkpoint.from_dict({"step": 1}))
+
+    fit(loop, run_config(name="again"), workers=0)
+    assert "goes on" not in capsys.readouterr().err
+    fit(loop, run_config(name="again"), workers=0)
+    assert (
+        "skate: again: run 'again' goes on from checkpoint_000000; give another name to begin anew"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_live_view_on_a_terminal(run_config, monkeypatch):

@@ -1,4 +1,4 @@
-"""What people see of a run: a live table on a terminal, lines elsewhere if asked for."""
+"""What people see of a run: a live table on a terminal, lines elsewhere; a summary at its end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 from skate._core.optional_imports import is_installed
-from skate._core.standard_streams import is_terminal, say
+from skate._core.standard_streams import is_terminal
+from skate._run.progress_lines import ProgressLines, seconds_in_words
 from skate._run.reporting import AUTOMATIC
 from skate._run.types import ResultRow
 from skate._run.values import flatten, plain
@@ -17,7 +18,8 @@ NEXT_WORD_SECONDS = 60.0
 
 
 class View:
-    """`verbose`: 0 is silent, 1 is live on a terminal, 2 also writes a line per report elsewhere.
+    """`verbose`: 0 is silent, 1 is live on a terminal and a line now and then elsewhere, 2 a line
+    per report there.
 
     A run that stands still is worth a line for everybody but those who asked for silence.
     """
@@ -26,6 +28,7 @@ class View:
         self._verbose = 1 if verbose is None else int(verbose)
         self._name = name
         self._live = self._start_live()
+        self._lines = ProgressLines(name)
         self._restarts = 0
         self._checkpoints = 0
         self._started = time.monotonic()
@@ -53,7 +56,7 @@ class View:
         self._next_word = FIRST_WORD_SECONDS
         if self._live is not None:
             self._draw("training")
-        elif self._verbose >= 2:
+        elif self._verbose >= 2 or (self._verbose and self._lines.due()):
             self._say(f"{self._numbers()}  {self._facts()}")
 
     def waiting(self, missing: list[int], found: dict[int, Any], seconds: float) -> None:
@@ -62,6 +65,8 @@ class View:
         state = f"waiting for {_ranks(missing)}" if found else "training"
         if self._live is not None:
             self._draw(state)
+        elif self._verbose and not found and self._lines.due():
+            self._say(f"{state}, the last report was {seconds:.0f} s ago  {self._facts()}")
         elif self._verbose and found and seconds >= self._next_word:
             self._next_word = seconds + NEXT_WORD_SECONDS
             self._say(
@@ -79,14 +84,37 @@ class View:
             where = "its last checkpoint" if self._last_checkpoint is not None else "the beginning"
             self._say(f"failed ({who}); restart {number}, from {where}")
 
+    def goes_on(self, checkpoint: str) -> None:
+        """The folder of the run has one already."""
+        if self._verbose:
+            self._say(
+                f"run {self._name!r} goes on from {checkpoint}; give another name to begin anew"
+            )
+
+    def finished(self, path: str) -> None:
+        """Say in two lines what has come of it; they stay when the live view is gone."""
+        self.close()
+        if not self._verbose:
+            return
+        took = seconds_in_words(time.monotonic() - self._started)
+        if self._result:
+            self._say(f"done in {took}: {self._numbers()}  {self._facts()}")
+        else:
+            self._say(
+                f"done in {took}, and train.report() was never called: there are no metrics, and "
+                "no checkpoint"
+            )
+        self._say(f"results in {path}")
+
     def close(self) -> None:
         if self._live is not None:
             self._live.stop()
+            self._live = None
 
     # -- how it looks ---------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        say(sys.stderr, f"{self._name}: {text}")
+        self._lines.say(text)
 
     def _draw(self, state: str) -> None:
         from rich.table import Table

@@ -29,6 +29,7 @@ class BaseTrainer:
     and calls `train.report`. `setup` and `preprocess_datasets` are called there before it."""
 
     _recorder_class: Any = Recorder
+    _is_restored = False  # made by `restore`, to go on with a run
     _allow_pickle = False  # whether pickles of others may be read when the run goes on
     # Trainers written for Ray add to it what they take of a ScalingConfig.
     _scaling_config_allowed_keys: ClassVar[list[str]] = ["trainer_resources"]
@@ -135,7 +136,7 @@ class BaseTrainer:
         unknown = [name for name in changes if not hasattr(trainer, name)]
         if unknown:
             raise TypeError(f"{cls.__name__} has no {unknown} to replace")
-        vars(trainer).update(changes, _allow_pickle=allow_pickle)
+        vars(trainer).update(changes, _allow_pickle=allow_pickle, _is_restored=True)
         trainer.run_config = in_folder(trainer.run_config, storage)
         return trainer
 

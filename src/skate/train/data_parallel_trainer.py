@@ -140,7 +140,11 @@ class DataParallelTrainer(BaseTrainer):
             closing(View(verbose, name)) as view,
         ):
             recorder.storage.write(TRAINER_FILE, self._pickled())
-            return self._run(recorder, view, datasets)
+            if recorder.checkpoint is not None and not self._is_restored:
+                view.goes_on(recorder.checkpoint.path.rpartition("/")[2])
+            result = self._run(recorder, view, datasets)
+            view.finished(recorder.storage.path)
+            return result
 
     def _run(self, recorder: Recorder, view: View, datasets: dict[str, Any]) -> Result:
         plan = self._plan(datasets)
@@ -244,7 +248,7 @@ class DataParallelTrainer(BaseTrainer):
             raise ValueError(f"{lost} could not be kept with the run: give them to restore again")
         kept = {n: cloudpickle.loads(d) for n, d in saved["kept"].items() if n not in given}
         trainer = cls._in_folder({**kept, **given}, storage)
-        trainer._allow_pickle = allow_pickle
+        trainer._allow_pickle, trainer._is_restored = allow_pickle, True
         return trainer
 
     @classmethod

@@ -18,6 +18,7 @@ from skate._run.uploads import Uploads
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
 from skate.tune.execution.controller import TuneController
+from skate.tune.execution.notes import ExperimentNotes
 from skate.tune.execution.performer import Performer
 from skate.tune.execution.pool import WorkerPool
 from skate.tune.execution.programs import is_class
@@ -76,14 +77,15 @@ def execute(
     aim = {"metric": tuning.metric, "mode": tuning.mode}
     log.run(fresh=resume is None, trainable=experiment.run_identifier, **aim)
     _setup(callbacks, experiment, search_alg)
-    reporting = ProgressReporting(tuning, run, controller)
+    reporting = ProgressReporting(experiment.name, tuning, run, controller)
+    notes = ExperimentNotes(experiment.name, tuning.metric, tuning.mode, run.verbose == 0)
     snapshots = Snapshots(experiment.storage, search_alg, callbacks)
     uploads = Uploads(
         experiment.storage, lambda: (trial.storage for trial in controller.get_live_trials())
     )
     results = AppendBuffer(_FLUSH_EVERY_SECONDS) if _writes_files() else None
     flushing = [results.flush_if_due] if results is not None else []
-    performer = Performer(controller, callbacks, log, results)
+    performer = Performer(controller, callbacks, log, results, notes)
     reuse, steps = tuning.reuse_actors, is_class(experiment.trainable)
     runner = Runner(
         controller,
@@ -110,6 +112,7 @@ def execute(
         snapshots.save()
         performer.end_experiment()
         reporting.finish()
+        notes.finish(controller.get_trials(), experiment.path)
         experiment.storage.close()
     analysis = ExperimentAnalysis(
         experiment.storage,

@@ -13,6 +13,7 @@ from skate.tune.execution.effects import Effect, Outcome, Steps
 
 if TYPE_CHECKING:
     from skate.tune.execution.controller import TuneController
+    from skate.tune.execution.notes import ExperimentNotes
     from skate.tune.experiment.state_file import StateLog
     from skate.tune.experiment.trial import Trial
 
@@ -25,6 +26,7 @@ class Performer:
         callbacks: Who is told.
         log: The lines of the experiment.
         results: Collects the lines of the trials' ledgers; `None` if these are not written.
+        notes: Who says what goes wrong.
     """
 
     def __init__(
@@ -33,12 +35,14 @@ class Performer:
         callbacks: Sequence[Any],
         log: StateLog,
         results: AppendBuffer | None = None,
+        notes: ExperimentNotes | None = None,
     ) -> None:
         self._controller = controller
         self._callbacks = CallbackList(callbacks)
         self._steppers = CallbackList(c for c in callbacks if _follows_steps(c))
         self._log = log
         self._results = results
+        self._notes = notes
 
     def run(self, steps: Steps[Outcome]) -> Outcome:
         """Carry out effects as they come; return what has come of them."""
@@ -55,6 +59,8 @@ class Performer:
         match effect:
             case effects.RecordResult(trial, result):
                 trial.ledger.add_result(result)
+                if self._notes is not None:
+                    self._notes.reported(trial, result)
                 self._tell("on_trial_result", trial, result=result)
             case effects.RecordCheckpoint():
                 self._record_checkpoint(effect)
@@ -71,12 +77,16 @@ class Performer:
                 trial.ledger.close()
                 self._log.progress(trial)
                 trial.close_storage()
+                if self._notes is not None:
+                    self._notes.ended(trial)
             case effects.CopyCheckpoint(trial, source, name):
                 trial.storage.persist(source, name)
             case effects.ChangeConfig(trial):
                 self._log.config(trial)
             case effects.RecordError(trial, error):
                 trial.write_error(error)
+                if self._notes is not None:
+                    self._notes.failed(trial, error)
             case effects.RollBack(trial):
                 roll_back(trial)
 

@@ -17,14 +17,17 @@ class ProgressReporting:
     """Calls the reporter of a search, if there is one.
 
     Args:
+        name: The experiment's.
         tuning: What is optimised.
         run: How much is to be seen, and by which reporter.
         controller: Whose trials are shown.
     """
 
-    def __init__(self, tuning: TuneConfig, run: RunConfig, controller: TuneController) -> None:
+    def __init__(
+        self, name: str, tuning: TuneConfig, run: RunConfig, controller: TuneController
+    ) -> None:
         self._controller = controller
-        self._reporter = _reporter(run)
+        self._reporter = _reporter(name, run)
         if self._reporter is not None:
             total = controller.search_alg.total_samples
             self._reporter.setup(
@@ -48,8 +51,8 @@ class ProgressReporting:
             reporter.report(controller.get_trials(), done, controller.scheduler.debug_string())
 
 
-def _reporter(run: RunConfig) -> Any:
-    """The user's one; else a live view, if somebody can see it."""
+def _reporter(name: str, run: RunConfig) -> Any:
+    """The user's one; else a live view, if somebody can see it; else lines."""
     if run.verbose == 0:
         return None
     if run.progress_reporter is not None:
@@ -62,4 +65,6 @@ def _reporter(run: RunConfig) -> Any:
         from skate.tune.progress_reporter import CLIReporter
 
         return CLIReporter()
-    return None
+    from skate.tune._lines import LineReporter
+
+    return LineReporter(name)

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from skate._core import notices
 from skate._run.types import Config, MetricsLike, ResultRow
 from skate._run.values import to_json
 from skate.tune.error import TuneError
@@ -257,7 +258,12 @@ class PopulationBasedTraining(FIFOScheduler):
         state, source_state = self._states[trial.trial_id], self._states[source.trial_id]
         kept = source.latest_checkpoint_result  # an earlier one may be deleted by now
         if kept is None:
-            logger.info("PBT: trial %s has no checkpoint to go on from", source.trial_id)
+            notices.once(
+                f"PBT without checkpoints, {id(self)}",
+                f"PBT cannot let trial {trial.trial_id} go on from the better {source.trial_id}, "
+                "which has no checkpoint: without checkpoints nothing is perturbed. Give them to "
+                "report(), with the parameters in them",
+            )
             return
         config, operations = self._get_new_config(trial, source)
         logger.info(
