@@ -10,6 +10,8 @@ import pytest
 import skate
 from skate import tune
 from skate.tune import RunConfig, TuneConfig, Tuner
+from skate.tune._live import LiveReporter
+from skate.tune._overview import overview
 from skate.tune.schedulers import PopulationBasedTraining
 
 
@@ -120,3 +122,58 @@ def test_a_wrong_setting(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("SKATE_PROGRESS_EVERY", "often")
     with pytest.raises(ValueError, match=r"SKATE_PROGRESS_EVERY takes a number.*got 'often'"):
         search(lambda config: {"loss": 1.0}, {}, tmp_path)
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def many(tmp_path: Any) -> Any:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        if config["depth"] == 2:
+            raise ValueError("too deep")
+        return {"loss": config["lr"] / 7, "accuracy": 0.987654321, "note": "x" * 40}
+
+    space = {
+        "lr": tune.grid_search([1e-5, 0.12345678]),
+        "depth": tune.grid_search([1, 2]),
+        "optimizer_of_the_second_stage": tune.grid_search(["adam"]),
+    }
+    return search(train, space, tmp_path, metric="loss", mode="min", verbose=0)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_fits_and_cuts_no_value(tmp_path: Any, width: int) -> None:
+    table = overview(many(tmp_path)._trials, "loss", width)
+    assert max(map(len, table.splitlines())) <= width
+    assert "1.43e-6" in table
+    assert "0.0176" in table
+    assert "TERMINATED" in table
+    assert "ValueError: too deep" in table
+    assert " 00003 " in table
+    if width == 120:
+        assert "optimizer_of_the_second_stage" in table
+
+
+def test_what_grids_and_analyses_show(tmp_path: Any) -> None:
+    grid = many(tmp_path)
+    for shown in (repr(grid), repr(grid._experiment_analysis)):
+        first, *table, last = shown.splitlines()
+        assert str(tmp_path) in first
+        assert last == ">"
+        assert len(table) == 4 + 4
+        assert "1e-5" in shown
+
+
+def test_a_live_table_on_a_narrow_terminal(tmp_path: Any) -> None:
+    from io import StringIO
+
+    from rich.console import Console
+
+    reporter = LiveReporter()
+    reporter.setup(metric="loss", mode="min")
+    console = Console(file=StringIO(), width=80)
+    console.print(reporter._drawing(many(tmp_path)._trials, width=80))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "1.43e-6" in text
+    assert "TERMINATED" in text
+    assert "…" not in text.split("status")[1]

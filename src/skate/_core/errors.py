@@ -105,7 +105,7 @@ def user_traceback(exc: BaseException) -> types.TracebackType | None:
 def _drop_engine_frames(
     report: traceback.TracebackException | None, exc: BaseException | None
 ) -> None:
-    if report is None or exc is None:
+    if report is None or exc is None or os.environ.get("SKATE_TRACEBACK") == "full":
         return
     frames = list(report.stack)
     if isinstance(exc, TaskError):

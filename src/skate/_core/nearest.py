@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 
 def nearest_names(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
@@ -17,3 +18,19 @@ def unknown_parameter(function: str, name: str, known: Iterable[str]) -> TypeErr
     near = nearest_names(name, known)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return TypeError(f"{function}() has no parameter {name!r}{hint}")
+
+
+class SpelledOut:
+    """Names the parameter that was meant, where one is given that does not exist."""
+
+    if not TYPE_CHECKING:  # checkers look at the parameters themselves
+
+        def __new__(cls, *args, **given):
+            import inspect
+
+            known = inspect.signature(cls.__init__).parameters
+            takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
+            for name in () if takes_any else given:
+                if name not in known:
+                    raise unknown_parameter(cls.__name__, name, known)
+            return super().__new__(cls)

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from skate._core.standard_streams import say as write_line
 
 _INFO, _WARNING = 20, 30  # as in `logging`, which need not be loaded for this
-_MOST_OF_A_KIND = 10  # lines, of those that there may be very many of
 
-_counts: Counter[str] = Counter()
+_said: set[str] = set()
+_waits = threading.local()
 
 
 def say(text: str) -> None:
@@ -35,9 +37,24 @@ def warn(text: str) -> None:
 
 def once(key: str, text: str) -> None:
     """Warn of something that is the same each time it happens, the first time."""
-    _counts[key] += 1
-    if _counts[key] == 1:
+    if key not in _said:
+        _said.add(key)
         warn(text)
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Say nothing of waits in this block, in this thread: they are to last."""
+    _waits.patient = True
+    try:
+        yield
+    finally:
+        _waits.patient = False
+
+
+def is_patient() -> bool:
+    """Return whether a wait of this thread may last without a word."""
+    return getattr(_waits, "patient", False)
 
 
 def enabled(level: int = _INFO) -> bool:

@@ -46,9 +46,23 @@ def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str
 def _attribute(home: str, name: str) -> Any:
     from importlib import import_module
 
-    if name:
-        return getattr(import_module(home), name)
-    return import_module(home)
+    try:
+        module = import_module(home)
+    except ModuleNotFoundError as error:
+        raise _with_remedy(error, home) from error
+    return getattr(module, name) if name else module
+
+
+def _with_remedy(error: ModuleNotFoundError, home: str) -> ModuleNotFoundError:
+    """Return the error of a library whose own packages are not all there, with our extra."""
+    package, library = (error.name or "").partition(".")[0], home.split(".")[1:2]
+    if package == "skate" or library not in (["data"], ["train"], ["tune"], ["serve"]):
+        return error
+    text = (
+        f"skate.{library[0]} needs the package {package!r}, which is not installed: "
+        f'pip install "skate[{library[0]}]"'
+    )
+    return ModuleNotFoundError(text, name=error.name)
 
 
 def _module_below(module: str, name: str) -> ModuleType:

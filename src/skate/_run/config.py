@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+from skate._core.nearest import SpelledOut
 from skate._run.callbacks import Callback, UserCallback
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -98,7 +99,7 @@ def _check_callbacks(given: Any) -> None:
             )
 
 
-class _Config:
+class _Config(SpelledOut):
     """Shows only what differs from the defaults."""
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate._core import notices
 from skate._core.optional_imports import is_installed
 from skate.serve import _client
 from skate.serve._application.specs import build
@@ -100,8 +101,26 @@ def start(
 
 def _default_http() -> HTTPOptions | None:
     """Return the options of HTTP; None without its packages, as handles work all the same."""
-    needed = ("uvicorn", "httptools", "starlette")
-    return HTTPOptions() if all(map(is_installed, needed)) else None
+    missing = [name for name in ("uvicorn", "httptools", "starlette") if not is_installed(name)]
+    if not missing:
+        return HTTPOptions()
+    notices.once(
+        "serve without HTTP",
+        f"applications answer their handles only, and no HTTP: {', '.join(missing)} cannot be "
+        'imported; pip install "skate[serve]"',
+    )
+    return None
+
+
+def _say_where(names: list[str]) -> None:
+    """Say that applications run, and at which address, where nothing else would."""
+    from skate.serve._http.address import http_address
+
+    try:
+        where = f" at {http_address()}"
+    except RuntimeError:  # there is no HTTP
+        where = ""
+    notices.say(f"serving {', '.join(names)}{where}; Ctrl-C ends it")
 
 
 def _start(http: HTTPOptions | None, controller_options: GivenControllerOptions = None) -> Client:
@@ -249,7 +268,9 @@ def run_many(
         if wait_for_applications_running:
             _wait(client, [spec.name for spec in specs])
         if blocking:
-            skate.get(client.controller.until_shut_down.remote())
+            _say_where([spec.name for spec in specs])
+            with notices.patient():
+                skate.get(client.controller.until_shut_down.remote())
             _kill_controller(client.controller)
     except KeyboardInterrupt as interrupt:
         if not blocking:

@@ -10,9 +10,9 @@ RuntimeError
 
 from __future__ import annotations
 
-import traceback
 from typing import Any, TypeVar
 
+from skate._core.errors import format_remote_traceback
 from skate.exceptions import ActorDiedError, TaskError
 
 AnyError = TypeVar("AnyError", bound=Exception)
@@ -122,8 +122,11 @@ class WorkerHungError(RuntimeError):
 
 
 def describe(failures: dict[int, BaseException]) -> str:
-    """Who failed, and how, with the traceback of each."""
-    parts = [f"rank {rank}: {_text(error)}" for rank, error in sorted(failures.items())]
+    """Who failed, and how, with the traceback of each; ranks that failed alike are told once."""
+    alike: dict[str, list[int]] = {}
+    for rank, error in sorted(failures.items()):
+        alike.setdefault(_text(error), []).append(rank)
+    parts = [f"rank {', '.join(map(str, ranks))}: {text}" for text, ranks in alike.items()]
     return "training failed\n" + "\n".join(parts)
 
 
@@ -131,10 +134,12 @@ def _text(error: BaseException) -> str:
     """The remote traceback, if there is one, says it all."""
     if isinstance(error, ActorDiedError) and not isinstance(error.cause, BaseException):
         return _end_of(str(error.cause))
-    if isinstance(error, (TaskError, WorkerHungError)) or error.__traceback__ is None:
+    if isinstance(error, TaskError):
+        return error.traceback_str.strip()
+    if isinstance(error, WorkerHungError) or error.__traceback__ is None:
         text = str(error)
         return text if "\n" in text else f"{type(error).__name__}: {text}"
-    return "".join(traceback.format_exception(error)).rstrip()
+    return format_remote_traceback(error).rstrip()
 
 
 def _end_of(text: str) -> str:

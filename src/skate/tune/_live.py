@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import is_installed
 from skate._core.standard_streams import is_terminal
+from skate.tune._overview import columns, fitted
 from skate.tune.progress_reporter import TuneReporterBase, headline
 
 if TYPE_CHECKING:
@@ -45,24 +46,25 @@ class LiveReporter(TuneReporterBase):
         # what does not fit on the screen cannot be redrawn in its place; the last table stays
         room = self._live.console.height - _OTHER_LINES
         self._max_rows = _MOST_ROWS if done else max(min(room, _MOST_ROWS), 1)
-        self._live.update(self._drawing(trials, cut=not done), refresh=True)
+        drawing = self._drawing(trials, cut=not done, width=self._live.console.width)
+        self._live.update(drawing, refresh=True)
         if done:
             self._live.stop()
             self._live = None
 
-    def _drawing(self, trials: list[Trial], cut: bool = True) -> Any:
-        """With long lines cut, or not."""
+    def _drawing(self, trials: list[Trial], cut: bool = True, width: int = 120) -> Any:
+        """With long lines cut, or not, and the columns that fit."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
         table = Table()
-        columns = self._columns(trials)
-        for header in ("Trial name", "status", *(header for _, header, _ in columns)):
-            table.add_column(header)
-        for trial in self._chosen(trials):
-            cells = (_cell(get(trial)) for _, _, get in columns)
-            table.add_row(str(trial), trial.status, *cells)
+        found = columns(trials, self._metric)
+        headers, rows = fitted(self._chosen(trials), found, width, frame=0)
+        for header in headers:
+            table.add_column(header, no_wrap=True)
+        for row in rows:
+            table.add_row(*row)
         head = f"{headline(trials, self._total_samples)}{self._time_left(trials)}"
         more = len(trials) - self._max_rows
         rest = f"... {more} more trials not shown" if more > 0 else ""
@@ -81,7 +83,3 @@ class LiveReporter(TuneReporterBase):
         if not done or done >= total:
             return f", {passed:.0f} s"
         return f", {passed:.0f} s, about {passed / done * (total - done):.0f} s left"
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -160,5 +160,7 @@ class ResultGrid:
         )
 
     def __repr__(self) -> str:
-        inner = ",\n".join(repr(result) for result in self)
-        return f"ResultGrid<[\n{inner}\n]>"
+        from skate.tune._overview import overview
+
+        table = overview(self._trials, self._experiment_analysis.default_metric)
+        return f"ResultGrid<{len(self)} results in {self.experiment_path}\n{table}\n>"

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from skate._core.nearest import SpelledOut
 from skate._run.config import check_whole
 
 
 @dataclass
-class TuneConfig:
+class TuneConfig(SpelledOut):
     """Say what is optimised, by whom, and with how many trials.
 
     Args:
@@ -63,7 +64,7 @@ class TuneConfig:
 
 
 @dataclass
-class ResumeConfig:
+class ResumeConfig(SpelledOut):
     """Say what becomes of the trials of a search that is taken up again, by how they had ended.
 
     Args:

@@ -83,8 +83,10 @@ class DriverWaits(ObjectTable):
     def _explain(
         self, waiter: Waiter | None, wanted: Iterable[ObjectEntry], seconds: float
     ) -> None:
+        if len(self._waits_said) >= _MOST_LINES or notices.is_patient() or not notices.enabled():
+            return
         place = _user_place()
-        if place is None or len(self._waits_said) >= _MOST_LINES or not notices.enabled():
+        if place is None:
             return
         rows = self.wait_facts(wanted, waiter=waiter)
         keys = [(row["cause"], row["name"]) for row in rows]

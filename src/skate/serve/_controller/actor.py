@@ -120,6 +120,18 @@ class ServeController:
                 return found
             await self._next_change()
 
+    def waits_because(self, method: str) -> str | None:
+        """Return which applications do not run yet, for whom asks why they are waited for."""
+        if method != "wait_until_settled":
+            return None
+        found = {name: self._apps.status(name) for name in self._apps.specs}
+        late = [
+            f"application {name!r} is {status.value}{': ' * bool(message)}{message}"
+            for name, (status, message) in found.items()
+            if status not in _SETTLED
+        ]
+        return "; ".join(late)
+
     async def delete(self, names: list[str]) -> None:
         """Have these applications end."""
         await self._is_up()

@@ -71,6 +71,14 @@ class ExperimentAnalysis:
         self.interrupted = False
         self._dataframes: dict[str, Any] | None = None
 
+    def __repr__(self) -> str:
+        from skate.tune._overview import overview
+
+        table = overview(self.trials, self.default_metric)
+        return (
+            f"ExperimentAnalysis<{len(self.trials)} trials in {self.experiment_path}\n{table}\n>"
+        )
+
     @property
     def experiment_path(self) -> str:
         """The experiment's folder."""
