@@ -143,6 +143,21 @@ class ClientContext(Mapping[str, Any]):
     def __repr__(self) -> str:
         return f"ClientContext({self.address_info['address']!r})"
 
+    def _repr_html_(self) -> str:
+        from skate._core.notebooks import html_facts
+
+        facts = {
+            "skate": self.skate_version,
+            "Python": self.python_version,
+            "address": self.address_info["address"],
+            "session": self.address_info["session_name"],
+        }
+        engine = installed_engine()
+        resources = engine.cluster_resources() if engine is not None else {}
+        shown = ("CPU", "GPU")
+        facts |= {name: f"{resources[name]:g}" for name in shown if name in resources}
+        return html_facts("skate", facts)
+
 
 def init(
     address: str | None = None,

@@ -162,6 +162,22 @@ class Result:
 
         return draw(self._history(), metrics, x, ax)
 
+    def _repr_html_(self) -> str:
+        from skate._core.notebooks import html_curve, html_facts
+
+        last = {name: value for name, value in flatten(self.metrics or {}) if _is_own(name)}
+        facts = {**last, "error": self.error, "checkpoint": self.checkpoint, "path": self.path}
+        try:
+            history = [dict(flatten(row)) for row in self._history()]
+        except OSError:  # the folder is gone: what is known is shown
+            history = []
+        curves = [
+            html_curve(name, [row[name] for row in history if name in row])
+            for name, value in last.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        ]
+        return html_facts(type(self).__name__, facts) + "".join(curves)
+
     def __repr__(self) -> str:
         shown: dict[str, Any] = {}
         if self.error is not None:
@@ -171,3 +187,8 @@ class Result:
         shown |= {"path": self.path, "checkpoint": self.checkpoint}
         lines = ",\n".join(f"  {name}={value!r}" for name, value in shown.items())
         return f"{type(self).__name__}(\n{lines}\n)"
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a metric, as "a/b" if it is nested, was reported by the program."""
+    return name.partition("/")[0] not in AUTOMATIC

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any
 
+from skate._core.notebooks import NotebookView, in_notebook
 from skate._core.optional_imports import is_installed
 from skate._core.standard_streams import is_terminal
 from skate._run.progress_lines import ProgressLines, seconds_in_words
@@ -37,7 +38,11 @@ class View:
         self._last_checkpoint: Any = None
 
     def _start_live(self) -> Any:
-        if not self._verbose or not is_terminal(sys.stderr) or not is_installed("rich"):
+        if not self._verbose or not is_installed("rich"):
+            return None
+        if in_notebook():
+            return NotebookView()
+        if not is_terminal(sys.stderr):
             return None
         from rich.console import Console
         from rich.live import Live

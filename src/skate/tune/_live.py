@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from skate._core.notebooks import NotebookView, in_notebook
 from skate._core.optional_imports import is_installed
 from skate._core.standard_streams import is_terminal
 from skate.tune._overview import columns, fitted
@@ -19,7 +20,7 @@ _OTHER_LINES = 8  # of the drawing: the headline, the best, the frame of the tab
 
 
 class LiveReporter(TuneReporterBase):
-    """Used by itself when the output is a terminal and rich is installed."""
+    """Used by itself on a terminal and in a notebook, if rich is installed."""
 
     def __init__(self) -> None:
         super().__init__(max_report_frequency=0, sort_by_metric=True)
@@ -31,7 +32,7 @@ class LiveReporter(TuneReporterBase):
         """Whether somebody would see it."""
         import sys
 
-        return is_terminal(sys.stdout) and is_installed("rich")
+        return (is_terminal(sys.stdout) or in_notebook()) and is_installed("rich")
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
         return done or time.monotonic() - self._drawn > 0.25
@@ -41,7 +42,7 @@ class LiveReporter(TuneReporterBase):
 
         self._drawn = time.monotonic()
         if self._live is None:
-            self._live = Live(auto_refresh=False)
+            self._live = NotebookView() if in_notebook() else Live(auto_refresh=False)
             self._live.start()
         # what does not fit on the screen cannot be redrawn in its place; the last table stays
         room = self._live.console.height - _OTHER_LINES

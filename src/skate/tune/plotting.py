@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from skate._core.notebooks import in_notebook
 from skate._core.optional_imports import is_installed, try_import
 from skate._run.values import lookup, plain
 from skate.tune.analysis.experiment_analysis import _history
@@ -30,6 +31,8 @@ def draw_grid(
     _importance(importance, names, points, values)
     _parallel(parallel, names, points, values, metric, mode)
     figure.tight_layout()
+    if in_notebook():  # which shows it as the value of the cell: not once more by pyplot
+        pyplot.close(figure)
     return figure
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._core.notebooks import in_notebook
 from skate._core.standard_streams import say
 from skate._run.reporting import AUTOMATIC
 from skate._run.types import ResultRow
@@ -342,16 +343,9 @@ class JupyterNotebookReporter(TuneReporterBase):
         Args:
             string: The text.
         """
-        if self._overwrite and _in_notebook():
+        if self._overwrite and in_notebook():
             sys.modules["IPython"].display.clear_output(wait=True)
         say(sys.stdout, string)
-
-
-def _in_notebook() -> bool:
-    """Whether this is a notebook's kernel, where what was shown can be replaced."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return hasattr(shell, "kernel")
 
 
 def headline(trials: Sequence[Trial], total: int | None) -> str:

@@ -159,6 +159,9 @@ class ResultGrid:
             _storage_filesystem=None if is_local else self.filesystem,
         )
 
+    def _repr_html_(self) -> str:
+        return self._experiment_analysis._repr_html_()
+
     def __repr__(self) -> str:
         from skate.tune._overview import overview
 

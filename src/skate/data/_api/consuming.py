@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import skate
+from skate._core.notebooks import html_table
 from skate._core.optional_imports import try_import
 from skate.data._api.base import Core, check_least
 from skate.data._arrow.blocks import (
@@ -35,6 +36,8 @@ from skate.data._plan.static_schema import ROW_FOR_ROW, static_count, static_sch
 from skate.data._relational.runs import totals_of
 from skate.data.aggregate import AggregateFn, Count
 from skate.data.sources.parquet import brought_to
+
+_ROWS_SHOWN = 5  # of a dataset in memory, in a notebook
 
 if TYPE_CHECKING:
     import pandas
@@ -366,7 +369,12 @@ class Consuming(Core):
     def _repr_html_(self) -> str:
         schema = self.schema(fetch_if_missing=False)
         table = schema._repr_html_() if schema is not None else ""
-        return f"<pre>{html.escape(repr(self))}</pre>{table}"
+        rows = html_table(self.take(_ROWS_SHOWN)) if self._is_in_memory() else ""
+        return f"<pre>{html.escape(repr(self))}</pre>{table}{rows}"
+
+    def _is_in_memory(self) -> bool:
+        """Return whether rows can be shown without computing anything."""
+        return isinstance(self._plan, plan.Input) and bool(self._plan.bundles)
 
     def __bool__(self) -> bool:
         """Return True: `if dataset:` asks whether there is one, not whether it has rows."""

@@ -1,10 +1,11 @@
-"""One line of progress on a terminal."""
+"""One line of progress on a terminal, or below the cell of a notebook."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
+from skate._core.notebooks import NotebookView, in_notebook
 from skate._core.optional_imports import try_import
 from skate._core.standard_streams import is_terminal
 from skate.data._execution.stats import ExecutionStats, size_text
@@ -18,8 +19,9 @@ FIRST = 0.5  # what is over sooner shows nothing
 
 
 class Progress:
-    """Shown on stderr if that is a terminal and `DataContext.enable_progress_bars` is on. A
-    terminal has room for one: executions inside another show nothing."""
+    """Shown on stderr if that is a terminal, or in a notebook, and if
+    `DataContext.enable_progress_bars` is on. A terminal has room for one: executions inside
+    another show nothing."""
 
     _shown: Progress | None = None
 
@@ -47,6 +49,8 @@ class Progress:
         self._live.update(self._line(seconds), refresh=True)
 
     def _started(self) -> Any:
+        if self._console is None and in_notebook():
+            return NotebookView()
         from rich.console import Console
         from rich.live import Live
 
@@ -87,4 +91,6 @@ class Progress:
 def _terminal(console: Console | None) -> bool:
     import sys
 
-    return is_terminal(sys.stderr) if console is None else console.is_terminal
+    if console is not None:
+        return console.is_terminal
+    return is_terminal(sys.stderr) or in_notebook()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import math
 import os
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate._run.pickles import allowing
+from skate._run.reporting import AUTOMATIC
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup
 from skate.tune.experiment.state_file import STATE_FILE, trials_of
@@ -87,6 +89,12 @@ class ExperimentAnalysis:
     @property
     def _fs(self) -> Any:
         return self._storage.filesystem
+
+    def _repr_html_(self) -> str:
+        from skate._core.notebooks import html_table
+
+        title = f"<b>{len(self.trials)} trials</b> in {html.escape(self.experiment_path)}"
+        return title + html_table([_row_of(trial) for trial in self.trials])
 
     # -- the best ----------------------------------------------------------------------------
 
@@ -405,3 +413,15 @@ def _history(trial: Trial) -> list[dict[str, Any]]:
     for number, row in enumerate(trial.storage.lines(EXPR_RESULT_FILE)):
         by_iteration[row.get(TRAINING_ITERATION, -number - 1)] = row
     return list(by_iteration.values())
+
+
+def _row_of(trial: Trial) -> dict[str, Any]:
+    """Return what a table shows of a trial."""
+    own = {name: value for name, value in trial.last_result.items() if name not in AUTOMATIC}
+    return {
+        "trial": trial.trial_id,
+        "state": trial.status,
+        "iterations": trial.last_result.get(TRAINING_ITERATION),
+        **dict(flatten(own)),
+        **{f"config/{name}": value for name, value in flatten_dict(trial.config).items()},
+    }
