@@ -425,39 +425,67 @@ class _MessageError(SkateError):
 
 
 class TaskUnschedulableError(_MessageError):
-    """The task asks for what this machine can never give."""
+    """The task asks for what this machine can never give.
+
+    Args:
+        error_message: What happened, if there is more to say.
+    """
 
     default = "The task cannot be scheduled."
 
 
 class ActorUnschedulableError(_MessageError):
-    """The actor asks for what this machine can never give."""
+    """The actor asks for what this machine can never give.
+
+    Args:
+        error_message: What happened, if there is more to say.
+    """
 
     default = "The actor cannot be scheduled."
 
 
 class TaskPlacementGroupRemoved(_MessageError):
-    """The placement group of the task was removed."""
+    """The placement group of the task was removed.
+
+    Args:
+        error_message: What happened, if there is more to say.
+    """
 
     default = "The placement group of this task has been removed."
 
 
 class ActorPlacementGroupRemoved(_MessageError):
-    """The placement group of the actor was removed."""
+    """The placement group of the actor was removed.
+
+    Args:
+        error_message: What happened, if there is more to say.
+    """
 
     default = "The placement group of this actor has been removed."
 
 
 class ActorAlreadyExistsError(_MessageError, ValueError):
-    """The name is taken by a live actor."""
+    """The name is taken by a live actor.
+
+    Args:
+        error_message: What happened, if there is more to say.
+    """
 
 
 class ActorHandleNotFoundError(_MessageError):
-    """The handle belongs to another session."""
+    """The handle belongs to another session.
+
+    Args:
+        error_message: What happened, if there is more to say.
+    """
 
 
 class RuntimeEnvSetupError(_MessageError):
-    """The runtime environment could not be set up."""
+    """The runtime environment could not be set up.
+
+    Args:
+        error_message: What happened, if there is more to say.
+    """
 
     default = "The runtime environment could not be set up."
 
@@ -577,19 +605,37 @@ class ObjectLostError(SkateError):
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
-    """The value could not be fetched in time."""
+    """The value could not be fetched in time.
+
+    Args:
+        object_ref_hex: The reference, as its `hex()`.
+        owner_address: Where its owner was, for Ray.
+        call_site: Where the reference was made, for Ray.
+    """
 
     reason = "fetching it took too long"
 
 
 class ObjectFreedError(ObjectLostError):
-    """The value was freed by hand."""
+    """The value was freed by hand.
+
+    Args:
+        object_ref_hex: The reference, as its `hex()`.
+        owner_address: Where its owner was, for Ray.
+        call_site: Where the reference was made, for Ray.
+    """
 
     reason = "it was freed by the program"
 
 
 class OwnerDiedError(ObjectLostError):
-    """The process that owned the value is gone."""
+    """The process that owned the value is gone.
+
+    Args:
+        object_ref_hex: The reference, as its `hex()`.
+        owner_address: Where its owner was, for Ray.
+        call_site: Where the reference was made, for Ray.
+    """
 
     reason = "the process that owned it is gone"
 

@@ -10,10 +10,13 @@ _LIFETIMES = ("non_detached", "detached")
 
 
 class JobConfig:
-    """`runtime_env` and `ray_namespace` are those of `init`, whose own arguments go before them;
-    `metadata` is kept for whoever asks. What is about Java, and `default_actor_lifetime=
-    "detached"`, can be written down and is refused by `init` on this machine. Parameters with an
-    underscore are about the inside of Ray, and without effect."""
+    """Say what is the same for all tasks and actors of a program, for `init(job_config=...)`.
+
+    `runtime_env` and `ray_namespace` are those of `init`, whose own arguments go before them;
+    `metadata` is kept for whoever asks. What is about Java (`jvm_options`, `code_search_path`),
+    and `default_actor_lifetime="detached"`, can be written down and is refused by `init` on this
+    machine. Parameters with an underscore are about the inside of Ray, and without effect.
+    """
 
     def __init__(
         self,

@@ -18,9 +18,14 @@ DEFAULT_METRIC = "_metric"
 
 
 class CheckpointUploadMode(Enum):
-    """How a reported checkpoint gets into the run's folder: it is copied before `report` returns
-    (SYNC; also ASYNC, which then deletes the original by default), or not at all, because the loop
-    has put it where it belongs (NO_UPLOAD)."""
+    """Say how a reported checkpoint gets into the run's folder.
+
+    It is copied before `report` returns (SYNC; also ASYNC, which then deletes the original by
+    default), or not at all, because the loop has put it where it belongs (NO_UPLOAD).
+
+    Args:
+        value: "SYNC", "ASYNC" or "NO_UPLOAD".
+    """
 
     SYNC = "SYNC"
     ASYNC = "ASYNC"

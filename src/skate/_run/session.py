@@ -125,6 +125,8 @@ def report(*args: Any, **kwargs: Any) -> None:
     it returns when all workers are here and the checkpoint is in the run's folder for good.
 
     Args:
+        *args: `metrics`, and perhaps `checkpoint`.
+        **kwargs: These by name, and what else there is of the following.
         metrics: Numbers and other values by name, as in `report({"loss": 0.1})`. Earlier Rays took
             them as arguments, `report(loss=0.1)`, which is accepted too.
         checkpoint: What a run, or a trial, can go on from.

@@ -18,7 +18,7 @@ _DEVICES = ("default", "cpu")
 
 
 class GraphError(ValueError, AssertionError):
-    """A graph that cannot be run. (An AssertionError as well, which Ray raises here.)"""
+    """A graph cannot be run; an AssertionError as well, which Ray raises here."""
 
 
 class DAGNode(Nested):
@@ -126,7 +126,7 @@ class DAGNode(Nested):
         return results[self]
 
     def _in_order(self) -> list[DAGNode]:
-        """All nodes, children before those who need them. (Long chains are no recursion.)"""
+        """Return all nodes, children before those who need them, also of long chains."""
         done: dict[DAGNode, None] = {}
         stack: list[DAGNode] = [self]
         while stack:

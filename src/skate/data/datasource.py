@@ -194,8 +194,10 @@ class Datasource:
 
 
 class FileReader:
-    """A datasource on its way to the processes that read: with what was set after its constructor
-    had run, and without the list of all files."""
+    """Take a datasource to the processes that read it.
+
+    It has what was set after its constructor had run, and not the list of all files.
+    """
 
     def __init__(self, datasource: FileBasedDatasource) -> None:
         self.datasource = datasource

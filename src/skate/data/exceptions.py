@@ -1,7 +1,8 @@
 """Errors of skate.data under the names that Ray gives them.
 
 A function of yours that fails raises its own error, so that `except ValueError` works; it is also
-a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it in."""
+a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it in.
+"""
 
 from skate._core.public_names import name_publicly
 from skate.data._arrow.blocks import MissingColumnError

@@ -167,8 +167,7 @@ def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class GroupTogether(plan.Exchange):
-    """At most `blocks` blocks in which groups are whole, sorted by key; by partitions, so many for
-    each of them."""
+    """Put groups as wholes into at most `blocks` blocks, sorted by key, by way of partitions."""
 
     keys: tuple[str, ...] = ()
     blocks: int | None = None

@@ -120,8 +120,11 @@ class WholeDataset(DataIterator):
 
 
 class Turn(NamedTuple):
-    """An iteration over a part as its consumer sees it: the number of those before it, which is 0
-    again for a copy of the part in another process, and a name that no other one has."""
+    """Identify an iteration over a part, as its consumer sees it.
+
+    It has the number of those before it, which is 0 again for a copy of the part in another
+    process, and a name that no other one has.
+    """
 
     number: int
     name: str
@@ -186,9 +189,11 @@ class Part(DataIterator):
 
 
 def split_iterators(dataset: Iterating, n: int, uneven: str) -> list[DataIterator]:
-    """`n` iterators over one execution. What does not divide evenly is kept where it falls
-    ("keep"), dropped ("drop"), or shared out with repetitions so that all parts have equally many
-    rows and none is lost ("repeat")."""
+    """Return `n` iterators over one execution.
+
+    What does not divide evenly is kept where it falls ("keep"), dropped ("drop"), or shared out
+    with repetitions so that all parts have equally many rows and none is lost ("repeat").
+    """
     if n < 1:
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
     coordinator = skate.remote(Coordinator).remote(cast("Dataset", dataset), n, uneven, PATIENCE)
@@ -198,8 +203,11 @@ def split_iterators(dataset: Iterating, n: int, uneven: str) -> list[DataIterato
 
 
 class Coordinator:
-    """Runs the plan, and deals out the blocks. An async actor: its methods share one loop and
-    need no locks; the plan itself runs in a thread, one block at a time."""
+    """Run the plan, and deal out the blocks.
+
+    It is an async actor: its methods share one loop and need no locks; the plan itself runs in a
+    thread, one block at a time.
+    """
 
     def __init__(self, dataset: Dataset, n: int, uneven: str, patience: float) -> None:
         self._dataset = dataset
@@ -256,8 +264,10 @@ class Coordinator:
                     self._pull(number)
 
     def _iteration(self, number: int, turn: Turn, reader: SplitReader) -> Iteration:
-        """The iteration of this turn; a new one begins the next epoch of its part, unless it reads
-        on for a process that died."""
+        """Return the iteration of this turn.
+
+        A new one begins the next epoch of its part, unless it reads on for a process that died.
+        """
         known = self._iterations[number]
         mine = next((each for each in known if each.turn.name == turn.name), None)
         if mine is not None:
@@ -419,8 +429,11 @@ class Coordinator:
         return blocks is None or blocks < self._n
 
     def _neediest(self, number: int) -> int:
-        """The part that had the fewest rows so far, of those for which not many blocks wait and
-        the one that asks: a slow consumer gets its share, and does not hold up the others."""
+        """Return the part that had the fewest rows so far.
+
+        It is one of those for which not many blocks wait, or the one that asks: a slow consumer
+        gets its share, and does not hold up the others.
+        """
         full = {*self._full(number), *filter(self._is_gone, range(self._n))} - {number}
         waiting = (part for part in range(self._n) if part not in full)
         return min(waiting, key=lambda part: (self._rows_given[part], part != number))

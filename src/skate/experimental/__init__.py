@@ -1,5 +1,7 @@
-"""What Ray keeps under `ray.experimental`: where values are, weights of TensorFlow networks, bars
-of progress."""
+"""What Ray keeps under `ray.experimental`.
+
+Where values are, weights of TensorFlow networks, bars of progress.
+"""
 
 from __future__ import annotations
 

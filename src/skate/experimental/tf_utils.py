@@ -35,13 +35,14 @@ class TensorFlowVariables:
     """
 
     def __init__(self, output: Any, sess: Any = None, input_variables: Any = None) -> None:
-        """
+        """Find the variables.
+
         Args:
-            output: a tensor, operation, variable, module or Keras model, or a list of them. Every
+            output: A tensor, operation, variable, module or Keras model, or a list of them. Every
                 variable that it depends on is found. None: `input_variables` only.
-            sess: the session that holds the values, if there is a graph. May be given later by
+            sess: The session that holds the values, if there is a graph. May be given later by
                 `set_session`.
-            input_variables: further variables.
+            input_variables: Further variables.
         """
         roots = [*_leaves(output), *_leaves(input_variables)]
         if not roots:
@@ -65,8 +66,11 @@ class TensorFlowVariables:
         self.sess = sess
 
     def get_weights(self) -> Weights:
-        """The values by name, as they are now. Without a graph the arrays are read-only views, so
-        that nothing is copied on the way to other processes; copy what you want to change."""
+        """Return the values by name, as they are now.
+
+        Without a graph the arrays are read-only views, so that nothing is copied on the way to
+        other processes; copy what you want to change.
+        """
         return self._store.read(self.sess)
 
     def set_weights(self, new_weights: Mapping[str, Any]) -> None:

@@ -18,7 +18,11 @@ Arrays = Any  # an array, or a dictionary of arrays
 
 
 class BatchFormat(str, Enum):
-    """What a predictor is written for."""
+    """Name the forms of batches that predictors are written for.
+
+    Args:
+        value: "pandas", "arrow" or "numpy".
+    """
 
     PANDAS = "pandas"
     ARROW = "arrow"

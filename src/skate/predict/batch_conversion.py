@@ -34,8 +34,10 @@ def convert_batch_type_to_numpy(data: Any) -> Any:
 def convert_pandas_to_batch_type(
     data: Any, type: BatchFormat, cast_tensor_columns: bool = False
 ) -> Any:
-    """A DataFrame in another form; one column alone becomes one array. Cells with tensors are
-    arrays, whatever `cast_tensor_columns` is."""
+    """Return a DataFrame in another form; one column alone becomes one array.
+
+    Cells with tensors are arrays, whatever `cast_tensor_columns` is.
+    """
     if type is BatchFormat.NUMPY and len(data.columns) == 1:
         (column,) = to_numpy(data.set_axis(["column"], axis=1)).values()
         return column

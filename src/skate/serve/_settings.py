@@ -63,6 +63,10 @@ class CheckedSettings:
     def of(cls, name: str, value: Any) -> Self:
         """Return the settings themselves, or made of a dictionary.
 
+        Args:
+            name: What errors call them.
+            value: The settings, or a dictionary of their fields.
+
         Raises:
             TypeError: If it is neither, or a field does not exist.
             ValueError: If a value is not allowed.

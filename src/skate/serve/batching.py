@@ -251,8 +251,11 @@ def _resolve(future: Answer, value: Any) -> None:
 
 
 async def _distribute_items(batches: AsyncIterator[Any], futures: list[Answer | None]) -> None:
-    """Give each caller its part of every list that the function yields. A future's result is
-    (item, future of the next item); StopIteration as an item ends one caller's stream."""
+    """Give each caller its part of every list that the function yields.
+
+    A future's result is (item, future of the next item); StopIteration as an item ends one
+    caller's stream.
+    """
     loop = asyncio.get_running_loop()
     async for items in batches:
         for index, item in enumerate(_checked(items, len(futures))):

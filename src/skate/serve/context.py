@@ -80,8 +80,13 @@ class RequestContext:
     children: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     def add_child(self, response: Any) -> None:
-        """Note a call that is made for this request, and cancelled with it. A request may live
-        long: now and then, those that were answered are forgotten."""
+        """Note a call that is made for this request, and cancelled with it.
+
+        A request may live long: now and then, those that were answered are forgotten.
+
+        Args:
+            response: The response to that call.
+        """
         self.children.append(response)
         if len(self.children) % _FORGET_EVERY_CALLS == 0:
             self.children[:] = [child for child in self.children if not child.is_settled]

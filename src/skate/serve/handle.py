@@ -287,7 +287,12 @@ class DeploymentResponseGenerator(_Response):
     def result(
         self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False
     ) -> NoReturn:
-        """Raise a TypeError, as a stream has many results."""
+        """Raise a TypeError, as a stream has many results.
+
+        Args:
+            timeout_s: Without effect.
+            _skip_asyncio_check: Without effect.
+        """
         raise TypeError(
             "a streaming response has many results: use `for item in response`, or a handle "
             "without stream=True"
@@ -402,8 +407,11 @@ class DeploymentHandle:
         return copy
 
     def _init(self, **settings: object) -> None:
-        """Find the replicas now, and not with the first call. The settings say which of many
-        machines to prefer and on which loop to route; here there is nothing to choose."""
+        """Find the replicas now, and not with the first call.
+
+        The settings say which of many machines to prefer and on which loop to route; here there is
+        nothing to choose.
+        """
         if self._router is not None or not self._is_new:
             raise RuntimeError(
                 f"{self!r} has been initialized: by _init(), options() or a call; call _init() "
@@ -429,8 +437,10 @@ class DeploymentHandle:
         return Broadcast(router, method_name, args, kwargs)
 
     def shutdown(self) -> None:
-        """Let go of what this handle knows of its replicas. Requests under way go on, and a later
-        call finds the replicas again."""
+        """Let go of what this handle knows of its replicas.
+
+        Requests under way go on, and a later call finds the replicas again.
+        """
         self._router = None
 
     async def shutdown_async(self) -> None:

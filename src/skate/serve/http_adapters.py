@@ -35,9 +35,7 @@ async def json_request(request: Request) -> Any:
 
 
 async def json_to_ndarray(request: Request) -> Array:
-    """Return an array, from `{"array": […], "shape": […], "dtype": "…"}`; the last two may be
-    missing.
-    """
+    """Return an array, from `{"array": […], "shape": […], "dtype": "…"}` or `array` alone."""
     return _array(await request.json())
 
 

@@ -18,8 +18,14 @@ FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.05, 2.0  # between looks at the run
 
 
 class CheckpointConsistencyMode(Enum):
-    """Until when `get_all_reported_checkpoints` waits. A reported checkpoint is COMMITTED when
-    `report` returns; it is VALIDATED when the validation that was asked for has ended."""
+    """Say until when `get_all_reported_checkpoints` waits.
+
+    A reported checkpoint is COMMITTED when `report` returns; it is VALIDATED when the validation
+    that was asked for has ended.
+
+    Args:
+        value: "COMMITTED" or "VALIDATED".
+    """
 
     COMMITTED = "COMMITTED"
     VALIDATED = "VALIDATED"

@@ -25,8 +25,19 @@ __all__ = ["BaseTrainer", "TrainingFailedError"]
 
 
 class BaseTrainer:
-    """The base for trainers of one's own: override `training_loop`, which runs in a worker process
-    and calls `train.report`. `setup` and `preprocess_datasets` are called there before it."""
+    """Train in a worker process: the base for trainers of one's own.
+
+    Override `training_loop`, which runs in a worker process and calls `train.report`. `setup` and
+    `preprocess_datasets` are called there before it.
+
+    Args:
+        scaling_config: What the worker process gets, as `trainer_resources`.
+        run_config: Where the run goes, what happens when it fails, and who is told.
+        datasets: By name, for `training_loop`.
+        preprocessor: Is fitted to the "train" dataset and applied to all.
+        resume_from_checkpoint: What the training begins with.
+        metadata: What `get_context().get_metadata()` gives.
+    """
 
     _recorder_class: Any = Recorder
     _is_restored = False  # made by `restore`, to go on with a run
@@ -114,15 +125,14 @@ class BaseTrainer:
         allow_pickle: bool = False,
         **changes: Any,
     ) -> Self:
-        """Make the trainer of a run that was interrupted, from the run's folder: its `fit` goes on
-        from the last checkpoint.
+        """Make the trainer of a run that was interrupted; its `fit` goes on.
 
         Args:
             path: The run's folder, storage_path/name.
             storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
             allow_pickle: Whether to go on with a run that this user has not begun on this
                 machine, which runs whatever code its pickles contain.
-            changes: Replace what the trainer had, by the names of its attributes, as `datasets`.
+            **changes: Replace what the trainer had, by the names of its attributes, as `datasets`.
 
         Raises:
             ValueError: If there is no run of such a trainer.

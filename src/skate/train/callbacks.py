@@ -1,5 +1,7 @@
-"""Loggers for `RunConfig(callbacks=[…])`, where JSON, CSV and TensorBoard are written anyway; and
-callbacks for `Trainer.run`, which are told what each worker reported."""
+"""Loggers for `RunConfig(callbacks=[…])`, and callbacks for `Trainer.run`.
+
+JSON, CSV and TensorBoard are written anyway. The callbacks are told what each worker reported.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,11 @@ class PrintCallback(TrainingCallback):
 
 
 class JsonLoggerCallback(loggers.JsonLoggerCallback, TrainingCallback):
-    """With `Trainer.run`: results.json, or `filename`, in the run's folder or `logdir`: a list
-    with one list per report, of the dicts of `workers_to_log` (None: all)."""
+    """Write the reports of `Trainer.run` to a JSON file.
+
+    It is results.json, or `filename`, in the run's folder or `logdir`: a list with one list per
+    report, of the dicts of `workers_to_log` (None: all).
+    """
 
     def __init__(
         self,
@@ -79,8 +84,11 @@ class JsonLoggerCallback(loggers.JsonLoggerCallback, TrainingCallback):
 
 
 class TBXLoggerCallback(loggers.TBXLoggerCallback, TrainingCallback):
-    """With `Trainer.run`: the numbers of one worker in `logdir`. Those of the first are in the
-    run's folder anyway."""
+    """Write the numbers of one worker of `Trainer.run` for TensorBoard.
+
+    They are in `logdir`; those of the first worker, which `worker_to_log` is by default, are in
+    the run's folder anyway.
+    """
 
     def __init__(
         self, logdir: str | os.PathLike[str] | None = None, worker_to_log: int = 0

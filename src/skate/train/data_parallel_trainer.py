@@ -194,8 +194,10 @@ class DataParallelTrainer(BaseTrainer):
     )  # fmt: skip
 
     def _pickled(self) -> bytes:
-        """All but the datasets, which may be too large, or of this process alone. What cannot be
-        pickled is None, and `restore` asks for it."""
+        """Return all but the datasets, which may be too large, or of this process alone.
+
+        What cannot be pickled is None, and `restore` asks for it.
+        """
         # The loop has an underscore: a class of one's own may have a method of that name.
         at = {"train_loop_per_worker": "_train_loop_per_worker"}
         kept = {name: _pickled_or_none(getattr(self, at.get(name, name))) for name in self._kept}
@@ -212,8 +214,7 @@ class DataParallelTrainer(BaseTrainer):
         allow_pickle: bool = False,
         **changes: Any,
     ) -> AnyTrainer:
-        """Make the trainer of a run that was interrupted, from the run's folder: its `fit` goes on
-        from the last checkpoint.
+        """Make the trainer of a run that was interrupted; its `fit` goes on.
 
         Args:
             path: The run's folder, storage_path/name.
@@ -222,8 +223,8 @@ class DataParallelTrainer(BaseTrainer):
             storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
             allow_pickle: Whether to go on with a run that this user has not begun on this
                 machine, which runs whatever code its pickles contain.
-            changes: Replace what was kept, by the names of the trainer's own parameters; datasets
-                are not kept, and must be given again.
+            **changes: Replace what was kept, by the names of the trainer's own parameters;
+                datasets are not kept, and must be given again.
 
         Raises:
             ValueError: If there is no run, or if something must be given again.

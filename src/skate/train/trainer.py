@@ -1,5 +1,6 @@
-"""The trainer of Ray 1.x, which is started and then runs any number of loops; and the base of all
-trainers, under one more path.
+"""The trainer of Ray 1.x, which is started and then runs any number of loops.
+
+The base of all trainers is here under one more path.
 
 trainer = Trainer(backend="torch", num_workers=2)
 trainer.start()
@@ -48,9 +49,11 @@ __all__ = [
 
 
 class Trainer:
-    """Runs loops on `num_workers` workers. `backend` is "torch", "tensorflow" or a BackendConfig.
-    Each run has a folder run_001, … in `logdir`, by default one in `~/skate_results`. Workers that
-    die are replaced `max_retries` times (-1: without end); what a loop raises is raised at once.
+    """Run loops on workers, as until Ray 2.0.
+
+    There are `num_workers` of them; `backend` is "torch", "tensorflow" or a BackendConfig. Each
+    run has a folder run_001, … in `logdir`, by default one in `~/skate_results`. Workers that die
+    are replaced `max_retries` times (-1: without end); what a loop raises is raised at once.
 
     Each run has new processes; between runs nothing is reserved.
     """
@@ -100,8 +103,10 @@ class Trainer:
         checkpoint: Any = None,
         checkpoint_strategy: CheckpointConfig | None = None,
     ) -> list[Any]:
-        """Run a loop in all workers; what it returned in each. `callbacks` are those of
-        train.callbacks, of one's own (TrainingCallback), or loggers."""
+        """Run a loop in all workers, and return what it returned in each.
+
+        `callbacks` are those of train.callbacks, of one's own (TrainingCallback), or loggers.
+        """
         told = [one for one in callbacks or () if hasattr(one, "handle_result")]
         loggers = [one for one in callbacks or () if not hasattr(one, "handle_result")]
         iterator = self._begin(

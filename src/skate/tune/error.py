@@ -19,8 +19,10 @@ class NothingToTakeUpError(TuneError, NothingToRestoreError):
 
 
 class LostDataError(TuneError, ValueError):
-    """A search cannot go on with what its folder holds, because that refers to objects, such as
-    datasets made from values in memory, of a session that is over."""
+    """A search cannot go on with what its folder holds.
+
+    That refers to objects, such as datasets made from values in memory, of a session that is over.
+    """
 
     def __init__(self, path: str, argument: str) -> None:
         super().__init__(

@@ -273,8 +273,11 @@ class TuneReporterBase(ProgressReporter):
         return text if len(text) <= limit else "..." + text[-(limit - 3) :]
 
     def _chosen(self, trials: list[Trial]) -> list[Trial]:
-        """The rows that are shown. If there are too many, those that run come first, and the best
-        of the others, or those that have ended."""
+        """Return the rows that are shown.
+
+        If there are too many, those that run come first, and the best of the others, or those that
+        have ended.
+        """
         if self._sort_by_metric and self._metric:
             sign = -1 if self._mode == "max" else 1
             trials = sorted(trials, key=lambda t: _score(t, self._metric, sign))

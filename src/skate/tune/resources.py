@@ -12,8 +12,11 @@ from skate.tune.execution.placement_groups import (
 
 @dataclass(frozen=True)
 class Resources:
-    """What `default_resource_request` may return: what the trial itself needs, and what is
-    `extra` for the tasks and actors that it starts."""
+    """Say what a trial needs, as `default_resource_request` may return it.
+
+    That is what the trial itself needs, and what is `extra` for the tasks and actors that it
+    starts.
+    """
 
     cpu: float
     gpu: float

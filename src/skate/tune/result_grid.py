@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 class ResultGrid:
-    """Hold the results of all trials, in their order: `grid[0]`, `len(grid)`, `for result in
-    grid`.
+    """Hold the results of all trials, in their order.
+
+    Use `grid[0]`, `len(grid)` and `for result in grid`.
 
     Args:
         experiment_analysis: The trials.

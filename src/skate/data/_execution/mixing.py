@@ -13,7 +13,11 @@ from skate.data._settings.context import DataContext
 
 
 class MixStoppingCondition(Enum):
-    """When a mix ends: with the first dataset that has no more rows, or with the last."""
+    """Say when a mix ends: with the first dataset that has no more rows, or with the last.
+
+    Args:
+        value: "stop_on_shortest" or "stop_on_longest_drop".
+    """
 
     STOP_ON_SHORTEST = "stop_on_shortest"
     STOP_ON_LONGEST_DROP = "stop_on_longest_drop"

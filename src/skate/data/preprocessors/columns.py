@@ -99,7 +99,8 @@ class Concatenator(BuiltinPreprocessor):
     """Columns of numbers and vectors as one column of vectors.
 
     Older versions of Ray choose columns by `include` and `exclude`; without any of them, all
-    columns are meant."""
+    columns are meant.
+    """
 
     _is_fittable = False
     output_column_name: str

@@ -77,8 +77,10 @@ class CustomKBinsDiscretizer(_Discretizer):
 
 
 class UniformKBinsDiscretizer(_Discretizer):
-    """Bins of equal width between the smallest and the largest value: a number of bins for all
-    columns, or one per column."""
+    """Put values into bins of equal width between the smallest and the largest value.
+
+    There is a number of bins for all columns, or one per column.
+    """
 
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         lows = (agg.Min(column) for column in self.columns)

@@ -23,8 +23,10 @@ _TINY = 1e-8
 
 
 def _scaled(values: Any, zero: float | None, width: float | None) -> Any:
-    """So that `zero` becomes 0 and `zero + width` becomes 1. A column that does not vary is moved
-    only; where nothing is known, everything is missing."""
+    """Scale so that `zero` becomes 0 and `zero + width` becomes 1.
+
+    A column that does not vary is moved only; where nothing is known, everything is missing.
+    """
     if zero is None or width is None:
         return numbers_of(values) * float("nan")
     return (numbers_of(values) - zero) / (1.0 if abs(width) < _TINY else width)
@@ -72,8 +74,10 @@ class MaxAbsScaler(ColumnPreprocessor):
 
 
 class RobustScaler(ColumnPreprocessor):
-    """Median 0 and distance of two quantiles 1: outliers do not count. Quantiles are exact, so
-    that `quantile_precision` changes nothing."""
+    """Scale columns to median 0 and distance of two quantiles 1: outliers do not count.
+
+    Quantiles are exact, so that `quantile_precision` changes nothing.
+    """
 
     DEFAULT_QUANTILE_PRECISION = 800
 

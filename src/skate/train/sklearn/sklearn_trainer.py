@@ -29,7 +29,9 @@ Table = tuple[Any, Any]  # features and labels
 
 
 class SklearnTrainer(BaseTrainer):
-    """Fits `estimator`, with `params` set, to `datasets["train"]`, and reports once: its scores on
+    """Fit an estimator of scikit-learn, in a worker process.
+
+    Fits `estimator`, with `params` set, to `datasets["train"]`, and reports once: its scores on
     each other dataset, and those of cross-validation if `cv` says how, under "cv".
 
     `label_column` names what is to be predicted; `scoring`, `cv` and `return_train_score_cv` mean
@@ -37,7 +39,8 @@ class SklearnTrainer(BaseTrainer):
     the groups. The CPUs of `ScalingConfig(trainer_resources={"CPU": n})` are used by the estimator
     (its `n_jobs`, unless `set_estimator_cpus` is False) or, with `parallelize_cv`, by as many
     threads that each take a fold; None chooses that for estimators that have no `n_jobs`.
-    `fit_params` go to `estimator.fit`.
+    `fit_params` go to `estimator.fit`. `scaling_config`, `run_config`, `preprocessor` and
+    `metadata` are those of all trainers.
     """
 
     def __init__(

@@ -19,7 +19,12 @@ AnyTensorflowCheckpoint = TypeVar("AnyTensorflowCheckpoint", bound="TensorflowCh
 
 
 class TensorflowCheckpoint(Checkpoint):
-    """A checkpoint with a Keras model, or a model's weights."""
+    """Hold a Keras model, or a model's weights.
+
+    Args:
+        path: The folder that they are in.
+        filesystem: The Arrow file system that `path` is on, if not this machine's.
+    """
 
     MODEL_FILENAME_KEY = MODEL_FILENAME_KEY
 

@@ -20,7 +20,12 @@ AnyTorchCheckpoint = TypeVar("AnyTorchCheckpoint", bound="TorchCheckpoint")
 
 
 class TorchCheckpoint(Checkpoint):
-    """A checkpoint with a model, or a model's weights."""
+    """Hold a model of torch, or a model's weights.
+
+    Args:
+        path: The folder that they are in.
+        filesystem: The Arrow file system that `path` is on, if not this machine's.
+    """
 
     MODEL_FILENAME = MODEL_FILE
 

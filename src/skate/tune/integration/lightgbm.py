@@ -7,8 +7,10 @@ from skate.tune.integration._boosting import ModelsInBetween, NoModels
 
 
 class TuneReportCheckpointCallback(ModelsInBetween, TrainReportCallback):
-    """Reports the metrics of each iteration, as "eval-binary_logloss", and the model every
-    `frequency` iterations and at the end."""
+    """Report the metrics of each iteration, as "eval-binary_logloss", and the model.
+
+    The model is a checkpoint every `frequency` iterations and at the end.
+    """
 
 
 class TuneReportCallback(NoModels, TrainReportCallback):

@@ -25,8 +25,11 @@ def _run(config: Mapping[str, Any]) -> Iterator[None]:
 
 
 def mlflow_mixin(func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for trials that logs with MLflow's own calls. Its configuration has an entry
-    "mlflow", with the `tracking_uri` and the `experiment_name` or `experiment_id`."""
+    """Let a function for trials log with MLflow's own calls.
+
+    Its configuration has an entry "mlflow", with the `tracking_uri` and the `experiment_name` or
+    `experiment_id`.
+    """
     return around(func, _run)
 
 

@@ -12,8 +12,10 @@ CHECKPOINT_PATH_KEY = "checkpoint_path"
 
 
 class TuneReportCallback(UserCallback):
-    """Give it to the trainer that a trial's function makes: `RunConfig(callbacks=[…])`. The
-    place of a checkpoint is reported as `checkpoint_path`."""
+    """Report what a trainer inside of a trial's function reports: `RunConfig(callbacks=[…])`.
+
+    The place of a checkpoint is reported as `checkpoint_path`.
+    """
 
     def __init__(self) -> None:
         self._session = current("TuneReportCallback()")

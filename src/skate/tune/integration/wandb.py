@@ -24,8 +24,10 @@ def _run(config: Mapping[str, Any]) -> Iterator[None]:
 
 
 def wandb_mixin(func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for trials that logs with `wandb.log`. Its configuration has an entry "wandb",
-    with the `project` and what else `setup_wandb` takes."""
+    """Let a function for trials log with `wandb.log`.
+
+    Its configuration has an entry "wandb", with the `project` and what else `setup_wandb` takes.
+    """
     return around(func, _run)
 
 

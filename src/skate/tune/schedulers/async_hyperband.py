@@ -139,8 +139,10 @@ class Rung:
             bisect.insort(self._sorted, score)
 
     def cutoff(self, reduction_factor: float) -> float | None:
-        """The score that separates the best 1/`reduction_factor` from the others, interpolated
-        between neighbours; None if nobody was here."""
+        """Return the score that separates the best 1/`reduction_factor` from the others.
+
+        It is interpolated between neighbours; None if nobody was here.
+        """
         if not self._sorted:
             return None
         position = (1 - 1 / reduction_factor) * (len(self._sorted) - 1)

@@ -134,8 +134,11 @@ class HyperBandScheduler(FIFOScheduler):
                 bracket.update(trial, result)
 
     def _settle(self, tune_controller: TuneController) -> None:
-        """Halve what had been halved already: it is the same once more, because a round ends with
-        so many trials, whoever has gone on since."""
+        """Halve what had been halved already.
+
+        It is the same once more, because a round ends with so many trials, whoever has gone on
+        since.
+        """
         self._taken_up = False
         for bracket in self._all_brackets():
             for trial in bracket.trials():

@@ -100,8 +100,11 @@ class MedianStoppingRule(FIFOScheduler):
         return history
 
     def _means_of_others(self, trial: Trial, time: float) -> list[float]:
-        """In order. Where times are steps, all of them are known from the reports at that step;
-        else each history is asked."""
+        """Return the means of the other trials, in order.
+
+        Where times are steps, all of them are known from the reports at that step; else each
+        history is asked.
+        """
         own = self._histories[trial.trial_id].mean_until(time)
         known = self._means_at.get(time, [])
         there = len(self._last_times) - bisect.bisect_left(self._last_times, time)

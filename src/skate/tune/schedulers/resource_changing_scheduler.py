@@ -20,7 +20,7 @@ Bundle = dict[str, float]
 
 
 def _named(resources: Bundle | None) -> Bundle:
-    """ "cpu" and "gpu" by the names that bundles have."""
+    """Return "cpu" and "gpu" by the names that bundles have."""
     names = {"cpu": "CPU", "gpu": "GPU"}
     return {names.get(name, name): amount for name, amount in (resources or {}).items()}
 
@@ -146,9 +146,15 @@ Allocation = Callable[[Any, "Trial", dict[str, Any], Any], PlacementGroupFactory
 
 
 class ResourceChangingScheduler(TrialScheduler):
-    """Asks `resources_allocation_function(controller, trial, result, scheduler)` after each
-    result that `base_scheduler` lets go on. With new resources the trial is paused, and goes on
-    with them from its checkpoint, so trials must save checkpoints.
+    """Change the resources of trials while they run.
+
+    With new resources a trial is paused, and goes on with them from its checkpoint, so trials must
+    save checkpoints.
+
+    Args:
+        base_scheduler: Decides what goes on; by default everything.
+        resources_allocation_function: Is called as `(controller, trial, result, scheduler)` after
+            each result with which the trial goes on, and returns its resources; None keeps them.
     """
 
     def __init__(

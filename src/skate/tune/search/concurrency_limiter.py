@@ -30,11 +30,19 @@ class _Wrapper(Searcher):
         self.searcher.on_trial_result(trial_id, result)
 
     def on_pause(self, trial_id: str) -> None:
-        """For searchers that ask about trials that wait; others need not know."""
+        """Tell the searcher that a trial waits, if it asks about such.
+
+        Args:
+            trial_id: The trial's id.
+        """
         self._pass_on("on_pause", trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """The way back."""
+        """Tell the searcher that a trial goes on, if it asks about such.
+
+        Args:
+            trial_id: The trial's id.
+        """
         self._pass_on("on_unpause", trial_id)
 
     def _pass_on(self, event: str, trial_id: str) -> None:

@@ -83,8 +83,7 @@ class Searcher(SavesState):
         return self.set_search_properties(metric, mode, config, **taken)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Return the configuration of the next trial; `None` for "not now", FINISHED for "no
-        more".
+        """Return the configuration of the next trial; `None` for "not now", FINISHED for the end.
 
         Args:
             trial_id: The id that the trial will have.

@@ -17,8 +17,11 @@ from skate.tune.search.variant_generator import has_unresolved_values
 
 
 class SpaceSearcher(Searcher):
-    """Has a space of its own, or takes that of the tuner, which `_translated` puts into the words
-    of the package that does the work. `_setup` is called once, when space and mode are known."""
+    """Search a space of its own, or that of the tuner: the base of searchers of packages.
+
+    `_translated` puts the space into the words of the package that does the work. `_setup` is
+    called once, when space and mode are known.
+    """
 
     _space: Any = None
     _is_set_up = False

@@ -26,8 +26,10 @@ _GRACE_SECONDS = 5.0  # for a stopped function to come to its next report
 
 
 class FunctionTrainable(Trainable):
-    """`wrap_function` makes subclasses of it. The tuner runs functions as they are; this is for
-    programs that want to step one themselves."""
+    """Step through a function, as a class of trainables; `wrap_function` makes subclasses of it.
+
+    The tuner runs functions as they are; this is for programs that want to step one themselves.
+    """
 
     _function: Callable[..., Any]
 

@@ -1,4 +1,4 @@
-"""joblib's `Parallel` on skate:
+"""Run `joblib.Parallel` on skate.
 
 from skate.util.joblib import register_skate
 register_skate()

@@ -23,12 +23,12 @@ EVALUATION_DATASET_KEY = "evaluation"
 
 
 class TransformersTrainer(TorchTrainer):
-    """Trains the `transformers.Trainer` that `trainer_init_per_worker(train_dataset,
-    eval_dataset, **trainer_init_config)` returns in each worker.
+    """Train a `transformers.Trainer` in each worker.
 
-    `datasets` has "train" and perhaps "evaluation", which become torch datasets of rows; the
-    trainer shares them out. What it logs is reported, what it saves are the checkpoints, and the
-    last state is always saved.
+    It is what `trainer_init_per_worker(train_dataset, eval_dataset, **trainer_init_config)`
+    returns there. `datasets` has "train" and perhaps "evaluation", which become torch datasets of
+    rows; the trainer shares them out. What it logs is reported, what it saves are the checkpoints,
+    and the last state is always saved.
     """
 
     def __init__(

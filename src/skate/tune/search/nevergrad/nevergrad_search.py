@@ -24,8 +24,10 @@ from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_look
 
 
 class NevergradSearch(SpaceSearcher):
-    """`optimizer` is one of `nevergrad.optimizers`, a class or a configured one, which is made
-    with `optimizer_kwargs`; by default OnePlusOne. `space` is a `nevergrad.p.Dict`, or domains.
+    """Search with Nevergrad.
+
+    `optimizer` is one of `nevergrad.optimizers`, a class or a configured one, which is made with
+    `optimizer_kwargs`; by default OnePlusOne. `space` is a `nevergrad.p.Dict`, or domains.
 
     Or `optimizer` is an instance; `space` then has the names of its values, if it has none itself.
     """
