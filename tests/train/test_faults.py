@@ -168,7 +168,7 @@ def test_workers_that_cannot_be_started_give_their_cpus_back(run_config, monkeyp
 
 
 def test_a_rank_that_died_is_blamed_before_those_that_noticed(run_config, tmp_path, monkeypatch):
-    monkeypatch.setattr("skate.train._controller.OTHERS_TOO_SECONDS", PATIENCE)
+    monkeypatch.setattr("skate.train._conversation.OTHERS_TOO_SECONDS", PATIENCE)
     noticed = tmp_path / "noticed"
 
     def loop():

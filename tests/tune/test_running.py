@@ -12,6 +12,7 @@ import pytest
 
 import skate
 from skate import tune
+from skate.train import FailureConfig, RunConfig
 from skate.tune.schedulers import (
     AsyncHyperBandScheduler,
     HyperBandScheduler,
@@ -619,3 +620,9 @@ def test_the_process_of_a_trial_loads_only_what_it_needs(run):
         tune.report(loaded=[n for n in unneeded if f"skate.tune.{n}" in sys.modules])
 
     assert last(run(looking))[0]["loaded"] == []
+
+
+def test_replacing_single_workers_is_for_trainers():
+    run = RunConfig(failure_config=FailureConfig(restart="worker"))
+    with pytest.raises(ValueError, match="the trainer's own run_config"):
+        tune.Tuner(lambda config: None, run_config=run).fit()

@@ -13,6 +13,7 @@ from skate._run.callbacks import Callback, UserCallback
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 STORAGE_VARIABLE = "SKATE_STORAGE"
+RESTARTS = ("group", "worker")
 DURABILITIES = ("process", "power")
 DURABILITY_VARIABLE = "SKATE_DURABILITY"
 
@@ -345,9 +346,13 @@ class FailureConfig(_Config):
         max_preemption_failures: How often a machine may be taken away.
         relax_collectives_on_preemption: Whether collectives go on without it.
         preemption_grace_s: Seconds that a machine has before it goes.
+        restart: What begins again when a worker's process dies: the whole "group", from the last
+            checkpoint, or only that "worker". The others keep what they have in memory, and give
+            it to the new one; `train.torch.ResilientState` says how a loop takes part. With
+            "worker", 0 as `max_failures` is without end too.
 
     Raises:
-        ValueError: If `fail_fast` and `max_failures` contradict each other.
+        ValueError: If `fail_fast` contradicts `max_failures` or `restart`.
 
     Example:
         >>> from skate.train import FailureConfig
@@ -361,6 +366,7 @@ class FailureConfig(_Config):
     max_preemption_failures: int = -1
     relax_collectives_on_preemption: bool = False
     preemption_grace_s: float = 0.0
+    restart: str = "group"
 
     def __post_init__(self) -> None:
         check_whole("max_failures", self.max_failures, -1, ", -1 is without end")
@@ -371,6 +377,15 @@ class FailureConfig(_Config):
                 f"fail_fast={self.fail_fast!r} ends at the first failure, so max_failures "
                 f"must be 0; got {self.max_failures}"
             )
+        if self.restart not in RESTARTS:
+            raise ValueError(f"restart is one of {RESTARTS}; got {self.restart!r}")
+        if self.restart == "worker":
+            if self.fail_fast:
+                raise ValueError(
+                    f"fail_fast={self.fail_fast!r} ends at the first failure, so restart must be "
+                    "'group'; got 'worker'"
+                )
+            self.max_failures = self.max_failures or -1
 
 
 @dataclass(repr=False)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import skate
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import FailureConfig, ScalingConfig, may_retry
 from skate._run.context import SessionInfo
 from skate._run.result import Result
 from skate._run.types import Config
-from skate.exceptions import ActorDiedError, GetTimeoutError, SkateError
+from skate.exceptions import SkateError
+from skate.train._conversation import Conversation, WorkersFailed, has_died
 from skate.train._errors import (
     WorkerGroupError,
     WorkerHungError,
@@ -27,17 +27,16 @@ from skate.train._errors import (
     failure_of,
     shown_cause,
 )
-from skate.train._events import FINISHED, MEETING, REPORTED, Answer, Event
+from skate.train._events import FINISHED, JOINING, LEAVING, MEETING, Answer, Event
 from skate.train._gpus import share_gpus
 from skate.train._group import WorkerGroup
-from skate.train._monitor import WorkerFailed
 from skate.train._recorder import Recorder
+from skate.train._replacing import WorkerReplacement, answers_to
 from skate.train._shipping import pickled_loop
 from skate.train._view import View
 from skate.train._worker import WorkerJob
 from skate.train.backend import Backend, BackendConfig
 
-OTHERS_TOO_SECONDS = 0.5  # in which further ranks may fail for the same reason
 STOP_GRACE_SECONDS = 5.0  # in which loops may clean up when the run is to stop
 
 
@@ -61,19 +60,16 @@ class TrainPlan:
         """The loop and its configuration, for the workers."""
         return pickled_loop(self.loop, self.config)
 
+    @property
+    def replaces(self) -> bool:
+        """Whether workers that die are replaced one by one, where their loops can go on."""
+        return self.failure.restart == "worker"
+
     def allows(self, failures: int, latest: dict[int, BaseException]) -> bool:
         """Whether to begin again after so many failures."""
-        if not self.retries_errors and not all(map(_has_died, latest.values())):
+        if not self.retries_errors and not all(map(has_died, latest.values())):
             return False
         return may_retry(failures, self.failure.max_failures)
-
-
-class WorkersFailed(Exception):  # noqa: N818 - not an error that anybody else sees
-    """Some ranks have failed, the one to blame first; the group is to be ended."""
-
-    def __init__(self, failures: dict[int, BaseException]) -> None:
-        super().__init__(failures)
-        self.failures = failures
 
 
 class TrainController:
@@ -83,6 +79,7 @@ class TrainController:
         self._plan = plan
         self._recorder = recorder
         self._view = view
+        self._failures = 0
 
     def run(self) -> Result:
         try:
@@ -93,18 +90,17 @@ class TrainController:
             raise controller_failure_of(error) from error
 
     def _run(self) -> Result:
-        failures = 0
         while True:
             try:
                 return self._recorder.close(value=self._run_group())
             except WorkersFailed as failed:
-                failures += 1
-                again = self._plan.allows(failures, failed.failures)
+                self._failures += 1
+                again = self._plan.allows(self._failures, failed.failures)
                 self._recorder.failed(failed.failures, again)
                 if not again:
                     raise failure_of(failed.failures) from shown_cause(failed.failures)
                 self._recorder.roll_back()
-                self._view.restarting(failures, failed.failures)
+                self._view.restarting(self._failures, failed.failures)
 
     def _run_group(self) -> Any:
         group = WorkerGroup(
@@ -124,7 +120,8 @@ class TrainController:
         except (SkateError, WorkerHungError) as error:
             raise WorkersFailed(group.failures or {_rank_of(error, group): error}) from error
         self._recorder.clock.restart()
-        last = self._converse(_Conversation(group, self._view, self._recorder.check), group)
+        events = Conversation(group, self._view, self._recorder.check)
+        last = self._converse(events, group, backend)
         if last is None:
             return None
         _shut_down(backend, group, config)
@@ -140,23 +137,96 @@ class TrainController:
         backend.on_training_start(group, config)
         group.gather([worker.start.remote() for worker in group.workers])
 
-    def _converse(self, events: _Conversation, group: WorkerGroup) -> list[Event] | None:
+    def _converse(
+        self, events: Conversation, group: WorkerGroup, backend: Backend
+    ) -> list[Event] | None:
         """Until all loops are done: their last events. None if they were stopped."""
+        replacement = WorkerReplacement(
+            group,
+            events,
+            backend,
+            self._plan.backend,
+            lambda ranks: self._prepare_newcomers(group, backend, ranks),
+            self._may_replace,
+        )
         while True:
-            reports = events.next()
-            if all(event.kind == FINISHED for event in reports):
-                return reports
-            if reports[0].kind == MEETING:
-                events.answer(Answer(self._recorder.next_checkpoint, value=reports[0].value))
-                continue
-            _write_held(reports, group)
-            checkpoint = self._recorder.record(reports)
-            self._view.reported(self._recorder.run)
-            stop = self._recorder.should_stop()
-            events.answer(Answer(self._recorder.next_checkpoint, checkpoint, stop=stop))
-            if stop:
-                events.wait(STOP_GRACE_SECONDS)
-                return None
+            try:
+                reports = events.next()
+                if all(event.kind == FINISHED for event in reports):
+                    return reports
+                if not self._respond(reports, events, group):
+                    return None
+            except WorkersFailed as failed:
+                if not self._plan.replaces:
+                    raise
+                joined = replacement.replace(failed.failures)
+                self._recorder.delete_unfinished()
+                self._welcome(joined, events, group, True, replacement.datasets)
+
+    def _respond(self, reports: list[Event], events: Conversation, group: WorkerGroup) -> bool:
+        """Do what all workers have asked for, and answer them; False if the run is over."""
+        kind, number = reports[0].kind, self._recorder.next_checkpoint
+        if kind == JOINING:
+            self._welcome(dict(enumerate(reports)), events, group)
+        elif kind == LEAVING:
+            events.answer_leaving(Answer(number))
+        elif kind == MEETING:
+            events.answer(Answer(number, value=reports[0].value), self._plan.replaces)
+        else:
+            return self._record(reports, events, group)
+        return True
+
+    def _record(self, reports: list[Event], events: Conversation, group: WorkerGroup) -> bool:
+        _write_held(reports, group)
+        checkpoint = self._recorder.record(reports)
+        self._view.reported(self._recorder.run)
+        stop = self._recorder.should_stop()
+        answer = Answer(self._recorder.next_checkpoint, checkpoint, stop=stop)
+        events.answer(answer, self._plan.replaces)
+        if stop:
+            events.wait(STOP_GRACE_SECONDS)
+        return not stop
+
+    def _welcome(
+        self,
+        joined: dict[int, Event],
+        events: Conversation,
+        group: WorkerGroup,
+        is_new_group: bool = False,
+        datasets: list[dict[str, Any]] | None = None,
+    ) -> None:
+        """Tell workers who have all joined who they are, and whose state counts."""
+        infos = [self._info(rank, group) for rank in range(len(group))]
+        number = self._recorder.next_checkpoint
+        answers = answers_to(joined, infos, events, number, is_new_group, datasets)
+        events.answer_joined(answers)
+
+    def _may_replace(self, failures: dict[int, BaseException]) -> bool:
+        self._failures += 1
+        allowed = self._plan.allows(self._failures, failures)
+        if allowed:
+            self._recorder.failed(failures, again=True)
+            self._view.replacing(self._failures, failures)
+        return allowed
+
+    def _prepare_newcomers(
+        self, group: WorkerGroup, backend: Backend, ranks: set[int]
+    ) -> list[dict[str, Any]] | None:
+        """Give workers that take the places of others their jobs; new parts of the datasets, for
+        all ranks."""
+        config = self._plan.backend
+        if backend.share_cuda_visible_devices and group.get_resources_per_worker().get("GPU"):
+            share_gpus(group)
+        backend.on_newcomers(group, config, ranks)
+        shards = self._plan.shards(group, None)
+        jobs = {rank: self._job(rank, group, shards[rank], is_newcomer=True) for rank in ranks}
+        group.gather_from(
+            {group.workers[rank].prepare.remote(job, shards[rank]): rank
+             for rank, job in jobs.items()}
+        )  # fmt: skip
+        backend.on_training_start(group, config)
+        group.gather_from({group.workers[rank].start.remote(): rank for rank in ranks})
+        return shards if any(shards) else None
 
     def _prepare(self, group: WorkerGroup) -> None:
         shards = self._plan.shards(group, self._recorder.positions)
@@ -167,9 +237,9 @@ class TrainController:
             ]
         )
 
-    def _job(self, rank: int, group: WorkerGroup, datasets: dict[str, Any]) -> WorkerJob:
+    def _info(self, rank: int, group: WorkerGroup) -> SessionInfo:
         run, place = self._recorder.run, group.places[rank]
-        info = SessionInfo(
+        return SessionInfo(
             experiment_name=run.name,
             trial_name=run.name,
             trial_id=run.trial_id,
@@ -184,69 +254,22 @@ class TrainController:
             storage=run.storage,
             validates=self._recorder.validator.configured,
         )
+
+    def _job(
+        self, rank: int, group: WorkerGroup, datasets: dict[str, Any], is_newcomer: bool = False
+    ) -> WorkerJob:
         return WorkerJob(
             self._plan.pickled,
-            info,
+            self._info(rank, group),
             self._recorder.storage,
             self._recorder.checkpoint or self._plan.checkpoint,
             self._recorder.next_checkpoint,
             self._plan.backend.train_func_context,
             _data_context() if datasets else None,
             returns=rank == 0 or self._plan.all_values,
+            replaces=self._plan.replaces,
+            is_newcomer=is_newcomer,
         )
-
-
-class _Conversation:
-    """Asks all workers for their next event, and notices when one falls silent for good."""
-
-    def __init__(self, group: WorkerGroup, view: View, check: Callable[[], None]) -> None:
-        self._check = check  # raises if the workers may wait in vain
-        self._workers = group.workers
-        self._monitor = group.monitor
-        self._view = view
-        self._asked: dict[Any, int] = {}
-        self.answer(None)
-
-    def answer(self, answer: Answer | None) -> None:
-        self._asked = {
-            worker.next_event.remote(answer): rank for rank, worker in enumerate(self._workers)
-        }
-
-    def next(self) -> list[Event]:
-        """The next event of each rank, when all are there."""
-        found: dict[int, Event] = {}
-
-        def silence(missing: list[int], seconds: float) -> None:
-            self._check()
-            self._view.waiting(missing, found, seconds)
-
-        try:
-            for rank, event in self._monitor.answers(self._asked, silence):
-                found[rank] = event
-                if len({event.kind for event in found.values()}) > 1:
-                    _check_together(found)  # they will never meet
-        except WorkerFailed as failed:
-            raise WorkersFailed(self._failures_with(failed)) from failed.error
-        return [found[rank] for rank in sorted(found)]
-
-    def wait(self, seconds: float) -> None:
-        """Until all workers have something to say, or for this long."""
-        skate.wait(list(self._asked), num_returns=len(self._asked), timeout=seconds)
-
-    def _failures_with(self, first: WorkerFailed) -> dict[int, BaseException]:
-        """A process that died makes others fail, whose errors may arrive before the news of its
-        death: those that died are to blame."""
-        failures = {first.rank: first.error}
-        if not _has_died(first.error):
-            self.wait(OTHERS_TOO_SECONDS)
-            for ref, rank in self._asked.items():
-                try:
-                    skate.get(ref, timeout=0)
-                except GetTimeoutError:
-                    pass
-                except Exception as error:
-                    failures[rank] = error
-        return {rank: e for rank, e in failures.items() if _has_died(e)} or failures
 
 
 def _shut_down(backend: Backend, group: WorkerGroup, config: BackendConfig) -> None:
@@ -266,10 +289,6 @@ def _data_context() -> Any:
     return DataContext.get_current()
 
 
-def _has_died(error: BaseException) -> bool:
-    return isinstance(error, (ActorDiedError, WorkerHungError))
-
-
 def _write_held(reports: list[Event], group: WorkerGroup) -> None:
     """Have the checkpoint of the lowest rank that has one written, if it was held back."""
     source = next((rank for rank, event in enumerate(reports) if event.checkpoint_name), None)
@@ -285,22 +304,3 @@ def _rank_of(error: BaseException, group: WorkerGroup) -> int:
     name = getattr(error, "actor_id", None) or getattr(error, "_actor_id", None)
     ids = [worker._actor_id.hex() for worker in group.workers]
     return ids.index(name) if name in ids else 0
-
-
-def _check_together(reports: dict[int, Event]) -> None:
-    kinds = {rank: event.kind for rank, event in sorted(reports.items())}
-    if len(set(kinds.values())) > 1:
-        done = "; ".join(f"rank {rank} has {_DONE[kind]}" for rank, kind in kinds.items())
-        error = RuntimeError(
-            f"the workers are out of step: {done}. All of them must call report, and the "
-            "functions of train.collective, equally often and in the same order"
-        )
-        odd = next((rank for rank, kind in kinds.items() if kind == FINISHED), 0)
-        raise WorkersFailed({odd: error})
-
-
-_DONE = {
-    REPORTED: "reported",
-    FINISHED: "returned from the loop",
-    MEETING: "called a function of train.collective",
-}

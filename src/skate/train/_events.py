@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.context import SessionInfo
 from skate._run.types import ResultRow
 from skate._run.validation import ValidationTaskConfig
 
 REPORTED, FINISHED, MEETING = "reported", "finished", "meeting"
+JOINING, LEAVING = "joining", "leaving"  # the part of a loop that survives deaths of others
 
 
 class StoppedError(BaseException):
@@ -29,6 +31,8 @@ class Event:
     held: bool = False  # its checkpoint is not written, and will not be if a lower rank has one
     positions: dict[str, int] = field(default_factory=dict)  # rows read, by dataset
     value: Any = None
+    commits: int = -1  # of a worker that joins: how many its state has; -1 if it has no state
+    committed: int = 0  # answers that it had got in this part of the loop at its last commit
 
 
 @dataclass
@@ -39,3 +43,30 @@ class Answer:
     checkpoint: Checkpoint | None = None  # a new one; None if it is the same as before
     value: Any = None  # of a meeting: what rank 0 brought
     stop: bool = False  # the run is over: leave the loop
+    lost: int = 0  # no answer: the group with this number has lost a worker
+
+
+@dataclass
+class Joined:
+    """The answer's value to a worker that joins: all others have joined too, and the process group
+    is there.
+
+    Attributes:
+        info: Who this worker is from now on.
+        is_new_group: Whether the process group is another one than before.
+        source: The rank whose state counts.
+        share: Whether somebody needs that state, so that all take part in sending it.
+        committed: How many answers the source had got at its last commit.
+        replay: What was answered since then.
+        datasets: New parts of the datasets, if they were dealt out anew.
+        positions: How far the source had read its parts at its last commit.
+    """
+
+    info: SessionInfo
+    is_new_group: bool = False
+    source: int = 0
+    share: bool = False
+    committed: int = 0
+    replay: list[Answer] = field(default_factory=list)
+    datasets: dict[str, Any] | None = None
+    positions: dict[str, int] = field(default_factory=dict)

@@ -47,7 +47,6 @@ class WorkerGroup:
 
     def _start(self, count: int, runtime_env: Any, worker_cls: type[TrainWorker]) -> None:
         rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}
-        actor: Any = skate.remote(worker_cls)
         options = {
             "num_cpus": self._resources.get("CPU", 0),
             "num_gpus": self._resources.get("GPU", 0),
@@ -57,9 +56,21 @@ class WorkerGroup:
             "runtime_env": runtime_env or None,
         }
         given = {name: value for name, value in options.items() if value is not None}
-        for number in range(count):
-            place = PlacementGroupSchedulingStrategy(self._reservation, number)
-            self.workers.append(actor.options(scheduling_strategy=place, **given).remote())
+        actor: Any = skate.remote(worker_cls)
+        self._actor: Any = actor.options(**given)
+        self.workers.extend(self._new_worker(rank) for rank in range(count))
+
+    def _new_worker(self, rank: int) -> Any:
+        place = PlacementGroupSchedulingStrategy(self._reservation, rank)
+        return self._actor.options(scheduling_strategy=place).remote()
+
+    def replace(self, rank: int) -> None:
+        """End a worker, if it has not ended, and start another in its place."""
+        skate.kill(self.workers[rank])
+        self.workers[rank] = self._new_worker(rank)
+        self.monitor.forget(rank)
+        self.failures.pop(rank, None)
+        self._places = []
 
     def __len__(self) -> int:
         return len(self.workers)

@@ -38,6 +38,11 @@ class WorkerMonitor:
         self._pings: dict[int, tuple[Any, float]] = {}
         self._started: set[int] = set()  # ranks that have answered at least once
 
+    def forget(self, rank: int) -> None:
+        """The worker of this rank is another one from now on."""
+        self._pings.pop(rank, None)
+        self._started.discard(rank)
+
     def answers(
         self, asked: dict[Any, int], silence: Silence | None = None
     ) -> Iterator[tuple[int, Any]]:

@@ -294,6 +294,10 @@ class Recorder:
         self.run.last_result = rows[-1] if rows else {}
         self.clock.go_on_from(self.run.last_result, len(rows))
 
+    def delete_unfinished(self) -> None:
+        """Delete what workers have written of a checkpoint that is to be reported again."""
+        self.ledger.delete_unfinished(self.ledger.results())
+
     def failed(self, failures: dict[int, BaseException], again: bool) -> None:
         self.callbacks.call("after_exception", run_context=self.run, worker_exceptions=failures)
         if again:

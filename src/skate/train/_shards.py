@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import skate
 from skate.data._api.iterating import Epochs, Iterating
 from skate.data._arrow.blocks import Block
 from skate.data._settings.context import DataContext
@@ -38,6 +39,17 @@ class Shard(DataIterator):
             else:
                 yield block.slice(skip)
                 skip = 0
+
+    def take_over(self, other: Shard, skip: int) -> None:
+        """Be this part from now on, whose first rows were read; iterations begin anew."""
+        self._part, self._context = other._part, other._context
+        self._skip = skip if self._keeps_order() else 0
+
+    def abandon(self) -> None:
+        """End what deals out the parts: whoever waits for rows of one gets an error."""
+        coordinator = getattr(self._part, "_coordinator", None)
+        if coordinator is not None:
+            skate.kill(coordinator)
 
     def _shows_kept_blocks(self) -> bool:
         return self._part._shows_kept_blocks()

@@ -89,6 +89,14 @@ class View:
             where = "its last checkpoint" if self._last_checkpoint is not None else "the beginning"
             self._say(f"failed ({who}); restart {number}, from {where}")
 
+    def replacing(self, number: int, failures: dict[int, BaseException]) -> None:
+        self._restarts = number
+        if self._live is not None:
+            self._draw(f"replacing {_ranks(sorted(failures))}")
+        elif self._verbose:
+            who = ", ".join(f"rank {r}: {type(e).__name__}" for r, e in sorted(failures.items()))
+            self._say(f"failed ({who}); replaced, the others go on from their last commit")
+
     def goes_on(self, checkpoint: str) -> None:
         """The folder of the run has one already."""
         if self._verbose:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,8 +30,9 @@ from skate._run.signing_key import adopt_signing_key, signing_key
 from skate._run.storage import Storage, write_into
 from skate._run.types import Config, ResultRow
 from skate.train._errors import LoopExitedError
-from skate.train._events import FINISHED, MEETING, Answer, Event, StoppedError
+from skate.train._events import FINISHED, MEETING, REPORTED, Answer, Event, Joined, StoppedError
 from skate.train._handover import discard_original, hand_over
+from skate.train._membership import LoopMailbox, Membership
 
 
 @dataclass
@@ -47,15 +47,9 @@ class WorkerJob:
     train_func_context: Any
     data_context: Any = None  # the settings of skate.data, if there are datasets
     returns: bool = True  # whether what the loop returns is wanted
+    replaces: bool = False  # whether workers that die are replaced one by one
+    is_newcomer: bool = False  # whether this worker takes the place of one
     signing_key: bytes = field(default_factory=signing_key, repr=False)  # for what it pickles
-
-
-@dataclass
-class LoopMailbox:
-    """Between the loop's thread and the calls from outside."""
-
-    events: queue.SimpleQueue[Event | BaseException] = field(default_factory=queue.SimpleQueue)
-    answers: queue.SimpleQueue[Answer] = field(default_factory=queue.SimpleQueue)
 
 
 class WorkerSession(RunSession):
@@ -65,22 +59,35 @@ class WorkerSession(RunSession):
         super().__init__(job.info, job.checkpoint, datasets)
         self._storage = job.storage
         self._next = job.next_checkpoint
-        self._mailbox = mailbox
+        self.replaces = job.replaces
+        self.membership: Membership = Membership(mailbox, job.is_newcomer)
         self._held: Any = None  # the name and the dict of a checkpoint that may not be needed
 
     def report(self, report: Report) -> None:
         check_metrics(report.metrics)
-        event = hand_over(report, self._next, self._storage, self.info.world_rank, self.began)
-        event.positions = positions_of(self.datasets)
-        self._held = (event.checkpoint_name, report.checkpoint) if event.held else None
-        self._mailbox.events.put(event)
-        answer = self._mailbox.answers.get()
+        if self.membership.replays:
+            event = Event(REPORTED)
+        else:
+            event = hand_over(report, self._next, self._storage, self.info.world_rank, self.began)
+            event.positions = positions_of(self.datasets)
+            self._held = (event.checkpoint_name, report.checkpoint) if event.held else None
+        answer = self.membership.exchange(event)
         self._next = answer.next_checkpoint
         if answer.checkpoint is not None:
             self.latest_checkpoint = answer.checkpoint
         discard_original(report, event.checkpoint)
         if answer.stop:
             raise StoppedError
+
+    def adopt(self, joined: Joined) -> None:
+        """Be who this worker is in a group that was formed anew."""
+        self.info = self.context._info = joined.info
+        for name, part in (joined.datasets or {}).items():
+            mine: Any = self.datasets.get(name)
+            if hasattr(mine, "take_over"):
+                mine.take_over(part, joined.positions.get(name, 0))
+            else:
+                self.datasets[name] = part
 
     def write_held(self) -> None:
         """Nobody else has a checkpoint: write the one that was held back."""
@@ -91,8 +98,7 @@ class WorkerSession(RunSession):
     def meet(self, value: Any = None) -> Any:
         """Wait for all ranks; what rank 0 brought."""
         brought = value if self.info.world_rank == 0 else None
-        self._mailbox.events.put(Event(MEETING, value=brought))
-        return self._mailbox.answers.get().value
+        return self.membership.exchange(Event(MEETING, value=brought)).value
 
 
 class TrainWorker:
@@ -131,6 +137,14 @@ class TrainWorker:
         """Write the checkpoint of the current report, which was held back."""
         assert self._session is not None
         self._session.write_held()
+
+    def interrupt(self, group: int) -> None:
+        """Somebody of the group with this number is gone: have the loop go back."""
+        assert self._session is not None
+        self._session.membership.interrupt(group)
+        for dataset in self._session.datasets.values():
+            if hasattr(dataset, "abandon"):
+                dataset.abandon()
 
     def start(self) -> None:
         """Begin the loop."""

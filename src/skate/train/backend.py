@@ -10,6 +10,7 @@ class MyBackend(Backend):
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -66,5 +67,41 @@ class Backend:
 
         Args:
             worker_group: The workers, with `execute(function)`.
+            backend_config: The settings.
+        """
+
+    # -- workers that are replaced one by one ---------------------------------------------------
+
+    replaces_workers: bool = False
+    """Whether the following hooks are there: `FailureConfig(restart="worker")` needs them."""
+
+    def on_interrupt(self, worker_group: WorkerGroup, ranks: Sequence[int]) -> list[Any]:
+        """Have what these workers do together with others fail, as one of the group is gone.
+
+        Args:
+            worker_group: The workers.
+            ranks: Those that are alive.
+
+        Returns:
+            References to wait for.
+        """
+        return []
+
+    def on_newcomers(
+        self, worker_group: WorkerGroup, backend_config: Any, ranks: Collection[int]
+    ) -> None:
+        """Prepare workers that take the places of others, until all are connected anew.
+
+        Args:
+            worker_group: The workers.
+            backend_config: The settings.
+            ranks: The new ones.
+        """
+
+    def on_reform(self, worker_group: WorkerGroup, backend_config: Any) -> None:
+        """Connect all workers anew; their loops wait meanwhile.
+
+        Args:
+            worker_group: The workers.
             backend_config: The settings.
         """

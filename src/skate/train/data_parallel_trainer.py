@@ -11,7 +11,13 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
+from skate._run.config import (
+    CheckpointConfig,
+    FailureConfig,
+    RunConfig,
+    ScalingConfig,
+    as_config,
+)
 from skate._run.errors import NothingToRestoreError
 from skate._run.ledger import claimed
 from skate._run.pickles import allowing, signed_pickle
@@ -126,6 +132,7 @@ class DataParallelTrainer(BaseTrainer):
             RuntimeError: If another program writes to the same folder.
         """
         check_run_config(self.run_config)
+        _check_restart(self.run_config, self.backend_config)
         name = self.run_config.name or new_name(type(self).__name__)
         datasets = checked_datasets(self.datasets)
         datasets = self.dataset_config.prepared(datasets, self.preprocessor)
@@ -302,6 +309,15 @@ def check_run_config(run: RunConfig) -> None:
         raise ValueError(
             "checkpoint_frequency and checkpoint_at_end are for trainables that save when asked; "
             "a training loop reports its checkpoints itself: train.report(…, checkpoint=…)"
+        )
+
+
+def _check_restart(run: RunConfig, backend: BackendConfig) -> None:
+    failure = as_config(FailureConfig, run.failure_config)
+    if failure.restart == "worker" and not backend.backend_cls.replaces_workers:
+        raise ValueError(
+            f"workers of {type(backend).__name__} cannot be replaced one by one: use "
+            "FailureConfig(restart='group'), or a TorchTrainer"
         )
 
 

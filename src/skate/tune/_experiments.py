@@ -16,6 +16,12 @@ def make_experiment(
 ) -> Experiment:
     """What is run, on which space, where, and with which limits."""
     samples = tuning.num_samples
+    failure = as_config(FailureConfig, run.failure_config)
+    if failure.restart != "group":
+        raise ValueError(
+            f"restart={failure.restart!r} is about the workers of a trainer: give it to the "
+            "trainer's own run_config; a trial that fails begins again by itself"
+        )
     return Experiment(
         run.name,
         trainable,
@@ -31,6 +37,6 @@ def make_experiment(
         trial_name_creator=tuning.trial_name_creator,
         trial_dirname_creator=tuning.trial_dirname_creator,
         log_to_file=run.log_to_file,
-        max_failures=as_config(FailureConfig, run.failure_config).max_failures,
+        max_failures=failure.max_failures,
         **more,
     )

@@ -47,6 +47,7 @@ Around = tuple[list[str], list[str]]  # the driver's paths before and after an i
 _PACKET_BYTES = 1 << 20
 _SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of <linux/prctl.h>
 _IDLE_MILLISECONDS = 2000  # without a request, before what can wait is imported
+_MOST_POSTPONED = 3  # times, while the machine is busy: it may be so for hours
 
 
 def main(
@@ -126,9 +127,12 @@ class _Server:
         poller = select.poll()
         poller.register(self._control, select.POLLIN)
         poller.register(self._child_signal, select.POLLIN)
+        postponed = 0
         while True:
             ready = poller.poll(_IDLE_MILLISECONDS if self._later else None)
-            if not ready and not _machine_is_busy():
+            if not ready and postponed < _MOST_POSTPONED and _machine_is_busy():
+                postponed += 1
+            elif not ready:
                 self.tell((BUSY,))
                 self._import([self._later.pop(0)])
             for fd, _ in ready:

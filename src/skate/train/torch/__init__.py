@@ -19,6 +19,7 @@ from skate.train.torch._models import (  # noqa: E402
     prepare_model,
     prepare_optimizer,
 )
+from skate.train.torch._resilience import ResilientState  # noqa: E402
 from skate.train.torch.torch_checkpoint import TorchCheckpoint, load_checkpoint  # noqa: E402
 from skate.train.torch.torch_trainer import TorchTrainer  # noqa: E402
 
@@ -28,6 +29,7 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
+    "ResilientState",
     "TorchCheckpoint",
     "TorchConfig",
     "TorchPredictor",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -18,6 +19,7 @@ from skate.train._group import WorkerGroup
 from skate.train._places import WorkerPlace
 from skate.train._worker import TrainWorker
 from skate.train.backend import Backend, BackendConfig
+from skate.train.torch._abort import abort, noting_sockets
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +78,7 @@ class TorchBackend(Backend):
 
     share_cuda_visible_devices = True
     worker_cls: type[TrainWorker] | None = TorchWorker
+    replaces_workers = True
 
     def on_start(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
         gpus = worker_group.get_resources_per_worker().get("GPU", 0)
@@ -98,6 +101,20 @@ class TorchBackend(Backend):
 
     def on_shutdown(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
         worker_group.execute(_disconnect)
+
+    def on_interrupt(self, worker_group: WorkerGroup, ranks: Sequence[int]) -> list[Any]:
+        return [worker_group.execute_single_async(rank, abort) for rank in ranks]
+
+    def on_newcomers(
+        self, worker_group: WorkerGroup, backend_config: TorchConfig, ranks: Collection[int]
+    ) -> None:
+        size = len(worker_group)
+        for rank in ranks:
+            worker_group.execute_single(rank, _pretend, rank, size, worker_group.places[rank])
+
+    def on_reform(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
+        worker_group.execute(_disconnect)
+        self.on_start(worker_group, backend_config)
 
 
 _listeners: list[socket.socket] = []
@@ -140,21 +157,35 @@ def _connect(
     import torch.distributed as dist
 
     host, port = master
+    _name_place(rank, size, place)
+    os.environ.update(MASTER_ADDR=host, MASTER_PORT=str(port))
+    if host == "127.0.0.1":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    timeout = timedelta(seconds=config.timeout_s)
+    with noting_sockets():
+        store = _store(host, port, rank, size, timeout)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+
+
+def _name_place(rank: int, size: int, place: WorkerPlace) -> None:
     os.environ.update(
-        MASTER_ADDR=host,
-        MASTER_PORT=str(port),
         RANK=str(rank),
         LOCAL_RANK=str(place.local_rank),
         WORLD_SIZE=str(size),
         LOCAL_WORLD_SIZE=str(place.local_world_size),
         NODE_RANK=str(place.node_rank),
     )
-    if host == "127.0.0.1":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
-    timeout = timedelta(seconds=config.timeout_s)
-    store = _store(host, port, rank, size, timeout)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+
+
+def _pretend(rank: int, size: int, place: WorkerPlace) -> None:
+    """In a worker that takes the place of another: have a process group in which it is alone, and
+    whose collectives do nothing, until it has come to where the others are."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    _name_place(rank, size, place)
+    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=size)
 
 
 def _name_device() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import (
@@ -18,7 +19,7 @@ from torch.utils.data import (
 
 from skate._run.session import current
 from skate.train.torch._devices import get_device, moved
-from skate.train.torch._models import acceleration, check_kind
+from skate.train.torch._models import acceleration, check_kind, preparations
 
 
 def prepare_data_loader(
@@ -58,10 +59,14 @@ def prepare_data_loader(
     session = current("train.torch.prepare_data_loader()")
     check_kind("prepare_data_loader", data_loader, DataLoader)
     size, rank = session.info.world_size, session.info.world_rank
-    if add_dist_sampler and size > 1 and _can_be_split(data_loader, rank):
-        data_loader = _split(data_loader, size, rank)
+    replaces = getattr(session, "replaces", False)
+    if add_dist_sampler and (size > 1 or replaces) and _can_be_split(data_loader, rank):
+        data_loader = _split(data_loader, size, rank, replaces)
     device = get_device() if move_to_device else torch.device("cpu")  # where batches are made
-    return PreparedDataLoader(data_loader, device, auto_transfer)
+    prepared = PreparedDataLoader(data_loader, device, auto_transfer)
+    if isinstance(data_loader.sampler, RestOfOrder):
+        preparations(session).loaders.append(prepared)
+    return prepared
 
 
 def _can_be_split(loader: DataLoader[Any], rank: int) -> bool:
@@ -77,7 +82,9 @@ def _can_be_split(loader: DataLoader[Any], rank: int) -> bool:
     return False
 
 
-def _split(loader: DataLoader[Any], size: int, rank: int) -> DataLoader[Any]:
+def _split(
+    loader: DataLoader[Any], size: int, rank: int, replaces: bool = False
+) -> DataLoader[Any]:
     if (
         loader.batch_size is None
         or type(loader.batch_sampler) is not torch.utils.data.BatchSampler
@@ -97,6 +104,8 @@ def _split(loader: DataLoader[Any], size: int, rank: int) -> DataLoader[Any]:
         sampler = DistributedSampler(loader.dataset, shuffle=shuffle, **share)
     else:
         sampler = ShareOfSampler(loader.sampler, **share)
+    if replaces:
+        sampler = RestOfOrder(sampler)
     options: dict[str, Any] = {
         name: getattr(loader, name)
         for name in ("batch_size", "num_workers", "collate_fn", "pin_memory", "drop_last",
@@ -144,6 +153,40 @@ class ShareOfSampler(DistributedSampler[Any]):
         return iter(indices[: self.total_size][self.rank :: self.num_replicas])
 
 
+class RestOfOrder(DistributedSampler[Any]):
+    """This worker's share of what is left of an epoch: of the order that all workers have in
+    common, from a place on that they have come to together. Where workers are replaced, or their
+    number changes, that goes on from there, and no row is lost or repeated."""
+
+    def __init__(self, share: DistributedSampler[Any]) -> None:
+        self.__dict__.update(share.__dict__)
+        self._share = share
+        self.start = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        super().set_epoch(epoch)
+        self._share.set_epoch(epoch)
+
+    @property
+    def _rows(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        rest = max(self._rows - self.start, 0)
+        return rest // self.num_replicas if self.drop_last else -(-rest // self.num_replicas)
+
+    def __iter__(self) -> Iterator[Any]:
+        alone = copy.copy(self._share)
+        alone.num_replicas, alone.rank = 1, 0
+        alone.num_samples = alone.total_size = self._rows
+        order = list(alone)
+        rest = order[self.start :]
+        count = len(self) * self.num_replicas
+        while len(rest) < count:
+            rest += order[: count - len(rest)]
+        return iter(rest[:count][self.rank :: self.num_replicas])
+
+
 def _drawn(sampler: Any, seed: int) -> list[Any]:
     """All indices of a sampler, by this seed; random numbers elsewhere stay what they are."""
     import numpy as np
@@ -176,6 +219,13 @@ class SeededWorker:
             self._then(number)
 
 
+class Progress(NamedTuple):
+    """How far all workers together have come with a loader."""
+
+    epoch: int
+    rows: int
+
+
 class PreparedDataLoader(DataLoader[Any]):
     """The loader it was made from, whose batches arrive on a device."""
 
@@ -187,20 +237,44 @@ class PreparedDataLoader(DataLoader[Any]):
         if ahead and device.type == "cuda":
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._epochs = 0
+        self._begun: Progress | None = None  # where the next iteration goes on
+        self.progress: Progress | None = None  # rows of all workers in this epoch
 
     def __len__(self) -> int:
         return len(self._loader)
 
     def __iter__(self) -> Any:
         self._begin_epoch()
-        if self.device.type == "cpu":
-            return iter(self._loader)
-        return self._moved()
+        batches = iter(self._loader) if self.device.type == "cpu" else self._moved()
+        sampler = self._loader.sampler
+        return self._counted(batches, sampler) if isinstance(sampler, RestOfOrder) else batches
+
+    def _counted(self, batches: Iterator[Any], sampler: RestOfOrder) -> Iterator[Any]:
+        each = (self._loader.batch_size or 1) * sampler.num_replicas
+        rows = sampler.start
+        for batch in batches:
+            rows += each
+            self.progress = Progress(sampler.epoch, rows)
+            yield batch
+        self.progress = Progress(sampler.epoch + 1, 0)
+
+    def go_on_from(self, progress: Progress | None, size: int, rank: int) -> None:
+        """Begin the next iteration where all workers have come to, as one of so many."""
+        sampler: Any = self._loader.sampler
+        sampler.num_replicas, sampler.rank = size, rank
+        self._begun = self.progress = progress
 
     def _begin_epoch(self) -> None:
         """Another order in each epoch, as a loader that shuffles has it; a loop that counts by
         itself is left alone."""
         sampler = self._loader.sampler
+        begun, self._begun = self._begun, None
+        if isinstance(sampler, RestOfOrder):
+            sampler.start = 0 if begun is None else begun.rows
+            if begun is not None:
+                sampler.set_epoch(begun.epoch)
+                self._epochs = begun.epoch + 1
+                return
         if isinstance(sampler, DistributedSampler):
             if sampler.epoch == self._epochs - 1:
                 sampler.set_epoch(self._epochs)

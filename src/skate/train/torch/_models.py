@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from skate._core.optional_imports import without_collections
-from skate._run.session import current
+from skate._run.session import RunSession, current
 from skate.train.torch._devices import get_device
 
 STRATEGIES = ("ddp", "fsdp", None)
@@ -29,6 +29,20 @@ def acceleration(caller: str) -> Acceleration:
     """That of the current session."""
     session = current(f"train.torch.{caller}()")
     found: Acceleration = session.__dict__.setdefault("acceleration", Acceleration())
+    return found
+
+
+@dataclass
+class Preparations:
+    """What was prepared for a worker's loop, and must know when its group is another one."""
+
+    models: list[ReconnectingDDP] = field(default_factory=list)
+    loaders: list[Any] = field(default_factory=list)
+
+
+def preparations(session: RunSession) -> Preparations:
+    """Those of a session."""
+    found: Preparations = session.__dict__.setdefault("preparations", Preparations())
     return found
 
 
@@ -93,7 +107,8 @@ def prepare_model(
     options = {**(ddp_kwargs or {}), **(parallel_strategy_kwargs or {})}
     if parallel_strategy is None or not wrap_ddp:
         return model
-    if session.info.world_size == 1:
+    replaces = getattr(session, "replaces", False)
+    if session.info.world_size == 1 and not replaces:
         return _with_module(model)
     if parallel_strategy == "fsdp":
         from torch.distributed.fsdp import FullyShardedDataParallel
@@ -104,7 +119,43 @@ def prepare_model(
     if device.type == "cuda":
         options = {"device_ids": [device], "output_device": device, **options}
     with without_collections():  # the first one in a process imports torch._dynamo
-        return torch.nn.parallel.DistributedDataParallel(model, **options)
+        if not replaces:
+            return torch.nn.parallel.DistributedDataParallel(model, **options)
+        prepared = ReconnectingDDP(model, session.info.world_size, options)
+        preparations(session).models.append(prepared)
+        return prepared
+
+
+class ReconnectingDDP(torch.nn.parallel.DistributedDataParallel):
+    """The same, which can be connected to another process group."""
+
+    def __init__(self, module: torch.nn.Module, size: int, options: dict[str, Any]) -> None:
+        # Gradients of three and more are summed up in an order that depends on where they are in
+        # the buffers that are sent. DDP orders those anew in its second step, unless it looks for
+        # unused parameters: then a group that was formed anew would get other sums.
+        self._options = {"find_unused_parameters": size > 2, **options}
+        super().__init__(module, **self._options)
+        self._equalize_buffers()
+
+    def connect(self) -> None:
+        """Use the process group that is the default one now."""
+        super().__init__(self.module, **{**self._options, "init_sync": False})
+        self._equalize_buffers()
+
+    def _equalize_buffers(self) -> None:
+        """Have all workers take over the buffers of rank 0, as running means, after each forward
+        and not before the next: so they are not lost with rank 0."""
+        from torch.nn.parallel.distributed import _BufferCommHookLocation
+
+        if self.broadcast_buffers:
+            self._register_buffer_comm_hook(
+                self, _broadcast_buffers, _BufferCommHookLocation.POST_FORWARD
+            )
+
+
+def _broadcast_buffers(model: Any, buffers: dict[str, torch.Tensor]) -> list[Any]:
+    model._default_broadcast_coalesced(list(buffers.values()), model.broadcast_bucket_size, 0)
+    return []
 
 
 def _in_mixed_precision(model: torch.nn.Module, device: torch.device) -> torch.nn.Module:

@@ -1,0 +1,179 @@
+"""Workers that die are replaced one by one, while the others keep what they have in memory.
+
+    a rank has died ─► interrupt the others ─► start a newcomer ─► all join ─► connect ─► answer
+                       (their collectives       (it runs the loop   (at their    (a new
+                        fail, they go back       up to where the     last         process
+                        to their last commit)    others are)         commit)      group)
+
+Whoever dies on the way is replaced as well. The state with the most commits counts: a worker may
+have got through a collective in which another one was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import skate
+from skate._run.context import SessionInfo
+from skate.exceptions import SkateError
+from skate.train._conversation import Conversation, WorkersFailed, has_died
+from skate.train._errors import WorkerHungError
+from skate.train._events import Answer, Event, Joined
+from skate.train._group import WorkerGroup
+from skate.train._membership import STEPS
+from skate.train._monitor import WorkerFailed
+from skate.train.backend import Backend, BackendConfig
+
+AT_ONE_COMMIT = 4  # deaths without a commit in between, after which it is the state's own fault
+
+
+class WorkerReplacement:
+    """Replaces workers of a group.
+
+    Args:
+        group: The group.
+        events: What is said to its workers.
+        backend: Connects them.
+        config: The settings of the back end.
+        prepare: Gives the workers of these ranks, which are new, their jobs; the new parts of the
+            datasets for all ranks, if there are datasets.
+        may_replace: Is told who has failed, and says whether that is not too often.
+    """
+
+    def __init__(
+        self,
+        group: WorkerGroup,
+        events: Conversation,
+        backend: Backend,
+        config: BackendConfig,
+        prepare: Callable[[set[int]], list[dict[str, Any]] | None],
+        may_replace: Callable[[dict[int, BaseException]], bool],
+    ) -> None:
+        self._group = group
+        self._events = events
+        self._backend = backend
+        self._config = config
+        self._prepare = prepare
+        self._may_replace = may_replace
+        self._number = 0  # of the group, which is formed anew with each replacement
+        self._commits = -1  # at the last death,
+        self._deaths = 0  # and how many there were since
+
+    def replace(self, failures: dict[int, BaseException]) -> dict[int, Event]:
+        """Replace workers that have died.
+
+        Args:
+            failures: Why, by rank.
+
+        Returns:
+            With what all ranks have joined. The parts of the datasets are in `datasets` then.
+
+        Raises:
+            WorkersFailed: If they cannot be replaced, because others have failed for other
+                reasons, nobody has a state, or it happens too often.
+        """
+        self._check(failures)
+        self._number += 1
+        dead = set(failures)
+        self._interrupt(dead)
+        joined: dict[int, Event] = {}
+        told: dict[int, int] = {}
+        while True:
+            try:
+                self._start(dead)
+                told.update(dict.fromkeys(dead, 0))
+                dead.clear()
+                self._events.collect_joining(joined, told)
+                self._check_progress(joined, failures)
+                self._connect()
+                return joined
+            except WorkerFailed as failed:
+                failures = {failed.rank: failed.error}
+                self._check(failures)
+                dead.add(failed.rank)  # to those, if any, that were not started for its sake
+                joined.pop(failed.rank, None)
+
+    def _check(self, failures: dict[int, BaseException]) -> None:
+        replaceable = self._events.stage == STEPS and len(failures) < len(self._group)
+        if not replaceable or not all(map(has_died, failures.values())):
+            raise WorkersFailed(failures)
+        if not self._may_replace(failures):
+            raise WorkersFailed(failures)
+
+    def _check_progress(
+        self, joined: dict[int, Event], failures: dict[int, BaseException]
+    ) -> None:
+        commits = max(event.commits for event in joined.values())
+        self._deaths = self._deaths + 1 if commits == self._commits else 1
+        self._commits = commits
+        if commits < 0 or self._deaths > AT_ONE_COMMIT:
+            raise WorkersFailed(failures)
+
+    def _interrupt(self, dead: set[int]) -> None:
+        """Whatever the others wait for, it will not come."""
+        alive = [rank for rank in range(len(self._group)) if rank not in dead]
+        calls = [self._group.workers[rank].interrupt.remote(self._number) for rank in alive]
+        calls += self._backend.on_interrupt(self._group, alive)
+        skate.wait(calls, num_returns=len(calls), timeout=INTERRUPT_SECONDS)
+
+    def _start(self, dead: set[int]) -> None:
+        self._events.forget(dead)
+        for rank in dead:
+            self._group.replace(rank)
+        try:
+            self.datasets = self._prepare(dead)
+        except (SkateError, WorkerHungError) as error:
+            raise self._failed(error) from error
+
+    def _connect(self) -> None:
+        try:
+            self._backend.on_reform(self._group, self._config)
+        except (SkateError, WorkerHungError) as error:
+            everybody = list(range(len(self._group)))
+            skate.wait(self._backend.on_interrupt(self._group, everybody), timeout=1.0)
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> WorkerFailed:
+        """Somebody has died, which may not be the one who says so."""
+        try:
+            self._group.gather([worker.ping.remote() for worker in self._group.workers])
+        except (SkateError, WorkerHungError) as death:
+            error = death
+        failures, self._group.failures = self._group.failures, {}
+        died = {rank: e for rank, e in failures.items() if has_died(e)} or failures
+        rank = next(iter(died), 0)
+        return WorkerFailed(rank, died.get(rank, error))
+
+
+INTERRUPT_SECONDS = 60.0  # in which a worker that is alive must have heard of it
+
+
+def answers_to(
+    joined: dict[int, Event],
+    infos: list[SessionInfo],
+    events: Conversation,
+    next_checkpoint: int,
+    is_new_group: bool,
+    datasets: list[dict[str, Any]] | None,
+) -> dict[int, Answer]:
+    """Make the answers to workers that have all joined, by rank."""
+    source = max(joined, key=lambda rank: (joined[rank].commits, -rank))
+    first = joined[source]
+    replay = events.log.since(first.committed)
+    return {
+        rank: Answer(
+            next_checkpoint,
+            value=Joined(
+                info=infos[rank],
+                is_new_group=is_new_group,
+                source=source,
+                share=any(event.commits < first.commits for event in joined.values()),
+                committed=first.committed,
+                replay=replay,
+                datasets=None if datasets is None else datasets[rank],
+                positions=first.positions,
+            ),
+        )
+        for rank in joined
+    }
