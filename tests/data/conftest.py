@@ -10,6 +10,7 @@ import polars
 import pytest
 
 import skate
+import skate.data
 from tests.leftovers import Picture, leftovers_since
 
 
@@ -75,3 +76,18 @@ def engine(request: pytest.FixtureRequest, shared_session: SharedSession, engine
     mark = request.node.get_closest_marker("init")
     shared_session.use(engine_name, {"num_cpus": 2, **(mark.kwargs if mark else {})})
     return engine_name
+
+
+@pytest.fixture
+def context() -> Iterator[skate.data.DataContext]:
+    """Settings that end with the test."""
+    with skate.data.DataContext.current(skate.data.DataContext.get_current().copy()) as changed:
+        yield changed
+
+
+@pytest.fixture(params=["in memory", "by partitions"])
+def memory(request: pytest.FixtureRequest, context: skate.data.DataContext) -> str:
+    """Operations work in memory, or have so little of it that they cannot."""
+    if request.param == "by partitions":
+        context.sort_memory_bytes = 4000
+    return str(request.param)

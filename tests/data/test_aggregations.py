@@ -1,14 +1,22 @@
-"""Aggregations: what they read, what they make of single values, and of which type."""
+"""Aggregations: what they read, what they make of values, and of which type."""
+
+import math
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import skate
 import skate.data
+from skate.data import aggregate
 from skate.data import aggregate as agg
+from skate.data.block import BlockAccessor
 
 pytestmark = pytest.mark.usefixtures("engine")
+
+
+NAN = float("nan")
 
 
 class TestColumnsRead:
@@ -104,3 +112,107 @@ def test_the_type_is_known_beforehand(make, also):
     field = make("x").output_field(table.schema)
     assert block.schema.field(field.name).type == field.type
     assert block.schema.field("k").type == pa.int8()
+
+
+@pytest.mark.engines("local")
+def test_distinct_lists_are_lists():
+    ds = skate.data.from_items([{"a": [[1], [2]]}, {"a": [[1], [2]]}, {"a": [[3]]}])
+    assert sorted(ds.unique("a")) == [[[1], [2]], [[3]]]
+
+
+class TestAggregations:
+    def test_values(self):
+        rows = [{"a": 0}, {"a": 1}, {"a": None}, {"a": 1}]
+        found = skate.data.from_items(rows).aggregate(
+            aggregate.MissingValuePercentage("a"),
+            aggregate.ZeroPercentage("a"),
+            aggregate.ValueCounter("a"),
+            aggregate.CountDistinct("a"),
+            aggregate.AsList("a"),
+            aggregate.ApproximateTopK("a", k=1),
+            aggregate.ApproximateQuantile("a", quantiles=[0.0, 1.0]),
+        )
+        counts = found.pop("value_counter(a)")
+        assert dict(zip(counts["values"], counts["counts"], strict=True)) == {0: 1, 1: 2, None: 1}
+        assert found == {
+            "missing_pct(a)": 25.0,
+            "zero_pct(a)": pytest.approx(100 / 3),
+            "count_distinct(a)": 2,
+            "list(a)": [0, 1, None, 1],
+            "approx_topk(a)": [{"a": 1, "count": 2}],
+            "approx_quantile(a)": [0.0, 1.0],
+        }
+
+    def test_elements_of_lists(self):
+        dataset = skate.data.from_items([{"l": [1, 2]}, {"l": [2]}, {"l": [2]}])
+        whole, elements = aggregate.Unique("l"), aggregate.Unique("l", encode_lists=True)
+        assert sorted(dataset.aggregate(whole)["unique(l)"]) == [(1, 2), (2,)]
+        assert sorted(dataset.aggregate(elements)["unique(l)"]) == [1, 2]
+
+    def test_one_of_ones_own(self):
+        class Product(aggregate.AggregateFnV2):
+            def __init__(self, on):
+                super().__init__(f"product({on})", lambda: 1, on=on, ignore_nulls=True)
+
+            def aggregate_block(self, block):
+                return math.prod(BlockAccessor.for_block(block).to_numpy(self.on).tolist())
+
+            def combine(self, current_accumulator, new):
+                return current_accumulator * new
+
+        dataset = skate.data.from_items([{"k": n % 2, "v": n} for n in range(1, 5)])
+        assert dataset.aggregate(Product("v")) == {"product(v)": 24}
+        rows = dataset.groupby("k").aggregate(Product("v")).take_all()
+        assert {row["k"]: row["product(v)"] for row in rows} == {0: 8, 1: 3}
+
+    def test_names_that_occur_twice_get_a_number(self):
+        found = skate.data.range(3).aggregate(aggregate.Sum("id"), aggregate.Sum("id"))
+        assert found == {"sum(id)": 3, "sum(id)_2": 3}
+
+    def test_the_deviation_of_nothing_is_none_and_of_one_value_nan(self):
+        rows = [{"k": 0, "v": 1.0}, {"k": 1, "v": None}]
+        found = skate.data.from_items(rows).groupby("k").std("v").take_all()
+        assert math.isnan(found[0]["std(v)"])
+        assert found[1]["std(v)"] is None
+
+    def test_mistakes(self):
+        with pytest.raises(ValueError, match=r"such as Max\('x'\)"):
+            skate.data.range(3).aggregate(aggregate.Max())
+        with pytest.raises(ValueError, match="names of columns"):
+            skate.data.range(3).groupby(lambda row: row)
+        with pytest.raises(ValueError, match=r"'x'; the columns are \['id'\]"):
+            skate.data.range(3).groupby("x").count().take_all()
+
+
+@pytest.mark.engines("inline")
+class TestNumbers:
+    @pytest.mark.parametrize("kind", ["Sum", "Mean", "Std"])
+    def test_nan_is_missing_unless_nulls_count(self, kind):
+        ds = skate.data.from_arrow(pa.table({"k": [1, 1, 1], "a": [1.0, NAN, 3.0]}))
+        function = getattr(aggregate, kind)
+        for ignore, expected in ((True, None), (False, NAN)):
+            one = function("a", ignore_nulls=ignore, alias_name="x")
+            (row,) = ds.groupby("k").aggregate(one).take_all()
+            assert row["x"] == pytest.approx(expected, nan_ok=True)
+            assert ds.aggregate(one)["x"] == pytest.approx(expected, nan_ok=True)
+
+    @pytest.mark.parametrize(("kind", "expected"), [("Min", 1.0), ("Max", 3.0), ("AbsMax", 3.0)])
+    def test_nan_is_no_extreme(self, kind, expected):
+        tables = [pa.table({"a": [NAN]}), pa.table({"a": [1.0, 3.0]}), pa.table({"a": [NAN]})]
+        ds = skate.data.from_arrow(tables)
+        assert ds.aggregate(getattr(aggregate, kind)("a", alias_name="x")) == {"x": expected}
+
+    def test_quantiles_leave_nan_out(self):
+        ds = skate.data.from_arrow(pa.table({"a": [1.0, NAN, 3.0]}))
+        assert ds.aggregate(aggregate.Quantile("a")) == {"quantile(a)": 2.0}
+
+    def test_zeros_are_counted_together(self):
+        ds = skate.data.from_arrow(pa.table({"a": [0.0, -0.0]}))
+        found = ds.aggregate(aggregate.ValueCounter("a"))["value_counter(a)"]
+        assert found == {"values": [0.0], "counts": [2]}
+
+    def test_blocks_have_numbers_for_aggregations_of_ones_own(self):
+        block = BlockAccessor.for_block(pa.table({"a": [1, None, 3]}))
+        assert (block.sum("a", True), block.min("a", True), block.max("a", True)) == (4, 1, 3)
+        assert (block.mean("a", True), block.mean("a", False)) == (2, None)
+        assert (block.count("a"), block.count("a", ignore_nulls=True)) == (3, 2)

@@ -1,4 +1,4 @@
-"""Settings: what they do, and that they reach the processes that obey them."""
+"""DataContext: what its settings do, and that they reach the processes that obey them."""
 
 import threading
 
@@ -10,13 +10,6 @@ import skate.data
 from skate._core import machine
 from skate.data import ActorPoolStrategy, DataContext, ExecutionOptions, ExecutionResources
 from skate.data._expressions.expression import Expr
-
-
-@pytest.fixture
-def context():
-    """Settings that end with the test."""
-    with DataContext.current(DataContext.get_current().copy()) as changed:
-        yield changed
 
 
 def test_memory_is_that_of_the_container(monkeypatch):
@@ -111,3 +104,68 @@ class Noted:
 
     def values(self):
         return [row["noted"] for row in self._dataset.iter_rows()]
+
+
+@pytest.mark.engines("local")
+@pytest.mark.usefixtures("engine")
+class TestInFunctions:
+    def seen(self, dataset):
+        return {row["seen"] for row in dataset.take_all()}
+
+    def test_functions_see_those_of_the_program(self, context):
+        def look(row):
+            return {"seen": DataContext.get_current().get_config("mine")}
+
+        context.set_config("mine", 1)
+        dataset = skate.data.range(2).map(look)
+        context.set_config("mine", 2)
+        assert self.seen(dataset) == {1}
+        assert self.seen(skate.data.range(2).map(look)) == {2}
+        assert DataContext.get_current() is context
+
+
+@pytest.mark.usefixtures("engine")
+def test_amounts_of_resources() -> None:
+    none = ExecutionResources()
+    assert (none.cpu, none.gpu, none.object_store_memory, none.memory) == (0, 0, 0, 0)
+    assert none.is_zero()
+    assert none == ExecutionResources.zero()
+    limits = ExecutionResources.for_limits(cpu=2)
+    assert (limits.cpu, limits.gpu, limits.memory) == (2, float("inf"), float("inf"))
+    options = ExecutionOptions()
+    assert options.resource_limits == ExecutionResources.for_limits()
+    options.resource_limits = ExecutionResources(cpu=1)
+    assert options.resource_limits == ExecutionResources.for_limits(cpu=1)
+    assert limits.copy(gpu=1).gpu == 1
+
+
+@pytest.mark.usefixtures("engine")
+class TestSettings:
+    def test_those_that_would_change_results_raise(self):
+        context = DataContext()
+        with pytest.raises(ValueError, match=r"enforce_schemas.*not supported.*compare"):
+            context.enforce_schemas = True
+        context.use_push_based_shuffle = True
+        context.enforce_schemas = False
+
+    def test_another_context_for_a_while(self):
+        changed = DataContext.get_current().copy()
+        changed.set_config("mine", 3)
+        with DataContext.current(changed):
+            assert DataContext.get_current().get_config("mine") == 3
+        assert DataContext.get_current().get_config("mine") is None
+
+    def test_resources(self):
+        limits = ExecutionResources.for_limits(cpu=4, memory=100)
+        usage = ExecutionResources(cpu=1).add(ExecutionResources(cpu=2, memory=50))
+        assert usage.satisfies_limit(limits)
+        assert not usage.scale(3).satisfies_limit(limits)
+        assert usage.subtract(usage).is_zero()
+        assert limits.to_resource_dict()["CPU"] == 4
+        assert ExecutionResources.from_resource_dict({"num_cpus": 2}).cpu == 2
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_misspelt_setting_is_refused():
+    with pytest.raises(AttributeError, match="did you mean 'max_errored_blocks'"):
+        DataContext().max_errored_block = 5

@@ -1,4 +1,4 @@
-"""Datasets on every engine: sources in memory, functions, and consumption."""
+"""A dataset as an object: what it says of itself, and how it travels."""
 
 import asyncio
 
@@ -397,3 +397,32 @@ class TestAggregations:
         values = 1e9 + np.arange(1000) % 7
         dataset = skate.data.from_numpy([values[:300], values[300:]])
         assert dataset.std("data") == pytest.approx(values.std(ddof=1), rel=1e-9)
+
+
+@pytest.mark.engines("local")
+def test_no_length():
+    for kind in (TypeError, AttributeError):
+        with pytest.raises(kind, match="count"):
+            len(skate.data.range(1))
+
+
+def test_a_dataset_is_always_true() -> None:
+    assert skate.data.range(0)
+    assert bool(skate.data.from_items([1]))
+
+
+def test_lineage():
+    dataset = skate.data.range(4).map(lambda row: {"x": row["id"] + 1})
+    again = skate.data.Dataset.deserialize_lineage(dataset.serialize_lineage())
+    assert again.get_dataset_id() == dataset.get_dataset_id()
+    assert [row["x"] for row in again.take_all()] == [1, 2, 3, 4]
+    kept = skate.data.from_items([1]).union(skate.data.from_items([2]))
+    assert not kept.has_serializable_lineage()
+    with pytest.raises(ValueError, match="rows in memory"):
+        kept.serialize_lineage()
+
+
+def test_html():
+    page = skate.data.from_items([{"<a>": 1}])._repr_html_()
+    assert "&lt;a&gt;" in page
+    assert "<table>" in page

@@ -286,3 +286,11 @@ class TestSplits:
         train, test = skate.data.from_items(rows).train_test_split(0.25, stratify="label")
         assert sum(row["label"] for row in test.take_all()) == 5
         assert train.count() == 30
+
+
+@pytest.mark.engines("inline")
+def test_keys_of_two_types():
+    whole = skate.data.range(3)
+    real = whole.map(lambda row: {"id": float(row["id"])})
+    with pytest.raises(ValueError, match=r"int64.*double"):
+        whole.join(real, "inner", 1, on=("id",), validate_schemas=True)

@@ -221,3 +221,25 @@ class TestErrors:
     def test_flat_map_that_returns_one_value(self) -> None:
         with pytest.raises(TypeError, match=r"returned 0 for the row \{'id': 0\}"):
             skate.data.range(1).flat_map(lambda row: row["id"]).count()
+
+
+@pytest.mark.engines("local")
+def test_a_buffer_of_ones_own():
+    dataset = skate.data.range(4, override_num_blocks=2).map(
+        lambda row: row, ray_remote_args_fn=lambda: {"_generator_backpressure_num_objects": 2}
+    )
+    assert dataset.count() == 4
+
+
+@pytest.mark.engines("local")
+def test_blocks_of_a_byte(context):
+    context.target_max_block_size = 1
+    assert skate.data.range(3).map(lambda row: row).materialize().num_blocks() == 3
+
+
+@pytest.mark.engines("inline")
+def test_options_by_a_function():
+    ds = skate.data.range(2).map(lambda row: row, ray_remote_args_fn=lambda: {"num_cpus": 0.5})
+    assert ds.count() == 2
+    with pytest.raises(ValueError, match="num_cups"):
+        skate.data.range(2).map(lambda row: row, ray_remote_args_fn=lambda: {"num_cups": 1})

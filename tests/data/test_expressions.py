@@ -1,12 +1,15 @@
-"""Expressions: kinds of columns, functions, and values that they make themselves."""
+"""Expressions: kinds of columns, functions, and values, and where they run."""
 
 import datetime
+import pickle
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import skate
 import skate.data
 from skate.data.datatype import DataType
 from skate.data.expressions import (
@@ -159,3 +162,54 @@ class TestDatasets:
         assert [row["b"] for row in found] == [b"hello", None]
         assert [(row["x"], row["y"]) for row in found] == [(0, 0), (1, -1)]
         assert len({row["u"] for row in found}) == 2
+
+
+@pytest.mark.engines("local")
+@pytest.mark.usefixtures("engine")
+def test_texts_are_joined():
+    table = pa.table({"a": ["x", None], "b": pa.array(["y", "z"]).dictionary_encode()})
+    dataset = skate.data.from_arrow(table).with_columns(
+        {"c": col("a") + col("b"), "d": lit("<") + col("b") + ">"}
+    )
+    rows = dataset.select_columns(["c", "d"]).take_all()
+    assert rows == [{"c": "xy", "d": "<y>"}, {"c": None, "d": "<z>"}]
+
+
+@pytest.mark.engines("local")
+@pytest.mark.usefixtures("engine")
+def test_whole_numbers_stay_whole():
+    dataset = skate.data.range(4).with_column("half", col("id") / 2)
+    assert [row["half"] for row in dataset.take_all()] == [0, 0, 1, 1]
+    exact = skate.data.range(2).with_column("half", col("id") / 2.0)
+    assert exact.take_all()[1]["half"] == 0.5
+
+
+@pytest.mark.usefixtures("engine")
+def test_calculating_with_decimals() -> None:
+    rows = skate.data.from_arrow(pa.table({"d": [Decimal("1.25"), Decimal("3.50")]}))
+    for expr, wanted in (
+        (col("d") + 1, [Decimal("2.25"), Decimal("4.50")]),
+        (col("d") * 2.0, [2.5, 7.0]),
+        (col("d") + col("d"), [Decimal("2.50"), Decimal("7.00")]),
+        (col("d") - Decimal("0.25"), [Decimal("1.00"), Decimal("3.25")]),
+    ):
+        assert [row["x"] for row in rows.with_column("x", expr).take_all()] == wanted
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_filter_without_columns():
+    assert skate.data.range(2).filter(expr="1 == 1").count() == 2
+    assert skate.data.range(2).filter(expr="1 == 2").count() == 0
+
+
+@pytest.mark.usefixtures("engine")
+def test_expressions_can_be_pickled():
+    dataset = skate.data.range(5).filter(expr="id > 1 and id in (1, 3)")
+    assert pickle.loads(pickle.dumps(dataset)).take_all() == [{"id": 3}]
+
+
+@pytest.mark.engines("inline")
+@pytest.mark.usefixtures("engine")
+def test_names_with_dots():
+    ds = skate.data.from_items([{"sepal.length": 4.8}, {"sepal.length": 5.1}])
+    assert ds.filter(expr="sepal.length > 5.0").count() == 1

@@ -1,18 +1,25 @@
-"""Rows from and for Polars, DuckDB and whatever speaks Arrow's protocol, and SQL."""
+"""Rows of the program itself: Python, NumPy, pandas, Arrow, Polars, DuckDB, torch."""
 
 from __future__ import annotations
 
+import cloudpickle
 import duckdb
 import numpy as np
+import pandas as pd
 import polars
 import pyarrow as pa
 import pytest
+import torch
+import torch.utils.data
 
+import skate
+import skate.data
 from skate import data
 
-pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+pytestmark = pytest.mark.usefixtures("engine")
 
 
+@pytest.mark.engines("inline")
 class TestPolars:
     def test_there_and_back(self) -> None:
         frame = polars.DataFrame(
@@ -47,6 +54,7 @@ class TestPolars:
             data.from_polars([[1, 2]])
 
 
+@pytest.mark.engines("inline")
 class TestArrowStream:
     def test_blocks_go_one_by_one(self) -> None:
         rows = data.range(10, override_num_blocks=4)
@@ -62,6 +70,7 @@ class TestArrowStream:
         assert pa.table(data.from_items([{"a": 1}]).filter(expr="a > 1")).num_rows == 0
 
 
+@pytest.mark.engines("inline")
 class TestNumpy:
     def test_columns_by_name(self) -> None:
         x = np.arange(3)
@@ -75,6 +84,7 @@ class TestNumpy:
             data.from_numpy({"x": np.arange(3), "y": np.arange(2)})
 
 
+@pytest.mark.engines("inline")
 class TestDuckDB:
     def test_in_and_out(self) -> None:
         relation = duckdb.sql("select range as n, 'a' || range as s from range(3)")
@@ -89,6 +99,7 @@ class TestDuckDB:
             data.from_duckdb("select 1")
 
 
+@pytest.mark.engines("inline")
 class TestSql:
     def test_one_dataset(self) -> None:
         rows = data.range(6).sql("select id % 2 as odd, count(*) as n from self group by odd")
@@ -113,3 +124,97 @@ class TestSql:
             data.sql("select 1")
         with pytest.raises(TypeError, match="is a dataset"):
             data.sql("select * from t", t=[1])  # type: ignore[arg-type]
+
+
+@pytest.mark.engines("local")
+def test_nanoseconds():
+    when = pd.Timestamp("2024-01-01 00:00:00.123456789")
+    dataset = skate.data.from_pandas(pd.DataFrame({"t": [when]}))
+    later = dataset.map(lambda row: {"t": row["t"] + pd.Timedelta(1, "ns")})
+    assert later.take_all()[0]["t"] == when + pd.Timedelta(1, "ns")
+    spans = skate.data.from_items([{"d": pd.Timedelta(1, "ns")}])
+    assert spans.take_all()[0]["d"] == pd.Timedelta(1, "ns")
+
+
+class TestBlocks:
+    def test_are_exactly_as_many_as_asked_for(self) -> None:
+        tables = [pa.table({"a": range(n)}) for n in (1, 100, 3)]
+        for count in (1, 2, 7, 50):
+            assert skate.data.from_arrow(tables, override_num_blocks=count).num_blocks() == count
+            frames = [table.to_pandas() for table in tables]
+            assert skate.data.from_pandas(frames, override_num_blocks=count).num_blocks() == count
+
+    def test_some_are_empty_where_there_are_fewer_rows(self) -> None:
+        table = pa.table({"a": [1, 2, 3]})
+        for rows in (table, table.slice(0, 0)):
+            made = skate.data.from_arrow(rows, override_num_blocks=5)
+            assert (made.num_blocks(), made.take_all()) == (5, rows.to_pylist())
+            assert made.map(lambda row: row).count() == rows.num_rows
+
+    def test_one_without_rows_stays(self) -> None:
+        rows = skate.data.from_arrow(pa.table({"a": pa.array([], pa.int32())}))
+        assert (rows.num_blocks(), rows.count(), rows.columns()) == (1, 0, ["a"])
+        assert rows.map(lambda row: row).take_all() == []
+        assert rows.map_batches(lambda batch: batch).count() == 0
+
+    def test_rows_without_columns_are_rows(self) -> None:
+        rows = skate.data.from_pandas(pd.DataFrame({"a": [1, 2]}))
+        assert rows.drop_columns(["a"]).take(1) == rows.select_columns([]).take(1) == [{}]
+
+
+def test_bfloat16_becomes_float32():
+    (row,) = skate.data.from_items([{"t": torch.ones(2, dtype=torch.bfloat16)}]).take_all()
+    assert row["t"].dtype == np.float32
+    assert row["t"].tolist() == [1, 1]
+
+
+def test_dictionaries_of_a_torch_dataset_are_rows():
+    elements = [{"x": torch.full((2,), n), "y": n} for n in range(3)]
+    rows = skate.data.from_torch(elements).take_all()
+    assert [(row["x"].tolist(), row["y"]) for row in rows] == [
+        ([0, 0], 0),
+        ([1, 1], 1),
+        ([2, 2], 2),
+    ]
+
+
+@pytest.mark.engines("inline")
+class TestItems:
+    def test_plain_values_under_item(self):
+        numbers = skate.data.from_items([1, 2])
+        assert numbers.take() == [1, 2]
+        numbers.context.plain_rows = False
+        assert numbers.take() == list(numbers.iter_rows()) == [{"item": 1}, {"item": 2}]
+
+    def test_that_is_how_it_is_where_ray_is_imported(self, monkeypatch):
+        numbers = skate.data.from_items([1])
+        monkeypatch.setenv("SKATE_AS_RAY", "1")
+        assert numbers.take() == [{"item": 1}]
+        monkeypatch.delenv("SKATE_AS_RAY")
+        assert numbers.take() == [1]
+
+
+@pytest.mark.engines("inline")
+def test_small_frames_are_one_block():
+    assert skate.data.from_pandas(pd.DataFrame({"a": [1, 2, 3]})).num_blocks() == 1
+    large = pd.DataFrame({"a": [0.0] * 1_000_000})
+    assert skate.data.from_pandas(large).num_blocks() > 1
+    two = skate.data.from_arrow(pa.table({"a": [1, 2, 3]}), override_num_blocks=2)
+    assert two.num_blocks() == 2
+
+
+def test_a_torch_dataset_travels_once():
+    class Numbers(torch.utils.data.Dataset):
+        def __init__(self):
+            self.ballast = np.zeros(1 << 20, np.uint8)
+
+        def __len__(self):
+            return 4000
+
+        def __getitem__(self, n):
+            return n
+
+    dataset = skate.data.from_torch(Numbers())
+    tasks = dataset._plan.source.read_tasks(None)
+    assert sum(len(cloudpickle.dumps(task)) for task in tasks) < 1 << 20
+    assert sum(dataset.take_all()) == sum(range(4000))

@@ -8,11 +8,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import skate
 import skate.data
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("engine")
 
-pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+
+torch = pytest.importorskip("torch")
 
 MAKERS = {
     "tensors": lambda: skate.data.from_numpy(np.zeros((40, 4))),
@@ -54,6 +56,7 @@ def write(values):
             torch.as_tensor(values).add_(1)
 
 
+@pytest.mark.engines("inline")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_writing_with_torch(maker, way):
@@ -63,6 +66,7 @@ def test_writing_with_torch(maker, way):
     assert all(np.sum(row[name]) == 0 for row in dataset.take_all() for name in row)
 
 
+@pytest.mark.engines("inline")
 def test_batches_of_what_is_kept_may_be_changed():
     dataset = skate.data.from_numpy(np.zeros(10))
     for batch in dataset.iter_batches(batch_size=4):
@@ -70,7 +74,15 @@ def test_batches_of_what_is_kept_may_be_changed():
     assert dataset.sum("data") == 0
 
 
+@pytest.mark.engines("inline")
 def test_arrow_shows_the_rows_themselves():
     table = pa.table({"x": np.arange(10)})
     (batch,) = skate.data.from_arrow(table).iter_batches(batch_format="pyarrow")
     assert batch["x"].chunk(0).buffers()[1].address == table["x"].chunk(0).buffers()[1].address
+
+
+def test_datasets_do_not_change_with_what_they_were_made_of():
+    array, frame = np.arange(3.0), pd.DataFrame({"data": np.arange(3.0)})
+    datasets = skate.data.from_numpy(array), skate.data.from_pandas(frame)
+    array[0] = frame.loc[0, "data"] = 55
+    assert [dataset.take(1) for dataset in datasets] == [[{"data": 0.0}]] * 2

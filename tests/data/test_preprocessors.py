@@ -36,7 +36,8 @@ from skate.data.preprocessors import (
     UniformKBinsDiscretizer,
 )
 
-pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 FRAME = pd.DataFrame(
     {"a": [1.0, -2.0, 3.5, 10.0], "b": [4.0, 4.0, 4.0, 4.0], "c": ["x", "y", "x", "z"]}
@@ -48,6 +49,7 @@ def ds():
     return skate.data.from_pandas(FRAME)
 
 
+@pytest.mark.engines("inline")
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -63,16 +65,19 @@ def test_scalers_are_those_of_scikit_learn(ds, ours, theirs):
     np.testing.assert_allclose(found, theirs.fit_transform(FRAME[["a"]])[:, 0])
 
 
+@pytest.mark.engines("inline")
 @pytest.mark.parametrize("scaler", [StandardScaler, MinMaxScaler, RobustScaler])
 def test_a_column_that_does_not_vary_becomes_zero(ds, scaler):
     assert scaler(["b"]).fit_transform(ds).to_pandas()["b"].tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.engines("inline")
 def test_normalizer(ds):
     found = Normalizer(["a", "b"]).transform(ds).to_pandas()[["a", "b"]].to_numpy()
     np.testing.assert_allclose((found**2).sum(axis=1), 1)
 
 
+@pytest.mark.engines("inline")
 @pytest.mark.parametrize("power", [0, 0.5, 2])
 def test_power_transformer(ds, power):
     yeojohnson = import_module("scipy.stats").yeojohnson
@@ -80,6 +85,7 @@ def test_power_transformer(ds, power):
     np.testing.assert_allclose(found, yeojohnson(FRAME["a"].to_numpy(), power))
 
 
+@pytest.mark.engines("inline")
 class TestEncoders:
     def test_ordinal(self, ds):
         encoder = OrdinalEncoder(["c"]).fit(ds)
@@ -113,6 +119,7 @@ class TestEncoders:
             OrdinalEncoder(["c"]).fit(skate.data.from_items([{"c": "a"}, {"c": None}]))
 
 
+@pytest.mark.engines("inline")
 @pytest.mark.parametrize(
     ("strategy", "expected"), [("mean", 2.0), ("most_frequent", 1.0), ("constant", 9.0)]
 )
@@ -124,6 +131,7 @@ def test_imputer(strategy, expected):
     assert found[1]["v"] == expected
 
 
+@pytest.mark.engines("inline")
 def test_concatenator(ds):
     row = Concatenator(["a", "b"], dtype=np.float32).transform(ds).take(1)[0]
     assert row["concat_out"].dtype == np.float32
@@ -131,6 +139,7 @@ def test_concatenator(ds):
     assert set(row) == {"c", "concat_out"}
 
 
+@pytest.mark.engines("inline")
 class TestBins:
     def test_custom(self, ds):
         found = CustomKBinsDiscretizer(["a"], bins=[-5, 0, 5, 20]).transform(ds).to_pandas()
@@ -141,6 +150,7 @@ class TestBins:
         assert found["a"].tolist() == pd.cut(FRAME["a"], 3, labels=False).tolist()
 
 
+@pytest.mark.engines("inline")
 class TestText:
     texts = ("a b a", "c")
 
@@ -167,6 +177,7 @@ class TestText:
         assert row["h"].sum() == 3
 
 
+@pytest.mark.engines("inline")
 def test_torchvision_transforms():
     images = skate.data.from_numpy(np.ones((2, 4, 4, 3), np.uint8))
     to_first = TorchVisionPreprocessor(
@@ -175,6 +186,7 @@ def test_torchvision_transforms():
     assert to_first.transform(images).take(1)[0]["data"].shape == (3, 4, 4)
 
 
+@pytest.mark.engines("inline")
 class TestCommon:
     def test_before_fit(self, ds):
         with pytest.raises(PreprocessorNotFittedError, match="fit first"):
@@ -220,3 +232,16 @@ class TestCommon:
     def test_bins_for_each_column(self):
         with pytest.raises(ValueError, match=r"`bins`.*none for \['b'\]"):
             UniformKBinsDiscretizer(["a", "b"], bins={"a": 2})
+
+
+class TestSimpleImputer:
+    def test_adds_a_column_that_is_absent(self) -> None:
+        rows = skate.data.from_items([{"b": 1}, {"b": 2}])
+        filled = SimpleImputer(["a"], "constant", fill_value=7).transform(rows)
+        assert filled.take_all() == [{"b": 1, "a": 7}, {"b": 2, "a": 7}]
+
+    def test_that_was_there_when_it_learnt(self) -> None:
+        learnt = SimpleImputer(["a"], "mean").fit(skate.data.from_items([{"a": 1.0}, {"a": 3.0}]))
+        batch = learnt.transform_batch(pd.DataFrame({"b": [5]}))
+        assert batch.to_dict("list") == {"b": [5], "a": [2.0]}
+        assert np.dtype(batch["a"].dtype).kind == "f"

@@ -1,14 +1,21 @@
-"""Preprocessors on data as it is: missing numbers, unknown categories, many blocks."""
+"""Preprocessors on data as it is: missing values, unknown categories, pandas' types."""
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import skate
 import skate.data
 from skate.data.preprocessors import (
     Categorizer,
+    Concatenator,
+    CountVectorizer,
+    CustomKBinsDiscretizer,
+    FeatureHasher,
+    HashingVectorizer,
     LabelEncoder,
+    MaxAbsScaler,
     MinMaxScaler,
     MultiHotEncoder,
     OneHotEncoder,
@@ -16,10 +23,12 @@ from skate.data.preprocessors import (
     RobustScaler,
     SimpleImputer,
     StandardScaler,
+    Tokenizer,
     UniformKBinsDiscretizer,
 )
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+
 
 VALUES = [1.0, float("nan"), 3.0, float("nan"), 3.0, 5.0]
 
@@ -33,6 +42,18 @@ def gaps():
     )
     assert np.isnan(dataset.to_pandas()["v"]).sum() == 2
     return dataset
+
+
+GAPS = pa.table(
+    {
+        "n": pa.array([1.0, -2.0, None], pa.float64()),
+        "m": pa.array([3.0, 4.0, 5.0], pa.float64()),
+        "i": pa.array([1, 2, None], pa.int64()),
+        "t": ["x y", "y", None],
+        "l": [["a"], ["b"], None],
+        "none": pa.array([None] * 3, pa.float64()),
+    }
+)
 
 
 @pytest.mark.parametrize(("strategy", "expected"), [("mean", 3.0), ("most_frequent", 3.0)])
@@ -115,13 +136,97 @@ class TestEncoders:
         assert [list(row["t"]) for row in ordinal] == [[0, 1], [1, 1]]
 
 
-class TestRandomAccess:
-    @pytest.mark.parametrize("keys", [list(range(0, 200, 2)), [f"k{n:03}" for n in range(100)]])
-    def test_keys(self, keys):
-        rows = [{"k": key, "n": n} for n, key in enumerate(keys)]
-        shuffled = skate.data.from_items([*rows[50:], {"k": None, "n": -1}, *rows[:50]])
-        found = shuffled.to_random_access_dataset("k", num_workers=3)
-        assert found.multiget([keys[7], keys[99], keys[0]]) == [rows[7], rows[99], rows[0]]
-        absent = 1 if keys[0] == 0 else "k0001"
-        assert found.multiget([absent, keys[3]]) == [None, rows[3]]
-        assert skate.get(found.get_async(keys[42])) == rows[42]
+def results(preprocessor, column):
+    ds = skate.data.from_arrow(GAPS)
+    return [row[column] for row in preprocessor.fit_transform(ds).take_all()]
+
+
+def is_missing(value):
+    return value is None or (isinstance(value, float) and value != value)
+
+
+class TestMissing:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler,
+            lambda columns: UniformKBinsDiscretizer(columns, bins=2),
+            lambda columns: CustomKBinsDiscretizer(columns, bins=[-9, 0, 9]),
+        ],
+    )  # fmt: skip
+    def test_numbers_stay_missing(self, make):
+        found = results(make(["n"]), "n")
+        assert [is_missing(value) for value in found] == [False, False, True]
+
+    @pytest.mark.parametrize("scaler", [StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler])
+    def test_a_column_without_numbers(self, scaler):
+        assert all(map(is_missing, results(scaler(["none"]), "none")))
+
+    def test_nothing_to_bin(self):
+        with pytest.raises(ValueError, match="'none' has no values to bin"):
+            results(UniformKBinsDiscretizer(["none"], bins=2), "none")
+
+    @pytest.mark.parametrize(
+        "make",
+        [Tokenizer, CountVectorizer, lambda columns: HashingVectorizer(columns, num_features=4)],
+    )
+    def test_texts_stay_missing(self, make):
+        found = results(make(["t"]), "t")
+        assert [value is None for value in found] == [False, False, True]
+
+    def test_vectors_hold_nan(self):
+        joined = results(Concatenator(["n", "m"]), "concat_out")
+        assert joined[2].dtype == np.float64
+        assert np.isnan(joined[2]).tolist() == [True, False]
+        hashed = results(FeatureHasher(["n", "m"], 4, "h"), "h")
+        assert np.isnan(hashed[2]).any()
+        assert not np.isnan(hashed[0]).any()
+
+    @pytest.mark.parametrize(
+        ("encoder", "column"), [(OrdinalEncoder, "t"), (MultiHotEncoder, "l")]
+    )
+    def test_categories_are_never_missing(self, encoder, column):
+        with pytest.raises(ValueError, match=f"'{column}' has null values"):
+            results(encoder([column]), column)
+
+    def test_integers_become_what_fills_them(self):
+        assert results(SimpleImputer(["i"]), "i") == [1, 2, 1.5]
+
+    def test_categories_are_filled_with_a_new_one(self):
+        column = pd.Series(["apple", None], dtype="category")
+        ds = skate.data.from_pandas(pd.DataFrame({"c": column}))
+        filled = SimpleImputer(["c"], "constant", "other").transform(ds).to_pandas()["c"]
+        assert filled.tolist() == ["apple", "other"]
+        assert filled.dtype == "category"
+
+
+class TestPandasTypes:
+    @pytest.fixture
+    def scaler(self):
+        return StandardScaler(["n"]).fit(skate.data.from_arrow(pa.table({"n": [1, 2, 3]})))
+
+    def test_what_is_not_scaled_stays_as_it_is(self, scaler):
+        whole = pd.array([2**60 + 1, None], "Int64")
+        frame = pd.DataFrame({"n": [1.0, 2.0], "k": whole}, index=[7, 8])
+        found = scaler.transform_batch(frame)
+        assert found["k"].dtype == "Int64"
+        assert found["k"].iloc[0] == 2**60 + 1
+        assert found.index.tolist() == [7, 8]
+
+    def test_columns_of_arrow_stay_arrows(self, scaler):
+        frame = pd.DataFrame({"n": [1, 2]}).convert_dtypes(dtype_backend="pyarrow")
+        assert isinstance(scaler.transform_batch(frame)["n"].dtype, pd.ArrowDtype)
+
+    def test_bins_with_names(self):
+        frame = pd.DataFrame({"a": [0.2, 9.7], "b": [0.2, 9.7]})
+        named = pd.CategoricalDtype(["low", "high"], ordered=True)
+        bins = UniformKBinsDiscretizer(["a", "b"], bins=2, dtypes={"a": int, "b": named})
+        found = bins.fit_transform(skate.data.from_pandas(frame)).to_pandas()
+        assert found["a"].tolist() == [0, 1]
+        assert found["b"].tolist() == ["low", "high"]
+
+    @pytest.mark.parametrize(("bins", "error"), [("abc", TypeError), (0, ValueError)])
+    def test_bins_that_are_none(self, bins, error):
+        ds = skate.data.from_items([{"a": 1.0}])
+        with pytest.raises(error, match="bins"):
+            UniformKBinsDiscretizer(["a"], bins=bins).fit(ds)

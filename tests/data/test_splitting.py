@@ -1,4 +1,4 @@
-"""Parts of a dataset: who gets which rows, epoch after epoch."""
+"""Parts of a dataset: who gets which rows."""
 
 import threading
 
@@ -124,6 +124,25 @@ class TestStreamingTrainTestSplit:
         assert not found["train"] & found["test"]
         assert train.count() + test.count() == 2000
 
+    @pytest.mark.parametrize("options", [{"seed": 1}, {}, {"split_type": "hash"}])
+    def test_streaming_train_and_test_are_disjoint_and_complete(self, options):
+        if "split_type" in options:
+            options = {**options, "hash_column": "id"}
+        parts = skate.data.range(400).streaming_train_test_split(0.25, **options)
+        train, test = ({row["id"] for row in part.take_all()} for part in parts)
+        assert not train & test
+        assert train | test == set(range(400))
+        assert 40 < len(test) < 160  # without a seed, too: seven deviations
+        assert parts[0].columns() == ["id"]
+
+    def test_mistakes(self):
+        dataset = skate.data.range(4)
+        for wrong in ({"split_type": "hash"}, {"hash_column": "id"}, {"split_type": "x"}):
+            with pytest.raises(ValueError, match=r"hash_column|split_type"):
+                dataset.streaming_train_test_split(0.5, **wrong)
+        with pytest.raises(ValueError, match="shuffle first"):
+            dataset.train_test_split(0.5, shuffle=True, stratify="id")
+
 
 class TestStratified:
     def rows(self, *counts):
@@ -174,3 +193,11 @@ def test_large_parts_are_kept_in_the_object_store(split):
     ]  # fmt: skip
     bundles = [bundle for part in parts for bundle in part._plan.bundles]
     assert sum(bundle.block is not None for bundle in bundles) <= 2
+
+
+@pytest.mark.engines("inline")
+def test_no_share_is_empty():
+    parts = skate.data.range(10).split_proportionately([0.98, 0.01])
+    assert [part.count() for part in parts] == [8, 1, 1]
+    with pytest.raises(ValueError, match="too few"):
+        skate.data.range(2).split_proportionately([0.1, 0.1, 0.1])

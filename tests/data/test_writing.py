@@ -1,14 +1,16 @@
-"""Writing to a folder with files: what is there stays until what replaces it is complete."""
+"""Writing files: what is there stays until what replaces it is complete."""
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import skate
 import skate.data
 from skate.data import Datasink
 from skate.data.datasource import BlockBasedFileDatasink, FilenameProvider, Partitioning
 
-pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 class SameNames(FilenameProvider):
@@ -28,6 +30,7 @@ def ids(folder):
     return [row["id"] for row in skate.data.read_parquet(folder).take_all()]
 
 
+@pytest.mark.engines("inline")
 class TestOverwrite:
     @pytest.mark.parametrize("names", [None, SameNames()], ids=["new names", "same names"])
     def test_ones_own_input(self, folder, names):
@@ -77,6 +80,7 @@ class TestOverwrite:
         assert [(path.suffix, path.read_text()) for path in folder.iterdir()] == [(".txt", "10")]
 
 
+@pytest.mark.engines("inline")
 class TestSizes:
     def rows_of_files(self, folder):
         return [pq.read_metadata(path).num_rows for path in sorted(folder.iterdir())]
@@ -102,6 +106,7 @@ class TestSizes:
         assert sink.sizes == [112, 112, 96]
 
 
+@pytest.mark.engines("inline")
 class TestPartitions:
     def test_values_come_back_as_they_were(self, tmp_path):
         rows = [{"k": k, "n": n} for n, k in enumerate(["a/b", None, "x=y", "a b%2F", ""])]
@@ -128,3 +133,86 @@ class TestPartitions:
         skate.data.from_items([{"k": "a", "n": 0}]).write_parquet(tmp_path, partition_cols=["k"])
         (path,) = tmp_path.glob("k=a/*")
         assert skate.data.read_parquet(path).take_all() == [{"n": 0, "k": "a"}]
+
+
+@pytest.mark.engines("local")
+@pytest.mark.parametrize("mode", ["ignore", "error"])
+def test_a_folder_is_there_already(tmp_path, mode):
+    folder = tmp_path / "there"
+    folder.mkdir()
+    if mode == "error":
+        with pytest.raises(ValueError, match="already"):
+            skate.data.range(1).write_parquet(folder, mode=mode)
+    else:
+        skate.data.range(1).write_parquet(folder, mode=mode)
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
+    skate.data.range(1).write_parquet(folder, mode=mode)
+    assert skate.data.read_parquet(folder).count() == 1
+
+
+@pytest.mark.engines("local")
+def test_no_rows_no_folder(tmp_path):
+    skate.data.from_items([]).write_parquet(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.engines("local")
+def test_names_that_would_lose_rows(tmp_path):
+    from skate.data.datasource import FilenameProvider
+
+    class OneName(FilenameProvider):
+        def get_filename_for_task(self, write_uuid, task_index):
+            return "rows.csv"
+
+    dataset = skate.data.range(4, override_num_blocks=2)
+    with pytest.raises(ValueError, match="rows of one be lost"):
+        dataset.write_csv(tmp_path, filename_provider=OneName())
+    dataset.repartition(1).write_csv(tmp_path, filename_provider=OneName())
+    with pytest.raises(ValueError, match=r"rows\.csv"):
+        dataset.repartition(1).write_csv(tmp_path, filename_provider=OneName())
+    assert skate.data.read_csv(tmp_path).count() == 4
+
+
+@pytest.mark.engines("local")
+def test_types_and_rows_of_files(tmp_path):
+    import pyarrow.parquet as pq
+
+    schema = pa.schema({"id": pa.float32()})
+    skate.data.range(1).write_parquet(tmp_path / "a", schema=schema)
+    assert pq.read_table(tmp_path / "a").schema == schema
+    with pytest.raises(ValueError, match="max_rows_per_file must be a positive integer"):
+        skate.data.range(1).write_parquet(tmp_path, max_rows_per_file=0)
+    with pytest.raises(ValueError, match=r"\(3\) cannot be greater than max_rows_per_file"):
+        skate.data.range(1).write_csv(tmp_path, min_rows_per_file=3, max_rows_per_file=2)
+
+
+def test_a_failed_write_leaves_no_files(tmp_path):
+    def fail(row):
+        return {"x": 1 // (row["id"] - 9)}
+
+    dataset = skate.data.range(20, override_num_blocks=20).map(fail)
+    with pytest.raises(ZeroDivisionError):
+        dataset.write_parquet(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.engines("inline")
+def test_names_by_block_and_by_row(tmp_path):
+    class ByBlock(FilenameProvider):
+        def get_filename_for_block(self, block, write_uuid, task_index, block_index):
+            return f"rows{block.num_rows}_{task_index}.csv"
+
+    class ByTask(FilenameProvider):
+        def get_filename_for_task(self, write_uuid, task_index):
+            return f"image{task_index}.png"
+
+    skate.data.range(4, override_num_blocks=2).write_csv(
+        tmp_path / "a", filename_provider=ByBlock()
+    )
+    assert {p.name for p in (tmp_path / "a").iterdir()} == {"rows2_0.csv", "rows2_1.csv"}
+    images = skate.data.read_images("example://image-datasets/simple").repartition(1)
+    images.write_images(tmp_path / "b", "image", filename_provider=ByTask())
+    assert sorted(p.name for p in (tmp_path / "b").iterdir()) == [
+        f"image0_000000_00000{n}.png" for n in range(3)
+    ]

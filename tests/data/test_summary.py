@@ -1,13 +1,12 @@
-"""summary, mix, hashes of rows, tensors out of bytes."""
+"""Dataset.summary."""
 
 import datetime
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import skate.data
-from skate.data import MixStoppingCondition, aggregate
+from skate.data import aggregate
 from skate.data.datatype import DataType, TypeCategory
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
@@ -69,45 +68,3 @@ class TestSummary:
             skate.data.from_items([{"o": object()}]).summary()
         with pytest.raises(ValueError, match="empty"):
             skate.data.from_items([]).summary()
-
-
-class TestMix:
-    def mixed(self, weights, **arguments):
-        many = skate.data.range(8, override_num_blocks=4)
-        few = skate.data.from_items([{"id": -1}] * 4, override_num_blocks=2)
-        return [row["id"] for row in many.mix(few, weights=weights, **arguments).take_all()]
-
-    def test_in_turn_until_the_last(self):
-        assert self.mixed(None) == [0, 1, -1, -1, 2, 3, -1, -1, 4, 5, 6, 7]
-
-    def test_by_weights_until_the_first(self):
-        shortest = MixStoppingCondition.STOP_ON_SHORTEST
-        assert self.mixed([3, 1], stopping_condition=shortest) == [0, 1, -1, -1, 2, 3, 4, 5, 6, 7]
-
-    def test_mistakes(self):
-        with pytest.raises(ValueError, match="one weight per dataset, 2; got"):
-            self.mixed([1])
-        with pytest.raises(ValueError, match="positive"):
-            self.mixed([1, 0])
-
-
-class TestParquet:
-    def test_hashes_of_rows(self, tmp_path):
-        skate.data.range(6, override_num_blocks=2).write_parquet(tmp_path)
-        dataset = skate.data.read_parquet(tmp_path, include_row_hash=True)
-        assert dataset.schema().names == ["id", "row_hash"]
-        first, second = dataset.take_all(), dataset.take_all()
-        assert first == second
-        assert len({row["row_hash"] for row in first}) == 6
-        chosen = skate.data.read_parquet(tmp_path, columns=["id"], include_row_hash=True)
-        assert chosen.filter(expr="id == 4").take_all() == [first[4]]
-        assert dataset.select_columns(["id"]).take(1) == [{"id": 0}]
-
-    def test_tensors_of_bytes(self, tmp_path):
-        arrays = np.arange(12).reshape(3, 2, 2)
-        frame = pd.DataFrame({"n": range(3), "t": [array.tobytes() for array in arrays]})
-        skate.data.from_pandas(frame).write_parquet(tmp_path)
-        kinds = {"t": (np.int64, (2, 2))}
-        dataset = skate.data.read_parquet(tmp_path, tensor_column_schema=kinds)
-        assert dataset.schema().types[1].shape == [2, 2]
-        np.testing.assert_array_equal(dataset.take_batch()["t"], arrays)

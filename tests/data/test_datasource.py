@@ -1,0 +1,71 @@
+"""Sources of users: read tasks, files by their own code, pushed-down columns."""
+
+import pandas as pd
+import pytest
+
+import skate
+import skate.data
+from skate.data.datasource import Datasource, FileBasedDatasource, Partitioning, ReadTask
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.mark.engines("local")
+def test_what_is_set_after_the_constructor_of_the_base(tmp_path):
+    from skate.data.datasource import FileBasedDatasource
+
+    class Repeated(FileBasedDatasource):
+        def __init__(self, paths, times):
+            super().__init__(paths)
+            self.times = times
+
+        def _read_file(self, f, path):
+            return {"text": [f.readall().decode()] * self.times}
+
+    (tmp_path / "a.txt").write_text("hello")
+    dataset = skate.data.read_datasource(Repeated(str(tmp_path / "a.txt"), 2), num_cpus=0.5)
+    assert dataset.take_all() == [{"text": "hello"}] * 2
+
+
+def test_a_source_that_skips_columns():
+    class Wide(Datasource):
+        def supports_projection_pushdown(self):
+            return True
+
+        def get_read_tasks(self, parallelism, per_task_row_limit=None, data_context=None):
+            names = list(self.get_projection_map() or ["a", "b"])
+            return [ReadTask(lambda: [{name: [len(names)] for name in names}])]
+
+    assert skate.data.read_datasource(Wide()).take_all() == [{"a": 2, "b": 2}]
+    assert skate.data.read_datasource(Wide()).select_columns(["b"]).take_all() == [{"b": 1}]
+
+
+def test_a_reader_of_older_versions():
+    class Old(Datasource):
+        def prepare_read(self, parallelism, start=0):
+            return [ReadTask(lambda: [pd.DataFrame({"n": [start, start + 1]})])]
+
+    assert skate.data.read_datasource(Old()).sum("n") == 1
+    assert skate.data.read_datasource(Old(), start=3, parallelism=1).sum("n") == 7
+
+
+class Whole(FileBasedDatasource):
+    def _read_stream(self, f, path):
+        yield {"data": [f.readall()]}
+
+
+@pytest.mark.engines("inline")
+def test_files_read_by_ones_own_code(tmp_path):
+    for country in ("jp", "us"):
+        folder = tmp_path / f"country={country}"
+        folder.mkdir()
+        (folder / "f.txt").write_bytes(country.encode())
+    source = Whole(str(tmp_path), partitioning=Partitioning("hive"), include_paths=True)
+    ds = skate.data.read_datasource(source)
+    assert ds.select_columns(["data", "country"]).take_all() == [
+        {"data": b"jp", "country": "jp"},
+        {"data": b"us", "country": "us"},
+    ]
+    assert [row["path"] for row in ds.take_all()] == ds.input_files()
+    with pytest.raises(TypeError, match="unknown arguments"):
+        Whole(str(tmp_path), include_path=True)

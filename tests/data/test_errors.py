@@ -1,0 +1,124 @@
+"""Errors: of which type they are, and what they say of file, row and operator."""
+
+import pandas as pd
+import pytest
+
+import skate.data
+from skate.data.exceptions import UserCodeException
+from skate.data.expressions import col, udf
+from skate.exceptions import TaskError
+
+
+@pytest.mark.engines("local")
+@pytest.mark.usefixtures("engine")
+class TestUserCode:
+    def test_they_are_those_of_a_task_wherever_they_happen(self):
+        dataset = skate.data.range(3)
+        with pytest.raises(UserCodeException) as caught:
+            dataset.with_column("y", col("x") + 1).materialize()
+        assert isinstance(caught.value, KeyError)
+        with pytest.raises(UserCodeException, match="cannot compute"):
+            dataset.with_column("y", col("id") + "x").materialize()
+        with pytest.raises(UserCodeException, match="no column 'x'"):
+            dataset.sort("x").materialize()
+
+    def test_what_a_function_of_columns_may_return(self):
+        @udf()
+        def one(column):
+            return {"a": 1}
+
+        with pytest.raises(UserCodeException, match=r"one returned invalid type dict.*numpy"):
+            skate.data.range(3).with_column("y", one(col("id"))).materialize()
+
+
+@pytest.mark.usefixtures("engine")
+class TestWhatTheySay:
+    @pytest.fixture
+    def files(self, tmp_path):
+        for number in range(3):
+            pd.DataFrame({"a": [number]}).to_csv(tmp_path / f"{number}.csv", index=False)
+        (tmp_path / "1.csv").write_text('a,b\n1,2,3\n"')
+        return tmp_path
+
+    def text_of(self, error):
+        return "\n".join([str(error), *getattr(error, "__notes__", [])])
+
+    def test_a_bad_file_names_itself(self, files):
+        with pytest.raises(Exception, match=r"CSV|column|Expected") as caught:
+            skate.data.read_csv(str(files)).take_all()
+        assert "1.csv" in self.text_of(caught.value)
+
+    def test_a_function_that_fails_names_file_row_and_operator(self, files):
+        (files / "1.csv").write_text("a\n1\n")
+
+        def broken(row):
+            return {"x": 1 // (row["a"] - 1)}
+
+        with pytest.raises(ZeroDivisionError) as caught:
+            skate.data.read_csv(str(files)).map(broken).take_all()
+        text = self.text_of(caught.value)
+        for part in ("1.csv", "Map(broken)", "{'a': 1}"):
+            assert part in text
+
+    def test_bad_files_may_be_left_out(self, files):
+        read = skate.data.read_csv
+        assert len(read(str(files), on_bad_files="skip").take_all()) == 2
+        with pytest.warns(UserWarning, match=r"1\.csv is left out"):
+            assert len(read(str(files), on_bad_files="warn").take_all()) == 2
+        with pytest.raises(ValueError, match=r"on_bad_files takes.*'ignore'"):
+            read(str(files), on_bad_files="ignore")
+
+    def test_missing_files_may_be_ignored(self, files):
+        paths = [str(files / "0.csv"), str(files / "9.csv")]
+        with pytest.raises(FileNotFoundError, match=r"9\.csv"):
+            skate.data.read_csv(paths)
+        assert skate.data.read_csv(paths, ignore_missing_paths=True).count() == 1
+
+    def test_a_block_may_fail(self):
+        dataset = skate.data.range(4, override_num_blocks=4).map(lambda r: {"x": 1 // r["id"]})
+        dataset.context.max_errored_blocks = 2
+        with pytest.warns(UserWarning, match="left out"):
+            assert dataset.count() == 3
+
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda ds: ds.drop_columns(["idd"]).take(),
+            lambda ds: ds.sort("idd").take(),
+            lambda ds: ds.groupby("idd").count().take(),
+            lambda ds: ds.sum("idd"),
+            lambda ds: ds.filter(expr="idd > 3").take(),
+            lambda ds: ds.rename_columns({"idd": "x"}).take(),
+            lambda ds: ds.unique("idd"),
+        ],
+    )
+    def test_a_wrong_column_lists_those_there_are(self, use):
+        with pytest.raises(KeyError, match=r"'idd'; the columns are \['id'\]; did you mean 'id'"):
+            use(skate.data.range(3))
+
+    @pytest.mark.parametrize(
+        ("use", "message"),
+        [
+            (lambda ds, _: ds.mapbatches, "'mapbatches'; did you mean 'map_batches'"),
+            (lambda ds, _: skate.data.read_cvs, "'read_cvs'; did you mean 'read_csv'"),
+            (lambda ds, _: ds.map_batches(len, batchsize=3), "'batchsize': did you mean 'batch_s"),
+            (lambda ds, path: ds.write_images(path, "id"), "column 'id' .* no png image"),
+            (lambda ds, path: ds.write_csv(path / "file" / "x"), "Cannot create directory"),
+        ],
+    )
+    def test_what_was_meant(self, use, message, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises((AttributeError, ValueError, TypeError, OSError), match=message):
+            use(skate.data.range(3), tmp_path)
+
+
+@pytest.mark.engines("inline")
+@pytest.mark.usefixtures("engine")
+def test_an_error_of_user_code():
+    def fail(row):
+        raise KeyError("mine")
+
+    with pytest.raises(UserCodeException) as caught:
+        skate.data.range(1).map(fail).take()
+    assert isinstance(caught.value, TaskError)
+    assert isinstance(caught.value, KeyError)

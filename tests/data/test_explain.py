@@ -1,0 +1,28 @@
+"""Plans as text."""
+
+import pytest
+
+import skate
+import skate.data
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def test_explain_shows_the_stages_and_what_is_read(tmp_path, capsys):
+    skate.data.from_items([{"a": n, "b": n} for n in range(4)]).write_parquet(tmp_path)
+    dataset = skate.data.read_parquet(tmp_path).filter(expr="a > 1").select_columns(["b"])
+    dataset.map(lambda row: row).explain()
+    optimised, stages = capsys.readouterr().out.split("Optimised plan")[1].split("Stages")
+    assert "ReadParquet[columns=['b'], filter=(a > 1)]" in optimised
+    assert "ReadParquet->Map(<lambda>) (tasks)" in stages
+
+
+def test_a_plan_of_several_inputs():
+    left = skate.data.range(3).map(lambda row: row)
+    assert repr(left.zip(skate.data.range(3)).random_shuffle()) == (
+        "RandomShuffle\n"
+        "+- Zip\n"
+        "   +- Map(<lambda>)\n"
+        "      +- Dataset(num_rows=3, schema={id: int64})\n"
+        "   +- Dataset(num_rows=3, schema={id: int64})"
+    )

@@ -1,0 +1,67 @@
+"""Views of Arrow are read as the plain types that every kernel knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skate
+import skate.data
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+class TestViewsOfArrow:
+    TABLE = pa.table(
+        {
+            "s": pa.array(["b", "a", None], pa.string_view()),
+            "b": pa.array([b"b", b"a", None], pa.binary_view()),
+            "l": pa.array([[1, 2], None, [3]], pa.list_view(pa.int64())),
+            "ll": pa.array([["x"], [], None], pa.large_list_view(pa.string_view())),
+            "st": pa.array([{"x": "b"}, {"x": "a"}, None], pa.struct([("x", pa.string_view())])),
+            "ls": pa.array([["x"], ["y"], []], pa.list_(pa.string_view())),
+            "m": pa.array([[("k", "v")], [], None], pa.map_(pa.string_view(), pa.string_view())),
+            "d": pa.DictionaryArray.from_arrays(
+                pa.array([0, 1, None]), pa.array(["b", "a"], pa.string_view())
+            ),
+            "n": [1, 2, 3],
+        }
+    )
+    PLAIN: ClassVar = {
+        "s": pa.string(), "b": pa.binary(), "l": pa.list_(pa.int64()),
+        "ll": pa.large_list(pa.string()), "st": pa.struct([("x", pa.string())]),
+        "ls": pa.list_(pa.string()), "m": pa.map_(pa.string(), pa.string()),
+        "d": pa.string(), "n": pa.int64(),
+    }  # fmt: skip
+
+    @pytest.mark.parametrize("how", ["arrow", "slice", "parquet", "filtered", "map"])
+    def test_are_read_as_plain_types(self, tmp_path: Path, how: str) -> None:
+        table = self.TABLE
+        if how in ("parquet", "filtered"):
+            table = table.drop_columns(["d"])  # which Arrow does not write
+            pq.write_table(table, tmp_path / "a.parquet")
+            rows = skate.data.read_parquet(str(tmp_path))
+            rows = rows.filter(expr="n < 9") if how == "filtered" else rows
+        elif how == "map":
+            rows = skate.data.range(1).map_batches(lambda _: table, batch_format="pyarrow")
+        else:
+            rows = skate.data.from_arrow(pa.concat_tables([table, table]).slice(3))
+            if how == "slice":
+                rows = skate.data.from_arrow(table.slice(1, 2))
+                table = table.slice(1, 2)
+        assert rows.take_all() == table.to_pylist()
+        schema = rows.schema()
+        assert schema is not None
+        found = dict(zip(schema.names, schema.types, strict=True))
+        assert found == {name: self.PLAIN[name] for name in table.column_names}
+
+    def test_of_which_every_kernel_works(self) -> None:
+        rows = skate.data.from_arrow(self.TABLE)
+        assert [row["n"] for row in rows.sort("s").take_all()] == [2, 1, 3]
+        assert rows.groupby("s").count().count() == 3
+        assert rows.filter(expr="s == 'a'").count() == 1
+        assert set(rows.unique("s")) == {"a", "b", None}

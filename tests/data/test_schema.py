@@ -1,0 +1,29 @@
+"""Names and types of columns, as far as they are known, and how they are printed."""
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import skate
+import skate.data
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.mark.engines("local")
+def test_the_type_of_python_objects_is_object():
+    schema = skate.data.from_items([{"x": 2, "y": object(), "z": [1]}]).schema()
+    assert schema.types == [pa.int64(), object, pa.list_(pa.int64())]
+    assert "y: object" in schema.short()
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path):
+    (tmp_path / "twice.csv").write_text("a,a,b\n1,2,3\n")
+    frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    for make in (
+        lambda: skate.data.from_arrow(pa.table([[1], [2]], names=["a", "a"])),
+        lambda: skate.data.from_pandas(frame),
+        lambda: skate.data.read_csv(tmp_path).take_all(),
+    ):
+        with pytest.raises(ValueError, match="several columns are called 'a'"):
+            make()

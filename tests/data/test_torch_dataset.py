@@ -1,0 +1,40 @@
+"""to_torch, and workers of a DataLoader."""
+
+import pandas as pd
+import pytest
+from torch.utils.data import DataLoader
+
+import skate
+import skate.data
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.mark.engines("local")
+def test_lists_among_features():
+    frame = pd.DataFrame({"a": [[1, 2], [3, 4]], "y": [0, 1]})
+    dataset = skate.data.from_pandas(frame).to_torch(label_column="y", batch_size=2)
+    features, label = next(iter(dataset))
+    assert features.shape == (2, 1, 2)
+    assert label.shape == (2, 1)
+
+
+def pairs(count=20):
+    return skate.data.from_items([{"x": n, "y": n} for n in range(count)])
+
+
+def test_workers_of_a_data_loader_share_the_rows():
+    dataset = pairs().to_torch(label_column="y", batch_size=5)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2)
+    assert sorted(n for _, labels in loader for n in labels.ravel().tolist()) == [*range(20)]
+
+
+def test_workers_of_a_data_loader_cannot_share_a_random_order():
+    dataset = pairs().random_shuffle().to_torch(label_column="y", batch_size=5)
+    with pytest.raises(ValueError, match="shuffled without a seed"):
+        next(iter(DataLoader(dataset, batch_size=None, num_workers=2)))
+
+
+def test_to_torch_names_the_label_that_is_not_there():
+    with pytest.raises(KeyError, match="there is no column 'zz'; the columns are"):
+        next(iter(pairs().to_torch(label_column="zz")))

@@ -1,0 +1,50 @@
+"""Archives of WebDataset."""
+
+import io
+import json
+import tarfile
+
+import pytest
+
+import skate.data
+
+pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+
+
+@pytest.fixture
+def archive(tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as file:
+        for name in ("0.txt", "0.test.txt", "0.cls", "0.json"):
+            data = json.dumps({"a": 1}).encode() if name.endswith("json") else b"7"
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            file.addfile(member, io.BytesIO(data))
+    return tmp_path
+
+
+class TestWebDataset:
+    @pytest.mark.parametrize(
+        ("options", "columns"),
+        [
+            ({"suffixes": ["txt", "cls"]}, {"txt", "cls"}),
+            ({"suffixes": ["*.txt"]}, {"txt", "test.txt"}),
+            ({"suffixes": lambda name: name.endswith("txt")}, {"txt", "test.txt"}),
+            ({"fileselect": ["*.cls"]}, {"cls"}),
+            ({"suffixes": ["text"], "filerename": lambda n: n.replace("txt", "text")}, {"text"}),
+            ({"suffixes": ["x"], "filerename": [("0.cls", "0.x")]}, {"x"}),
+        ],
+    )
+    def test_what_is_read(self, archive, options, columns):
+        (row,) = skate.data.read_webdataset(archive, **options).take_all()
+        assert set(row) == {"__key__", "__url__"} | columns
+
+    def test_json_as_columns(self, archive):
+        (row,) = skate.data.read_webdataset(archive, expand_json=True).take_all()
+        assert row["a"] == 1
+
+    def test_several_decoders(self, archive):
+        def more(sample):
+            return {**sample, "cls": sample["cls"] + 1}
+
+        (row,) = skate.data.read_webdataset(archive, decoder=[True, more]).take_all()
+        assert row["cls"] == 8

@@ -1,0 +1,132 @@
+"""Arguments that cannot be are named where they are written."""
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import skate
+import skate.data
+from skate.data.preprocessors import StandardScaler
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.mark.engines("local")
+def test_arguments_that_do_not_fit_are_named_at_once():
+    ds = skate.data.from_items([{"a": 1, "b": 2}])
+    with pytest.raises(TypeError, match=r"rename_columns.*got 'a'"):
+        ds.rename_columns("a")
+    with pytest.raises(ValueError, match="takes no arguments"):
+        ds.filter(expr="a > 0", fn_args=[1])
+    with pytest.raises(ValueError, match="sort takes a column"):
+        ds.sort(lambda row: row["a"])
+    with pytest.raises(TypeError, match="`name` must be a string; got 1"):
+        skate.data.aggregate.AggregateFn(
+            init=lambda key: 0, accumulate_row=lambda a, r: a, merge=lambda a, b: a, name=1
+        )
+
+
+@pytest.mark.engines("local")
+def test_a_batch_for_a_gpu_needs_a_size():
+    ds = skate.data.range(2)
+    with pytest.raises(ValueError, match="needs a `batch_size`"):
+        ds.map_batches(lambda batch: batch, num_gpus=1)
+    ds.map_batches(lambda batch: batch, num_gpus=1, batch_size=1)
+    ds.add_column("x", lambda frame: 1, num_gpus=1)
+    assert ds.map_batches(lambda batch: batch, num_gpus=0).count() == 2
+
+
+@pytest.mark.engines("local")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: skate.data.range(2**70),
+        lambda: skate.data.range(5).repartition(2**31),
+        lambda: skate.data.range(5).split(2**31),
+        lambda: skate.data.range(5, override_num_blocks=2**31),
+    ],
+)
+def test_counts_beyond_all_reason_are_refused_at_once(ask):
+    with pytest.raises(ValueError, match="at most"):
+        ask()
+
+
+@pytest.mark.engines("local")
+def test_an_expression_of_another_type_is_named():
+    with pytest.raises(TypeError, match="expr; got int: 5"):
+        skate.data.range(3).filter(expr=5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: skate.data.from_items(cast("Any", 5)), "from_items takes a list of rows.* got 5"),
+        (lambda: skate.data.from_items({"a": 1}), "from_items takes a list of rows"),
+        (lambda: skate.data.from_items([{}, {}]), "the 2 rows have no columns"),
+        (lambda: skate.data.from_pandas([1, 2]), "from_pandas takes a DataFrame.* got 1"),
+        (lambda: skate.data.range(cast("Any", "5")), "range takes a whole number; got '5'"),
+        (
+            lambda: skate.data.range_tensor(2, shape=cast("Any", 2)),
+            r"range_tensor takes a shape.* shape=2",
+        ),
+        (lambda: skate.data.range(3).take(-1), "take takes a number of at least 0; got -1"),
+        (lambda: skate.data.range(3).repartition(0), "num_blocks takes a number of at least 1"),
+        (lambda: skate.data.range(3).random_shuffle(seeed=1), "'seeed': did you mean seed"),
+        (lambda: skate.data.range(3).random_shuffle(num_cpu=1), "'num_cpu'.*Did you mean num_c"),
+        (
+            lambda: skate.data.range(3).streaming_train_test_split(0.5, hash_colum="id"),
+            "'hash_colum': did you mean hash_column",
+        ),
+        (lambda: skate.data.read_csv(cast("Any", 5)), "paths takes a path, .*got 5"),
+        (lambda: skate.data.read_csv(cast("Any", None)), "paths takes a path, .*got None"),
+        (
+            lambda: skate.data.read_csv(cast("Any", ["a.csv", 5])),
+            r"paths takes .*got \['a.csv', 5",
+        ),
+        (
+            lambda: skate.data.range(1).flat_map(lambda row: {"a": 1}).take_all(),
+            "returned {'a': 1} .* must return a list of rows",
+        ),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda ds, path: ds.sum("s"), r"cannot compute sum\(s\): column 's' is string"),
+        (lambda ds, path: ds.groupby("s").mean("t").take_all(), "column 't' is numpy.ndarray"),
+        (lambda ds, path: StandardScaler(["s"]).fit(ds), r"mean\(s\): column 's' is string"),
+        (lambda ds, path: ds.sort("t").take_all(), "cannot order rows .* 't' is numpy.ndarray"),
+        (lambda ds, path: ds.sort("mixed").take_all(), "cannot order rows .* 'mixed' is object"),
+        (lambda ds, path: ds.write_csv(path), "column 't' is .* which CSV has no place for"),
+        (
+            lambda ds, path: ds.filter(expr="s > 1").take_all(),
+            r"col\('s'\) is string and 1 is int64; \.cast",
+        ),
+        (lambda ds, path: ds.filter(expr="n + 1").take_all(), "true or false; .* is int64"),
+        (lambda ds, path: ds.write_numpy(path, column="ragged"), "column 'ragged' .* one shape"),
+        (lambda ds, path: skate.data.read_csv(path, parse_dates=["x"]), "unknown .*parse_dates"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(run, message, tmp_path):
+    (tmp_path / "there.csv").write_text("x\n1\n")
+    dataset = skate.data.from_items(
+        [
+            {"t": np.ones(2), "s": "a", "n": 1, "mixed": 1, "ragged": np.ones(2)},
+            {"t": np.ones(2), "s": "b", "n": 2, "mixed": "x", "ragged": np.ones(3)},
+        ]
+    )
+    with pytest.raises(TypeError, match=message):
+        run(dataset, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["there.csv"]
+
+
+@pytest.mark.engines("inline")
+def test_a_function_that_is_none():
+    with pytest.raises(ValueError, match="function"):
+        skate.data.range(1).filter(fn="id > 0")
