@@ -67,8 +67,9 @@ def create_collective_group(
     Raises:
         ValueError: If the name is taken, an actor is there twice, or there is no such backend.
     """
-    if not isinstance(actors, list) or not all(
-        isinstance(actor, skate.actor.ActorHandle) for actor in actors
+    handles: object = actors
+    if not isinstance(handles, list) or not all(
+        isinstance(actor, skate.actor.ActorHandle) for actor in handles
     ):
         raise wrong_type("actors", actors, "a list of actors")
     if not actors or len(set(actors)) < len(actors):
