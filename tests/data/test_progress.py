@@ -70,8 +70,9 @@ class TestProgress:
         progress.update()
         progress.close()
         line = buffer.getvalue()
-        for part in ("1,000 rows", "rows/s", "MB", "ReadParquet->Map(f) 1,000 rows", "> Sort"):
+        for part in ("1,000 rows", "rows/s", "MB", "ReadParquet->Map(f) 25% 1,000 rows"):
             assert part in line
+        assert line.index("Sort 75%") < line.index("ReadParquet")  # the busiest first
 
     def test_a_narrow_terminal_gets_one_line_as_well(self):
         buffer = io.StringIO()

@@ -64,7 +64,7 @@ def _executed(node: plan.Node, context: DataContext, stats: ExecutionStats) -> I
         for bundle in run.stream(optimise(with_runs(node))):
             stats.rows += bundle.rows
             progress.update()
-            yield bundle
+            yield from stats.handed_out(bundle)
     finally:
         stats.finish()
         progress.close()

@@ -72,12 +72,15 @@ class Progress:
         return grid
 
     def text(self, seconds: float) -> str:
-        """Rows, rows per second, the memory of this process, and each operator."""
+        """Rows, rows per second, the memory of this process, and each operator: the busiest
+        first, as a narrow terminal shows the beginning."""
         rate = self.stats.rows / seconds if seconds else 0.0
         memory = try_import("psutil", "data").Process().memory_info().rss
-        stages = " > ".join(
-            f"{stage.name} {stage.rows:,} rows {size_text(stage.bytes)}"
-            for stage in self.stats.stages
+        work = sum(stage.busy_seconds for stage in self.stats.stages) or 1.0
+        stages = ", ".join(
+            f"{stage.name} {stage.busy_seconds / work:.0%} {stage.rows:,} rows "
+            f"{size_text(stage.bytes)}"
+            for stage in sorted(self.stats.stages, key=lambda stage: -stage.busy_seconds)
         )
         return f"{self.stats.rows:,} rows  {rate:,.0f} rows/s  {size_text(memory)}  {stages}"
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
+
+from skate.data._execution.bottleneck import bottleneck
+
+Handed = TypeVar("Handed")
 
 
 @dataclass
@@ -49,17 +54,25 @@ class ExecutionStats:
     started: float = field(default_factory=time.perf_counter)
     wall_seconds: float | None = None
     rows: int = 0
+    consumer_seconds: float = 0.0  # that whoever reads the dataset took for what it had
 
     def stage(self, name: str, where: str) -> StageStats:
         self.stages.append(StageStats(name, where))
         return self.stages[-1]
+
+    def handed_out(self, bundle: Handed) -> Iterator[Handed]:
+        """Yield a bundle, and measure how long it takes until another one is wanted."""
+        start = time.perf_counter()
+        yield bundle
+        self.consumer_seconds += time.perf_counter() - start
 
     def finish(self) -> None:
         self.wall_seconds = time.perf_counter() - self.started
 
     def __str__(self) -> str:
         work = sum(stage.busy_seconds for stage in self.stages)
-        lines = []
+        first = bottleneck(self)
+        lines = [first] if first else []
         for number, stage in enumerate(self.stages, start=1):
             lines.append(f"Operator {number} {stage}")
             if work:
