@@ -20,8 +20,10 @@ DEFAULT_METRIC = "_metric"
 class CheckpointUploadMode(Enum):
     """Say how a reported checkpoint gets into the run's folder.
 
-    It is copied before `report` returns (SYNC; also ASYNC, which then deletes the original by
-    default), or not at all, because the loop has put it where it belongs (NO_UPLOAD).
+    It is copied before `report` returns (SYNC); written while the loop goes on, and recorded when
+    that is done (ASYNC; a folder is taken over, unless it is not to be deleted); or not at all,
+    because the loop has put it where it belongs (NO_UPLOAD). Trials, and loops with
+    `num_workers=0`, write it at once in any case.
 
     Args:
         value: "SYNC", "ASYNC" or "NO_UPLOAD".

@@ -28,6 +28,7 @@ class Event:
     checkpoint: Checkpoint | None = None  # one that is not copied into the run's folder
     checkpoint_class: type[Checkpoint] = Checkpoint
     validation: bool | ValidationTaskConfig = False
+    staged: Any = None  # a checkpoint that is written while the loop goes on
     held: bool = False  # its checkpoint is not written, and will not be if a lower rank has one
     positions: dict[str, int] = field(default_factory=dict)  # rows read, by dataset
     value: Any = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
@@ -12,11 +13,16 @@ from skate._run.reporting import CheckpointUploadMode, Report
 from skate._run.storage import Storage, write_into
 from skate.train._events import REPORTED, Event
 
+Staging = Callable[[Report, float], Any] | None
 
-def hand_over(report: Report, number: int, storage: Storage, rank: int, began: float) -> Event:
-    """Write this rank's part of what is reported. Folders of all ranks are put together; a dict is
-    the same on all ranks, so that those of others than rank 0 are held back until it is clear
-    that nobody else has one. Models that were written since the session `began` are signed."""
+
+def hand_over(
+    report: Report, number: int, storage: Storage, rank: int, began: float, staging: Staging = None
+) -> Event:
+    """Write this rank's part of what is reported, or have it staged if it may be written later.
+    Folders of all ranks are put together; a dict is the same on all ranks, so that those of others
+    than rank 0 are held back until it is clear that nobody else has one. Models that were written
+    since the session `began` are signed."""
     event = Event(REPORTED, report.metrics)
     if report.checkpoint is None:
         return event
@@ -30,7 +36,9 @@ def hand_over(report: Report, number: int, storage: Storage, rank: int, began: f
     else:
         event.checkpoint_class = type(report.checkpoint)
         event.held = rank > 0 and report.checkpoint._folder is None
-        if not event.held:
+        if report.upload_mode is CheckpointUploadMode.ASYNC and staging and not event.held:
+            event.staged = staging(report, began)
+        if not event.held and event.staged is None:
             write_into(storage.draft(name), report.checkpoint, written_since=began)
     return event
 

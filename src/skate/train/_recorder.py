@@ -29,6 +29,7 @@ from skate._run.validation import ValidationTaskConfig
 from skate._run.values import reached
 from skate.train._errors import TrainingFailedError
 from skate.train._events import Event
+from skate.train._staging import ReportQueue
 from skate.train._validation import Validator
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class Recorder:
         self.clock = ResultClock(self.run.trial_id, config)
         self.next_checkpoint = 0  # larger than all numbers in names of checkpoints
         self.validator = Validator(self.ledger)
+        self._queue = ReportQueue(self.storage)
         self._uploads = Uploads(self.storage, lambda: [self.storage])
         self._result: Result | None = None
 
@@ -191,9 +193,24 @@ class Recorder:
     def record(self, events: Sequence[Event]) -> Checkpoint | None:
         """All ranks have reported: rank 0's metrics count, and the checkpoint of the lowest rank
         that has one. The new checkpoint."""
-        source = next((event for event in events if event.checkpoint_name), None)
         metrics = events[0].metrics
         result = None if metrics is None else self.clock.fill(metrics)
+        name = next((event.checkpoint_name for event in events if event.checkpoint_name), None)
+        if name is not None:
+            self.next_checkpoint = max(self.next_checkpoint, number_of(name) or 0) + 1
+        self._queue.add(events, result)
+        return self._record_written()
+
+    def _record_written(self, wait: bool = False) -> Checkpoint | None:
+        """Record what has been reported up to the first checkpoint that is not written yet; the
+        last checkpoint of it."""
+        latest = None
+        for report in self._queue.ready(wait):
+            latest = self._record(report.events, report.result) or latest
+        return latest
+
+    def _record(self, events: Sequence[Event], result: ResultRow | None) -> Checkpoint | None:
+        source = next((event for event in events if event.checkpoint_name), None)
         new = None if source is None else self._new_checkpoint(source, events)
         dismissed = [] if result is None else self._name_checkpoint_of(result, new)
         line = self.ledger.record(result, new)
@@ -205,7 +222,7 @@ class Recorder:
             self._uploads.send()
             self._note_checkpoint(new, dict(result or {}), source.validation, line)
         self._uploads.send_if_due()
-        self.check()
+        self.validator.check()
         self._note_validations()
         checkpoint = None if new is None else new.checkpoint
         reported = [dict(event.metrics or {}) for event in events]
@@ -260,7 +277,6 @@ class Recorder:
         recorded = RecordedCheckpoint(new.checkpoint, metrics, new.positions)
         if validation:
             recorded.validation = self.validator.ask(new.checkpoint, validation, line)
-        self.next_checkpoint = max(self.next_checkpoint, number_of(new.name) or 0) + 1
         self.run.checkpoint = new.checkpoint
         self._keep(recorded)
         self.callbacks.call("on_checkpoint", *self._here, new.checkpoint)
@@ -269,6 +285,7 @@ class Recorder:
     def check(self) -> None:
         """Raise what has gone wrong beside the workers, who may be waiting for it."""
         self.validator.check()
+        self._record_written()
 
     def _note_validations(self) -> None:
         """Add what validations have brought by now to what is known of their checkpoints."""
@@ -281,6 +298,10 @@ class Recorder:
 
     def roll_back(self) -> None:
         """Workers begin again from the last checkpoint: so does the history."""
+        try:
+            self._record_written(wait=True)
+        except Exception as error:
+            warnings.warn(f"a checkpoint could not be written: {error!r}", stacklevel=2)
         self._uploads.send()
         history = self.ledger.results()
         self.ledger.delete_unfinished(history)
@@ -296,6 +317,7 @@ class Recorder:
 
     def delete_unfinished(self) -> None:
         """Delete what workers have written of a checkpoint that is to be reported again."""
+        self._record_written(wait=True)
         self.ledger.delete_unfinished(self.ledger.results())
 
     def failed(self, failures: dict[int, BaseException], again: bool) -> None:
@@ -317,6 +339,8 @@ class Recorder:
     def close(self, error: BaseException | None = None, value: Any = None) -> Result:
         """Tell everybody, once, that it is over; the result."""
         if self._result is None:
+            if error is None:
+                self._record_written(wait=True)
             self.validator.finish() if error is None else self.validator.abort()
             self._note_validations()
             self._result = self._as_result(error, value)

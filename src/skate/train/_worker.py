@@ -33,6 +33,7 @@ from skate.train._errors import LoopExitedError
 from skate.train._events import FINISHED, MEETING, REPORTED, Answer, Event, Joined, StoppedError
 from skate.train._handover import discard_original, hand_over
 from skate.train._membership import LoopMailbox, Membership
+from skate.train._staging import stage
 
 
 @dataclass
@@ -68,7 +69,8 @@ class WorkerSession(RunSession):
         if self.membership.replays:
             event = Event(REPORTED)
         else:
-            event = hand_over(report, self._next, self._storage, self.info.world_rank, self.began)
+            rank = self.info.world_rank
+            event = hand_over(report, self._next, self._storage, rank, self.began, stage)
             event.positions = positions_of(self.datasets)
             self._held = (event.checkpoint_name, report.checkpoint) if event.held else None
         answer = self.membership.exchange(event)
