@@ -13,7 +13,7 @@ from skate._core.optional_imports import without_collections
 from skate._run.session import RunSession, current
 from skate.train.torch._devices import get_device
 
-STRATEGIES = ("ddp", "fsdp", None)
+STRATEGIES = ("ddp", "fsdp", "fsdp2", None)
 
 
 @dataclass
@@ -73,9 +73,11 @@ def prepare_model(
         model: The model.
         move_to_device: Whether it is put on the worker's device; or the device.
         parallel_strategy: "ddp" averages gradients over all workers, "fsdp" spreads parameters
-            over them; None does neither.
-        parallel_strategy_kwargs: More arguments of DistributedDataParallel or
-            FullyShardedDataParallel.
+            over them, and "fsdp2" does so by `torch.distributed.fsdp.fully_shard`, whose states
+            `torch.distributed.checkpoint` saves on so many workers and loads on another number;
+            None does neither.
+        parallel_strategy_kwargs: More arguments of DistributedDataParallel,
+            FullyShardedDataParallel or `fully_shard`.
         wrap_ddp: An older spelling: False means no strategy.
         ddp_kwargs: An older spelling of `parallel_strategy_kwargs`.
 
@@ -110,6 +112,8 @@ def prepare_model(
     replaces = getattr(session, "replaces", False)
     if session.info.world_size == 1 and not replaces:
         return _with_module(model)
+    if parallel_strategy == "fsdp2":
+        return _fully_sharded(model, device, session.info.world_size, options)
     if parallel_strategy == "fsdp":
         from torch.distributed.fsdp import FullyShardedDataParallel
 
@@ -124,6 +128,22 @@ def prepare_model(
         prepared = ReconnectingDDP(model, session.info.world_size, options)
         preparations(session).models.append(prepared)
         return prepared
+
+
+def _fully_sharded(
+    model: torch.nn.Module, device: torch.device, size: int, options: dict[str, Any]
+) -> torch.nn.Module:
+    """The same model, whose parameters are DTensors. Those of its parts that were given to
+    `fully_shard` before are gathered by themselves."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    options = {"mesh": init_device_mesh(device.type, (size,)), **options}
+    sharded: Any = fully_shard(model, **options)
+    kind = type(sharded)
+    about = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    sharded.__class__ = type(kind.__name__, (kind,), {**about, "module": property(_itself)})
+    return sharded  # type: ignore[no-any-return]
 
 
 class ReconnectingDDP(torch.nn.parallel.DistributedDataParallel):
