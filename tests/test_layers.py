@@ -100,6 +100,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("serve", "skate.actor"): "the type of handles, for checkers only",
     ("train", "skate.data._api"): "a shard is iterated over as a dataset is",
     ("train", "skate.data._arrow"): "a shard sends blocks",
+    ("train", "skate.data._execution"): "a shard says where it is as a dataset does",
     ("train", "skate.data._settings"): "workers get the settings of the driver",
 }
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import skate.data
-from skate.data._execution import batching
+from skate.data._execution import positions
 from skate.data._execution.batching import moved
 from tests.support import eventually
 
@@ -48,13 +48,13 @@ class TestTypes:
 class TestShuffling:
     def test_rows_are_moved_a_few_times_only(self, monkeypatch):
         work = []
-        taken = batching.taken
+        taken = positions.taken
 
         def counted(table, order):
             work.append(len(order))
             return taken(table, order)
 
-        monkeypatch.setattr(batching, "taken", counted)
+        monkeypatch.setattr(positions, "taken", counted)
         dataset = skate.data.range(4000, override_num_blocks=400)
         batches = dataset.iter_batches(
             batch_size=10, local_shuffle_buffer_size=500, local_shuffle_seed=1

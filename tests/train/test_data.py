@@ -295,3 +295,33 @@ def test_a_shard_tells_the_settings_of_its_dataset(run_config):
         preserve_order=context.execution_options.preserve_order,
         verbose_progress=context.execution_options.verbose_progress,
     )
+
+
+def test_another_number_of_workers_goes_on_where_the_loaders_were(run_config, tmp_path):
+    """The state of one rank stands for all, which take equally many batches."""
+
+    def loop(config):
+        batches = train.get_dataset_shard("train").iter_torch_batches(batch_size=4)
+        if config["state"] is not None:
+            batches.load_state_dict(config["state"])
+        tally = Tally(tmp_path / "rows")
+        for number, batch in enumerate(batches, 1):
+            for row in batch["id"].tolist():
+                tally.add(row)
+            if number == config["stop"]:
+                train.report({"state": batches.state_dict()})
+                return
+
+    def run(workers, stop, state):
+        trainer = DataParallelTrainer(
+            loop,
+            train_loop_config={"stop": stop, "state": state},
+            scaling_config={"num_workers": workers},
+            run_config=run_config(),
+            datasets={"train": skate.data.range(48)},
+        )
+        return trainer.fit().metrics
+
+    state = run(2, 3, None)["state"]
+    run(3, -1, state)
+    assert sorted(map(int, Tally(tmp_path / "rows").words())) == list(range(48))

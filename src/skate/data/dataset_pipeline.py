@@ -15,7 +15,8 @@ from functools import cached_property, partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from skate.data._api.iterating import Epochs, Iterating
+from skate.data._api.epochs import Epochs
+from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block, Row
 from skate.data._arrow.schema import Schema
 from skate.data._execution.bundles import Bundle

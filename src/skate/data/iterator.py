@@ -16,20 +16,20 @@ import time
 import uuid
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import pyarrow as pa
-
 import skate
 from skate.data._api.iterating import Iterating
-from skate.data._arrow.blocks import Block, compact, concat
+from skate.data._arrow.blocks import Block, compact
 from skate.data._arrow.schema import Schema
-from skate.data._execution.bundles import even_bundles
+from skate.data._execution.bundles import bundle_of, even_bundles
+from skate.data._execution.dealing import Deals, EvenDealer, deals_until, remaining
 from skate.data._execution.early_exit import Departure, close_early
+from skate.data._execution.positions import BlockCursor
 from skate.data._execution.split_readers import SplitReader
 from skate.data._settings.context import DataContext
 from skate.exceptions import WorkerCrashedError
@@ -109,6 +109,21 @@ class WholeDataset(DataIterator):
     def _keeps_order(self) -> bool:
         return self._dataset._keeps_order()
 
+    def _resumable(self) -> bool:
+        return self._dataset._resumable()
+
+    def _cursor(self, start: Mapping[str, Any] | None = None) -> BlockCursor:
+        return self._dataset._cursor(start)
+
+    def _about_state(self) -> dict[str, Any]:
+        return self._dataset._about_state()
+
+    def _next_epoch(self) -> dict[str, Any]:
+        return self._dataset._next_epoch()
+
+    def _set_epoch(self, state: Mapping[str, Any]) -> None:
+        self._dataset._set_epoch(state)
+
     def schema(self) -> Schema | None:
         return self._dataset.schema()
 
@@ -149,19 +164,24 @@ class Part(DataIterator):
         self._number = number
         self._count = count
         self._epoch = 0
+        self._deals: Deals = ()  # before the one that its rows are of
 
     def _blocks(self) -> Iterator[Block]:
+        return self._blocks_of(())
+
+    def _blocks_of(self, deals: Deals) -> Iterator[Block]:
+        """The blocks of an epoch, of the rows that earlier deals have left."""
         epoch, self._epoch = self._epoch, self._epoch + 1
         reader = SplitReader.here()
         turn = Turn(epoch, uuid.uuid4().hex)
         Departure.of_consumer().then(lambda: self._leave(turn))
-        ahead = self._coordinator.next.remote(self._number, turn, reader)
+        ahead = self._coordinator.next.remote(self._number, turn, reader, deals)
         try:
             while True:
                 block = skate.get(ahead)
                 if block is None:
                     return
-                ahead = self._coordinator.next.remote(self._number, turn, reader)
+                ahead = self._coordinator.next.remote(self._number, turn, reader, deals)
                 yield block
         except GeneratorExit:
             self._leave(turn)
@@ -173,6 +193,20 @@ class Part(DataIterator):
 
     def _keeps_order(self) -> bool:
         return self._in_order
+
+    def _resumable(self) -> bool:
+        return self._in_order
+
+    def _cursor(self, start: Mapping[str, Any] | None = None) -> BlockCursor:
+        self._deals = () if start is None else start["deals"]
+        return BlockCursor(map(bundle_of, self._blocks_of(self._deals)))
+
+    def _about_state(self) -> dict[str, Any]:
+        return {"parts": self._count, "part": self._number, "deals": self._deals}
+
+    def _start_of(self, states: Any) -> dict[str, Any]:
+        given = [states] if isinstance(states, Mapping) else list(states)
+        return {**given[0], "deals": deals_until(given)}
 
     def schema(self) -> Schema | None:
         return skate.get(self._coordinator.schema.remote())  # type: ignore[no-any-return]
@@ -217,6 +251,7 @@ class Coordinator:
         self._readers: list[SplitReader | None] = [None] * n
         self._iterations: list[list[Iteration]] = [[] for _ in range(n)]  # of each part
         self._rows_given = [0] * n
+        self._deals: dict[int, Deals] = {}  # of earlier runs, as each part knows them
         self._missed: dict[SplitReader, float] = {}  # who died, and when that was noticed
         self._changed = asyncio.Condition()
         self._epoch = -1
@@ -224,7 +259,7 @@ class Coordinator:
         self._done_with = [-1] * n  # and the last one that it wants no more of
         self._blocks: Iterator[Block] = iter(())
         self._queues: list[deque[Block]] = []
-        self._left: Block | None = None
+        self._dealer = EvenDealer(n)
         self._ended = True
         self._working = False
         self._pulling: asyncio.Task[None] | None = None  # kept, as the loop does not
@@ -237,10 +272,13 @@ class Coordinator:
     async def stats(self) -> str:
         return self._dataset.stats()
 
-    async def next(self, number: int, turn: Turn, reader: SplitReader) -> Block | None:
+    async def next(
+        self, number: int, turn: Turn, reader: SplitReader, deals: Deals = ()
+    ) -> Block | None:
         """The next block of a part, None at the end of the epoch."""
         async with self._changed:
             mine = self._iteration(number, turn, reader)
+            self._deals[number] = deals
             await self._begin(number, mine.epoch, reader)
             while True:
                 if mine is not self._iterations[number][-1] and not mine.over:
@@ -368,10 +406,11 @@ class Coordinator:
     async def _start(self, epoch: int) -> None:
         await asyncio.to_thread(close_early, self._blocks)
         self._epoch = epoch
-        self._blocks = self._dataset._blocks()
+        self._blocks = remaining(self._dataset._blocks(), list(self._deals.values()))
         self._queues = [deque() for _ in range(self._n)]
         self._rows_given = [0] * self._n
-        self._left, self._ended, self._error = None, False, None
+        self._ended, self._error = False, None
+        self._dealer = EvenDealer(self._n)
         self._changed.notify_all()
 
     def _has_room(self, number: int) -> bool:
@@ -415,13 +454,8 @@ class Coordinator:
             for piece in even_bundles(block, count):
                 self._give(self._neediest(number), piece.get())
         else:
-            block = block if self._left is None else concat([self._left, block])
-            rows = block.num_rows // self._n
-            for part in range(self._n):
-                if rows:
-                    self._give(part, block.slice(part * rows, rows))
-            left = block.slice(rows * self._n)
-            self._left = left if left.num_rows else None
+            for part, piece in enumerate(self._dealer.deal(block)):
+                self._give(part, piece)
 
     def _has_few_blocks(self) -> bool:
         known = getattr(self._dataset, "_plan", None)
@@ -444,9 +478,6 @@ class Coordinator:
             self._queues[part].append(compact(block))
 
     def _deal_rest(self) -> None:
-        if self._uneven != "repeat" or self._left is None:
-            return
-        rows = self._left.num_rows
-        for part in range(self._n):
-            self._give(part, self._left.take(pa.array([part % rows])))
-        self._left = None
+        if self._uneven == "repeat":
+            for part, piece in enumerate(self._dealer.repeated()):
+                self._give(part, piece)

@@ -7,12 +7,14 @@ an order of its own, those rows cannot be told from the others: the epoch begins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import skate
-from skate.data._api.iterating import Epochs, Iterating
+from skate.data._api.epochs import DerivedEpochs, Epochs, StatefulEpochs
+from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block
+from skate.data._execution.positions import BlockCursor
 from skate.data._settings.context import DataContext
 from skate.data.iterator import DataIterator
 
@@ -51,6 +53,27 @@ class Shard(DataIterator):
         if coordinator is not None:
             skate.kill(coordinator)
 
+    def _resumable(self) -> bool:
+        return self._part._resumable()
+
+    def _cursor(self, start: Mapping[str, Any] | None = None) -> BlockCursor:
+        if start is not None:
+            self._skip = 0
+            return self._part._cursor(start)
+        return super()._cursor() if self._skip else self._part._cursor()
+
+    def _about_state(self) -> dict[str, Any]:
+        return self._part._about_state()
+
+    def _next_epoch(self) -> dict[str, Any]:
+        return self._part._next_epoch()
+
+    def _set_epoch(self, state: Mapping[str, Any]) -> None:
+        self._part._set_epoch(state)
+
+    def _start_of(self, states: Any) -> dict[str, Any]:
+        return self._part._start_of(states)
+
     def _shows_kept_blocks(self) -> bool:
         return self._part._shows_kept_blocks()
 
@@ -58,20 +81,24 @@ class Shard(DataIterator):
         return self._part._keeps_order()
 
     def iter_rows(self, **options: Any) -> Iterable[Any]:
-        return self._counting(super().iter_rows(**options), 1)
+        epochs = super().iter_rows(**options)
+        return Epochs(lambda: self._counted(epochs, 1)) if self._keeps_order() else epochs
 
-    def iter_batches(self, **options: Any) -> Iterable[Any]:
+    def iter_batches(self, **options: Any) -> StatefulEpochs[Any]:
         return self._counting(super().iter_batches(**options), _rows_each(options))
 
-    def iter_torch_batches(self, **options: Any) -> Iterable[Any]:
+    def iter_torch_batches(self, **options: Any) -> StatefulEpochs[Any]:
         return self._counting(super().iter_torch_batches(**options), _rows_each(options))
 
-    def _counting(self, epochs: Iterable[Any], rows_each: int | None) -> Iterable[Any]:
+    def _counting(self, epochs: StatefulEpochs[Any], rows_each: int | None) -> StatefulEpochs[Any]:
         if rows_each is None or not self._keeps_order():
             return epochs
-        return Epochs(lambda: self._counted(epochs, rows_each))
+        return DerivedEpochs(epochs, lambda: self._counted(epochs, rows_each))
 
     def _counted(self, items: Iterable[Any], rows_each: int) -> Iterator[Any]:
+        if getattr(items, "goes_on", False):  # the loop itself knows where it was
+            yield from items
+            return
         self.position = self._skip
         try:
             for item in items:

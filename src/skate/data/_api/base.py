@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from skate.data._arrow.blocks import Block, check_columns
 from skate.data._execution.bundles import Bundle
 from skate.data._execution.compute import ActorPoolStrategy, choose_compute
 from skate.data._execution.executor import execute
+from skate.data._execution.positions import BlockCursor, ReadPosition, draws_of, set_draws
 from skate.data._execution.stats import ExecutionStats
 from skate.data._execution.udf import UserFunction
 from skate.data._plan import nodes as plan
@@ -34,6 +35,7 @@ class Core(Iterating):
         self._name: str | None = None
         self._id: str | None = None
         self._known_schema: pa.Schema | None = None
+        self._draws: list[int] | None = None  # before the execution that began last
 
     @property
     def _logical_plan(self) -> plan.Node:
@@ -88,6 +90,25 @@ class Core(Iterating):
 
     def _keeps_order(self) -> bool:
         return all(plan.keeps_order(node) for node in plan.walk(self._plan))
+
+    def _resumable(self) -> bool:
+        return all(plan.is_seeded(node) for node in plan.walk(self._plan))
+
+    def _cursor(self, start: Mapping[str, Any] | None = None) -> BlockCursor:
+        self._draws = draws_of(self._plan)
+        known = {} if start is None else start
+        position = ReadPosition(known.get("task", 0), known.get("tasks", ""))
+        found = execute(self._plan, self._context, self._new_stats(), position)
+        return BlockCursor(found, start, position)
+
+    def _about_state(self) -> dict[str, Any]:
+        return {"draws": self._draws or draws_of(self._plan)}
+
+    def _next_epoch(self) -> dict[str, Any]:
+        return {"draws": draws_of(self._plan)}
+
+    def _set_epoch(self, state: Mapping[str, Any]) -> None:
+        set_draws(self._plan, state["draws"])
 
     def _mapped(
         self,

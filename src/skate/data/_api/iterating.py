@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
 
 from skate._core.optional_imports import try_import
+from skate.data._api.epochs import Batches, DerivedEpochs, Epochs, StatefulEpochs
 from skate.data._arrow.blocks import (
     Batch,
     Block,
@@ -26,6 +27,8 @@ from skate.data._execution.batching import (
     torch_batches,
     torch_device,
 )
+from skate.data._execution.bundles import bundle_of
+from skate.data._execution.positions import BlockCursor, LocalShuffle
 from skate.data._settings.context import DataContext
 from skate.data.collate_fn import format_for
 
@@ -53,16 +56,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-
-class Epochs:
-    """Something to iterate over again and again: each `iter()` starts anew."""
-
-    def __init__(self, start: Callable[[], Iterator[Any]]) -> None:
-        self._start = start
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._start()
 
 
 class Iterating(ABC):
@@ -96,6 +89,31 @@ class Iterating(ABC):
         """Whether all iterations of this process do."""
         return False
 
+    # -- going on where an iteration was --------------------------------------------------------
+
+    def _resumable(self) -> bool:
+        """Whether another run can go on where an iteration was."""
+        return False
+
+    def _cursor(self, start: Mapping[str, Any] | None = None) -> BlockCursor:
+        """The blocks from a position on."""
+        return BlockCursor(map(bundle_of, self._blocks()), start)
+
+    def _about_state(self) -> dict[str, Any]:
+        """What states say besides the position."""
+        return {}
+
+    def _next_epoch(self) -> dict[str, Any]:
+        """What a state between two epochs says."""
+        return {}
+
+    def _set_epoch(self, state: Mapping[str, Any]) -> None:  # noqa: B027
+        """Let the next iteration be the epoch that the state is of, where epochs differ."""
+
+    def _start_of(self, states: Any) -> dict[str, Any]:
+        """The position that a state, or those of all parts, is of."""
+        return dict(states if isinstance(states, Mapping) else states[0])
+
     def iter_rows(self, *, prefetch_blocks: int = 0) -> Iterable[Row]:
         """Iterate over the rows, one by one.
 
@@ -122,11 +140,11 @@ class Iterating(ABC):
         *,
         batch_format: Literal["default", "numpy"] = ...,
         **options: Unpack[BatchKeywords],
-    ) -> Iterable[dict[str, np.ndarray[Any, Any]]]: ...
+    ) -> StatefulEpochs[dict[str, np.ndarray[Any, Any]]]: ...
     @overload
     def iter_batches(
         self, *, batch_format: Literal["pandas"], **options: Unpack[BatchKeywords]
-    ) -> Iterable[pandas.DataFrame]: ...
+    ) -> StatefulEpochs[pandas.DataFrame]: ...
     @overload
     def iter_batches(
         self,
@@ -135,7 +153,7 @@ class Iterating(ABC):
         _collate_fn: Callable[[Batch], Any] | None = ...,
         _columns: Sequence[str] | None = ...,
         **options: Unpack[BatchKeywords],
-    ) -> Iterable[Any]: ...
+    ) -> StatefulEpochs[Any]: ...
     def iter_batches(
         self,
         *,
@@ -148,7 +166,7 @@ class Iterating(ABC):
         local_shuffle_seed: int | None = None,
         _collate_fn: Callable[[Batch], Any] | None = None,
         _columns: Sequence[str] | None = None,
-    ) -> Iterable[Any]:
+    ) -> StatefulEpochs[Any]:
         """Iterate over the rows in batches.
 
         Args:
@@ -165,7 +183,8 @@ class Iterating(ABC):
             _columns: Those that are wanted; None is all.
 
         Returns:
-            The batches; each iteration over them runs the plan again.
+            The batches; each iteration over them runs the plan again. Their `state_dict()` says
+            where the last one is, and `load_state_dict()` goes on there.
 
         Example:
             >>> for batch in skate.data.range(3).iter_batches(batch_size=2):
@@ -175,16 +194,16 @@ class Iterating(ABC):
         """
         format_ = check_format(batch_format)
 
-        def start() -> Iterator[Any]:
+        def make(blocks: Iterator[Block], shuffle: LocalShuffle | None) -> Iterator[Any]:
             found = batches(
-                _selected(self._blocks(), _columns), batch_size, format_, drop_last,
-                local_shuffle_buffer_size, local_shuffle_seed, self._shows_kept_blocks(),
+                _selected(blocks, _columns), batch_size, format_, drop_last, shuffle,
+                self._shows_kept_blocks(),
             )  # fmt: skip
             if _collate_fn is not None:
                 found = map(_collate_fn, found)
             return _ahead(found, prefetch_batches, _collate_fn is not None)
 
-        return Epochs(start)
+        return Batches(self, make, batch_size, local_shuffle_buffer_size, local_shuffle_seed)
 
     @overload
     def iter_torch_batches(
@@ -193,11 +212,11 @@ class Iterating(ABC):
         dtypes: torch.dtype | dict[str, torch.dtype] | None = ...,
         collate_fn: None = ...,
         **options: Unpack[TorchKeywords],
-    ) -> Iterable[dict[str, torch.Tensor]]: ...
+    ) -> StatefulEpochs[dict[str, torch.Tensor]]: ...
     @overload
     def iter_torch_batches(
         self, *, collate_fn: Callable[[Any], T], **options: Unpack[TorchKeywords]
-    ) -> Iterable[T]: ...
+    ) -> StatefulEpochs[T]: ...
     def iter_torch_batches(
         self,
         *,
@@ -211,7 +230,7 @@ class Iterating(ABC):
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
-    ) -> Iterable[Any]:
+    ) -> StatefulEpochs[Any]:
         """Iterate over batches that are dictionaries of torch tensors, one per column.
 
         Args:
@@ -229,7 +248,8 @@ class Iterating(ABC):
             pin_memory: Whether the tensors are in memory that a GPU reads fast.
 
         Returns:
-            The batches; each iteration over them runs the plan again.
+            The batches; each iteration over them runs the plan again. Their `state_dict()` says
+            where the last one is, and `load_state_dict()` goes on there.
 
         Example:
             >>> for batch in skate.data.range(2).iter_torch_batches(device="cpu"):
@@ -242,22 +262,19 @@ class Iterating(ABC):
                 "give dtypes or a collate_fn, not both: the collate_fn sets the types"
             )
 
-        def start() -> Iterator[Any]:
+        def make(blocks: Iterator[Block], shuffle: LocalShuffle | None) -> Iterator[Any]:
             target = torch_device(device)
             if collate_fn is None:
                 found: Iterator[Any] = torch_batches(
-                    self._blocks(), batch_size, dtypes, target, drop_last,
-                    local_shuffle_buffer_size, local_shuffle_seed, pin_memory,
-                )  # fmt: skip
+                    blocks, batch_size, dtypes, target, drop_last, shuffle, pin_memory
+                )
             else:
-                arrays = batches(
-                    self._blocks(), batch_size, format_for(collate_fn), drop_last,
-                    local_shuffle_buffer_size, local_shuffle_seed,
-                )  # fmt: skip
+                format_ = format_for(collate_fn)
+                arrays = batches(blocks, batch_size, format_, drop_last, shuffle)
                 found = collated(map(owned, arrays), collate_fn, target, pin_memory)
             return _ahead(found, prefetch_batches, collate_fn is not None or target is not None)
 
-        return Epochs(start)
+        return Batches(self, make, batch_size, local_shuffle_buffer_size, local_shuffle_seed)
 
     def to_torch(
         self,
@@ -328,7 +345,7 @@ class Iterating(ABC):
         local_shuffle_seed: int | None = None,
         synchronize_batches: bool = False,
         paddings: Any = None,
-    ) -> Iterable[Any]:
+    ) -> StatefulEpochs[Any]:
         """Iterate over batches that are dictionaries of JAX arrays, one per column.
 
         Args:
@@ -343,7 +360,8 @@ class Iterating(ABC):
             paddings: One value, or one per column, that fills the last batch up to `batch_size`.
 
         Returns:
-            The batches; each iteration over them runs the plan again.
+            The batches; each iteration over them runs the plan again. Their `state_dict()` says
+            where the last one is, and `load_state_dict()` goes on there.
         """
         jax = try_import("jax.numpy", "jax")
         arrays = self.iter_batches(
@@ -367,7 +385,7 @@ class Iterating(ABC):
                 for name, array in batch.items()
             }
 
-        return Epochs(lambda: map(convert, arrays))
+        return DerivedEpochs(arrays, lambda: map(convert, arrays))
 
     def iter_tf_batches(
         self,
@@ -379,7 +397,7 @@ class Iterating(ABC):
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
-    ) -> Iterable[Any]:
+    ) -> StatefulEpochs[Any]:
         """Iterate over batches that are dictionaries of TensorFlow tensors, one per column.
 
         Args:
@@ -392,7 +410,8 @@ class Iterating(ABC):
             local_shuffle_seed: As in `iter_batches`.
 
         Returns:
-            The batches; each iteration over them runs the plan again.
+            The batches; each iteration over them runs the plan again. Their `state_dict()` says
+            where the last one is, and `load_state_dict()` goes on there.
         """
         from skate.data._api.tensorflow import tensors_of
 
@@ -403,7 +422,7 @@ class Iterating(ABC):
             local_shuffle_buffer_size=local_shuffle_buffer_size,
             local_shuffle_seed=local_shuffle_seed,
         )
-        return Epochs(lambda: (tensors_of(batch, dtypes) for batch in arrays))
+        return DerivedEpochs(arrays, lambda: (tensors_of(batch, dtypes) for batch in arrays))
 
     def to_tf(
         self,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import torch
 
+from skate.data._api.epochs import StatefulEpochs
 from skate.data._arrow.blocks import check_columns
 from skate.data._execution.batching import tensor_of
 
@@ -17,7 +18,7 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
 
     def __init__(
         self,
-        arrays: Iterable[dict[str, Any]],
+        arrays: StatefulEpochs[dict[str, Any]],
         label: str | None,
         features: Any,
         label_dtype: Any,
@@ -45,6 +46,14 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
                 label = label.unsqueeze(1) if self.unsqueeze_label else label
             yield self._all_features(batch), label
 
+    def state_dict(self) -> dict[str, Any]:
+        """See `StatefulEpochs`; in a worker of a DataLoader, where this worker is."""
+        return self.arrays.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """See `StatefulEpochs`."""
+        self.arrays.load_state_dict(state_dict)
+
     def _share(self) -> Iterator[dict[str, Any]]:
         """The batches; in a worker of a DataLoader, every n-th of them: each worker has a copy of
         this and goes through all."""
@@ -58,7 +67,8 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
                 "without a seed and so in another order for each of them. Give num_workers=0 (the "
                 "dataset has workers of its own), or a seed"
             )
-        return islice(self.arrays, worker.id, None, worker.num_workers)
+        first = (worker.id - self.arrays.batches_before) % worker.num_workers
+        return islice(self.arrays, first, None, worker.num_workers)
 
     def _check(self, names: Sequence[str]) -> None:
         groups = self.features or []

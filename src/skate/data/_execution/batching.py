@@ -19,7 +19,7 @@ from skate.data._arrow.blocks import (
     numpy_of,
 )
 from skate.data._execution.early_exit import Departure, close_early
-from skate.data._execution.exchange import taken
+from skate.data._execution.positions import LocalShuffle
 from skate.data._execution.transforms import rebatched, slices
 
 if TYPE_CHECKING:
@@ -35,40 +35,18 @@ def pieces(
     blocks: Iterator[Block],
     batch_size: int | None,
     drop_last: bool,
-    shuffle_buffer: int | None,
-    seed: int | None,
+    shuffle: LocalShuffle | None,
 ) -> Iterator[Block]:
     """Blocks of whole batches, all but the last of all."""
     check_batch_size(batch_size)
-    if shuffle_buffer is not None:
+    if shuffle is not None:
         if batch_size is None:
             raise ValueError("local_shuffle_buffer_size needs a batch_size")
-        blocks = shuffled(blocks, shuffle_buffer, batch_size, seed)
+        blocks = shuffle.mixed(blocks, batch_size)
     for piece in rebatched(blocks, batch_size):
         if drop_last and batch_size is not None and piece.num_rows % batch_size:
             continue
         yield piece
-
-
-def shuffled(
-    blocks: Iterator[Block], size: int, batch_size: int, seed: int | None
-) -> Iterator[Block]:
-    """Rows drawn at random from a buffer of at least `size` of them. It is mixed when there are
-    twice as many, so that each row is moved only a few times."""
-    random = np.random.default_rng(seed)
-    held: list[Block] = []
-    rows = 0
-    for block in blocks:
-        held.append(block)
-        rows += block.num_rows
-        ready = (rows - size) // batch_size * batch_size
-        if ready > 0 and rows >= 2 * size:
-            table = concat(held)
-            table = taken(table, random.permutation(rows))
-            yield table.slice(0, ready)
-            held, rows = [table.slice(ready)], rows - ready
-    if rows:
-        yield taken(concat(held), random.permutation(rows))
 
 
 def batches(
@@ -76,12 +54,11 @@ def batches(
     batch_size: int | None,
     batch_format: str,
     drop_last: bool = False,
-    shuffle_buffer: int | None = None,
-    seed: int | None = None,
+    shuffle: LocalShuffle | None = None,
     kept: bool = False,
 ) -> Iterator[Batch]:
     """Batches; of blocks that are kept they are copies, where they could be written to."""
-    for piece in pieces(blocks, batch_size, drop_last, shuffle_buffer, seed):
+    for piece in pieces(blocks, batch_size, drop_last, shuffle):
         if not kept or batch_format == "pyarrow":
             yield from slices(piece, batch_size, batch_format)
         elif batch_format == "numpy":
@@ -146,14 +123,13 @@ def torch_batches(
     dtypes: Any,
     device: Any,
     drop_last: bool,
-    shuffle_buffer: int | None,
-    seed: int | None,
+    shuffle: LocalShuffle | None,
     pin_memory: bool,
 ) -> Iterator[dict[str, Any]]:
     """Dictionaries of tensors. A block is copied once, its batches are views on the copy: what a
     training loop changes in place never reaches the dataset."""
     try_import("torch", "torch")
-    for piece in pieces(blocks, batch_size, drop_last, shuffle_buffer, seed):
+    for piece in pieces(blocks, batch_size, drop_last, shuffle):
         check_given(dtypes, piece.column_names)
         columns = {
             name: tensor_of(array, of_column(dtypes, name), name)

@@ -21,6 +21,7 @@ class Bundle(NamedTuple):
     rows: int
     size: int
     place: PartOfUnit | None = None  # where it belongs, in an execution by units
+    start: int | None = None  # the task of the source whose rows begin with it, if that is known
 
     def get(self) -> Block:
         if self.block is not None:

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from math import isinf
 from typing import Any
 
@@ -24,6 +25,7 @@ from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._execution.early_exit import Departure
 from skate.data._execution.exchange import collect
+from skate.data._execution.positions import ReadPosition
 from skate.data._execution.progress import Progress
 from skate.data._execution.stages import (
     Actors,
@@ -49,19 +51,28 @@ SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is n
 
 
 def execute(
-    node: plan.Node, context: DataContext, stats: ExecutionStats | None = None
+    node: plan.Node,
+    context: DataContext,
+    stats: ExecutionStats | None = None,
+    position: ReadPosition | None = None,
 ) -> Iterator[Bundle]:
-    """Run the plan; bundles come in order, as they are asked for."""
-    return context.during(_executed(node, context, stats or ExecutionStats()))
+    """Run the plan; bundles come in order, as they are asked for. A `position` says with which
+    task of the source to begin, where the plan has one."""
+    return context.during(_executed(node, context, stats or ExecutionStats(), position))
 
 
-def _executed(node: plan.Node, context: DataContext, stats: ExecutionStats) -> Iterator[Bundle]:
+def _executed(
+    node: plan.Node, context: DataContext, stats: ExecutionStats, position: ReadPosition | None
+) -> Iterator[Bundle]:
     context.execution_options.validate()
     announce("datasets", stats, live_rows_of)
     progress = Progress(stats)
     run = PlanExecution(stats, context, progress.update)
+    node = optimise(with_runs(node))
+    if position is not None:
+        run.begin_at(position, _source_of(node))
     try:
-        for bundle in run.stream(optimise(with_runs(node))):
+        for bundle in run.stream(node):
             stats.rows += bundle.rows
             progress.update()
             yield from stats.handed_out(bundle)
@@ -124,6 +135,14 @@ class PlanExecution:
         self.context = context
         self._show = show
         self._errors = 0
+        self._begin: tuple[plan.Read, ReadPosition] | None = None
+
+    def begin_at(self, position: ReadPosition, source: plan.Node) -> None:
+        """Read the source of all rows from a position on, if it can be divided."""
+        if isinstance(source, plan.Read):
+            self._begin = source, position
+        else:
+            position.begin("")
 
     def stream(self, node: plan.Node, ahead: bool = True) -> Iterator[Bundle]:
         """The bundles of a plan. Without `ahead`, a read does one task after the other."""
@@ -173,14 +192,17 @@ class PlanExecution:
 
     def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
         tasks = self._tasks(read, nodes)
+        all_of_them = len(tasks)
+        if self._begin is not None and self._begin[0] is read:
+            tasks = _numbered(tasks, self._begin[1])
         compute = self._compute_of_read(read, tasks)
         head = Fused([], [read.name], compute, dict(read.options))
         large = any(task.streams for task in tasks)  # more than a block's worth: one after another
         count = len(tasks) if ahead and not large else 0
-        if read.parallelism is None or read.parallelism <= len(tasks) or not tasks:
+        if read.parallelism is None or read.parallelism <= all_of_them or not tasks:
             return self._staged(iter(tasks), fuse(nodes, head), count)
         # Fewer pieces of the source than blocks asked for: its blocks are cut.
-        each = -(-read.parallelism // len(tasks))
+        each = -(-read.parallelism // all_of_them)
         blocks = self._staged(iter(tasks), [head], count)
         return self._staged(cut_up(blocks, each), fuse(nodes)) if nodes else cut_up(blocks, each)
 
@@ -297,6 +319,21 @@ class PlanExecution:
             return False
         warnings.warn(f"a block failed and is left out: {sys.exc_info()[1]}", stacklevel=2)
         return True
+
+
+def _source_of(node: plan.Node) -> plan.Node:
+    """Where the rows come from that functions of blocks see."""
+    while isinstance(node, plan.Map):
+        node = node.input
+    return node
+
+
+def _numbered(tasks: list[SourceTask], position: ReadPosition) -> list[SourceTask]:
+    """The tasks from a position on, each with its number."""
+    said = repr([(task.name, task.size_bytes, task.rows) for task in tasks])
+    for number, task in enumerate(tasks):
+        task.number = number
+    return tasks[position.begin(blake2b(said.encode(), digest_size=12).hexdigest()) :]
 
 
 def cut_up(bundles: Iterator[Bundle], count: int) -> Iterator[Bundle]:

@@ -51,6 +51,7 @@ class StageJob(ABC):
     """One run of a chain. `poll` gives the blocks that are finished; `done` when no more come."""
 
     done = False
+    start: int | None = None  # see `Bundle.start`; of what comes out first
 
     @abstractmethod
     def poll(self, stats: StageStats) -> list[Bundle]:
@@ -360,6 +361,7 @@ class Stage:
         if self._waiting:
             payloads = [b if isinstance(b, SourceTask) else b.payload() for b in self._waiting]
             self.running.append(self.workers.submit(payloads))
+            self.running[-1].start = self._waiting[0].start
             self._waiting, self._rows = [], 0
 
     def harvest(self, limit_bytes: float) -> None:
@@ -376,6 +378,8 @@ class Stage:
                 head.end()
                 found = []
             for bundle in found:
+                if head.start is not None and bundle.rows:
+                    bundle, head.start = bundle._replace(start=head.start), None
                 self._take(bundle)
             if not found and not head.done:
                 return
@@ -421,11 +425,13 @@ def chain_here(
     empty: Block | None = None
     had_rows = False
     for item in items:
+        start = item.start
         try:
             for block in _timed(chain([item.get() if isinstance(item, Bundle) else item]), stats):
                 if block.num_rows:
                     had_rows = True
-                    yield bundle_of(block)
+                    yield bundle_of(block)._replace(start=start)
+                    start = None
                 else:
                     empty = block
         except Exception as error:

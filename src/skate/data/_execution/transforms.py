@@ -52,6 +52,12 @@ class SourceTask:
         self.size_bytes = size_bytes
         self.rows = rows
         self.streams = streams  # more than one block's worth: send blocks as they come
+        self.number: int | None = None  # among the tasks of its source, where positions count
+
+    @property
+    def start(self) -> int | None:
+        """See `Bundle.start`."""
+        return self.number
 
 
 class TransformChain:

@@ -163,6 +163,12 @@ def repeatable(node: Node) -> bool:
     nor rows are shuffled without a seed, and blocks are not in the store of this process."""
     if isinstance(node, Input):
         return all(bundle.block is not None for bundle in node.bundles)
+    return is_seeded(node)
+
+
+def is_seeded(node: Node) -> bool:
+    """Whether another run of the program gets the same rows in the same order from it, if its
+    seeds are used as often as in this one."""
     shuffle = _shuffle_of_files(node)
     unseeded = shuffle == "files" or (shuffle is not None and shuffle.seed is None)
     return not unseeded and getattr(node, "seed", 0) is not None

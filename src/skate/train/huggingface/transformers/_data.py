@@ -7,13 +7,13 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
-from skate.data._api.iterating import Epochs
+from skate.data._api.epochs import Epochs
 
 
 class Batches(IterableDataset[Any]):
     """What `iter_torch_batches` gives: batches already, and already this worker's part."""
 
-    def __init__(self, epochs: Epochs) -> None:
+    def __init__(self, epochs: Epochs[Any]) -> None:
         self._epochs = epochs
 
     def __iter__(self) -> Iterator[Any]:
