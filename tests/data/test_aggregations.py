@@ -15,7 +15,6 @@ from skate.data.block import BlockAccessor
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-
 NAN = float("nan")
 
 
@@ -216,3 +215,50 @@ class TestNumbers:
         assert (block.sum("a", True), block.min("a", True), block.max("a", True)) == (4, 1, 3)
         assert (block.mean("a", True), block.mean("a", False)) == (2, None)
         assert (block.count("a"), block.count("a", ignore_nulls=True)) == (3, 2)
+
+
+class TestOfDatasets:
+    def test_all_of_them(self):
+        dataset = skate.data.range(10)
+        assert dataset.sum("id") == 45
+        assert dataset.min("id") == 0
+        assert dataset.max("id") == 9
+        assert dataset.mean("id") == 4.5
+        assert dataset.std("id") == pytest.approx(np.std(np.arange(10), ddof=1))
+        assert dataset.std("id", ddof=0) == pytest.approx(np.std(np.arange(10)))
+
+    def test_several_columns_give_a_dictionary(self):
+        dataset = skate.data.from_items([{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+        assert dataset.mean() == {"mean(a)": 2.0, "mean(b)": 3.0}
+        assert dataset.sum(["a", "b"]) == {"sum(a)": 4, "sum(b)": 6}
+
+    def test_none(self):
+        dataset = skate.data.from_items([{"x": 1}, {"x": None}, {"x": 3}])
+        assert dataset.sum("x") == 4
+        assert dataset.mean("x") == 2
+        assert dataset.sum("x", ignore_nulls=False) is None
+        assert dataset.mean("x", ignore_nulls=False) is None
+
+    def test_aggregate(self):
+        from skate.data import aggregate as agg
+
+        found = skate.data.range(5).aggregate(
+            agg.Count(),
+            agg.Quantile("id", q=0.5, alias_name="median"),
+            agg.AbsMax("id"),
+            agg.AggregateFn(
+                init=lambda key: 1,
+                accumulate_row=lambda a, row: a * max(row["id"], 1),
+                merge=lambda a, b: a * b,
+                name="product",
+            ),
+        )
+        assert found == {"count()": 5, "median": 2.0, "abs_max(id)": 4, "product": 24}
+
+    def test_unique(self):
+        assert sorted(skate.data.from_items([1, 2, 1, 3]).unique("item")) == [1, 2, 3]
+
+    def test_the_deviation_of_large_numbers_is_exact(self):
+        values = 1e9 + np.arange(1000) % 7
+        dataset = skate.data.from_numpy([values[:300], values[300:]])
+        assert dataset.std("data") == pytest.approx(values.std(ddof=1), rel=1e-9)

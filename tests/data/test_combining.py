@@ -2,17 +2,20 @@
 
 import pytest
 
+import skate
 import skate.data
 from skate.data import MixStoppingCondition
 
-pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+pytestmark = pytest.mark.usefixtures("engine")
 
 
+@pytest.mark.engines("inline")
 def test_the_schema_of_a_union():
     ds = skate.data.from_items([{"a": 1}]).union(skate.data.from_items([{"a": 1.5, "b": "x"}]))
     assert repr(ds.schema()).split("\n")[2:] == ["a       double", "b       string"]
 
 
+@pytest.mark.engines("inline")
 class TestMix:
     def mixed(self, weights, **arguments):
         many = skate.data.range(8, override_num_blocks=4)
@@ -31,3 +34,24 @@ class TestMix:
             self.mixed([1])
         with pytest.raises(ValueError, match="positive"):
             self.mixed([1, 0])
+
+
+def test_union():
+    dataset = skate.data.range(2).union(skate.data.range(3), skate.data.range(1))
+    assert [row["id"] for row in dataset.take_all()] == [0, 1, 0, 1, 2, 0]
+
+
+def test_zip_renames_what_collides():
+    dataset = skate.data.from_items(["a", "b"]).zip(skate.data.from_items(["c", "d"]))
+    assert dataset.take_all() == [{"item": "a", "item_1": "c"}, {"item": "b", "item_1": "d"}]
+
+
+def test_zip_with_other_blocks():
+    left = skate.data.range(100, override_num_blocks=7)
+    right = skate.data.range(100, override_num_blocks=3).map(lambda row: row)
+    assert all(row["id"] == row["id_1"] for row in left.zip(right).take_all())
+
+
+def test_zip_of_unequal_lengths():
+    with pytest.raises(ValueError, match="10, 9"):
+        skate.data.range(10).zip(skate.data.range(9)).take_all()

@@ -69,3 +69,11 @@ def test_files_read_by_ones_own_code(tmp_path):
     assert [row["path"] for row in ds.take_all()] == ds.input_files()
     with pytest.raises(TypeError, match="unknown arguments"):
         Whole(str(tmp_path), include_path=True)
+
+
+def test_a_source_of_ones_own():
+    class Letters(Datasource):
+        def get_read_tasks(self, parallelism):
+            return [ReadTask(lambda c=c: [{"c": [c]}]) for c in "abc"]
+
+    assert [row["c"] for row in skate.data.read_datasource(Letters()).take_all()] == list("abc")

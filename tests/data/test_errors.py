@@ -1,16 +1,22 @@
 """Errors: of which type they are, and what they say of file, row and operator."""
 
+from typing import Any
+
+import numpy as np
 import pandas as pd
 import pytest
 
+import skate
 import skate.data
 from skate.data.exceptions import UserCodeException
 from skate.data.expressions import col, udf
 from skate.exceptions import TaskError
+from tests.support import local_only
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 @pytest.mark.engines("local")
-@pytest.mark.usefixtures("engine")
 class TestUserCode:
     def test_they_are_those_of_a_task_wherever_they_happen(self):
         dataset = skate.data.range(3)
@@ -31,7 +37,6 @@ class TestUserCode:
             skate.data.range(3).with_column("y", one(col("id"))).materialize()
 
 
-@pytest.mark.usefixtures("engine")
 class TestWhatTheySay:
     @pytest.fixture
     def files(self, tmp_path):
@@ -113,7 +118,6 @@ class TestWhatTheySay:
 
 
 @pytest.mark.engines("inline")
-@pytest.mark.usefixtures("engine")
 def test_an_error_of_user_code():
     def fail(row):
         raise KeyError("mine")
@@ -122,3 +126,115 @@ def test_an_error_of_user_code():
         skate.data.range(1).map(fail).take()
     assert isinstance(caught.value, TaskError)
     assert isinstance(caught.value, KeyError)
+
+
+class TestFunctions:
+    def test_the_users_own_error_names_operator_and_row(self):
+        with pytest.raises(ZeroDivisionError) as caught:
+            skate.data.range(5).map(lambda row: {"x": 1 // (row["id"] - 3)}).take_all()
+        text = "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+        assert "Map(<lambda>)" in text
+        assert "{'id': 3}" in text
+
+    def test_a_constructor_that_fails(self):
+        class Broken:
+            def __init__(self):
+                raise LookupError("no model")
+
+            def __call__(self, batch):
+                return batch
+
+        with pytest.raises((LookupError, skate.exceptions.ActorDiedError), match="no model"):
+            skate.data.range(3).map_batches(Broken, concurrency=1).take_all()
+
+    def test_some_blocks_may_fail_if_allowed(self):
+        context = skate.data.DataContext.get_current()
+        context.max_errored_blocks = 1
+        try:
+            dataset = skate.data.range(4, override_num_blocks=4)
+            dataset = dataset.map(lambda row: {"x": 1 // row["id"]})
+            with pytest.warns(UserWarning, match="left out"):
+                rows = dataset.take_all()
+            assert len(rows) == 3
+        finally:
+            context.max_errored_blocks = 0
+
+    def test_a_wrong_column_lists_those_there_are(self):
+        with pytest.raises(KeyError, match=r"'idx'.*\['id'\].*did you mean 'id'"):
+            skate.data.range(3).select_columns(["idx"]).take()
+
+
+class TestClasses:
+    def test_a_constructor_raises_what_it_raises(self) -> None:
+        class Broken:
+            def __init__(self) -> None:
+                raise RuntimeError("no model")
+
+            def __call__(self, batch: Any) -> Any:
+                return batch
+
+        with pytest.raises(RuntimeError, match="no model") as caught:
+            skate.data.range(2).map_batches(Broken).count()
+        assert "in the constructor of Broken" in str(caught.value)
+
+    @local_only
+    def test_actors_that_always_die_name_the_operator(self) -> None:
+        import os
+        import signal
+
+        class Deadly:
+            def __call__(self, batch: Any) -> Any:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        with pytest.raises(skate.exceptions.SkateError) as caught:
+            skate.data.range(1).map_batches(Deadly).count()
+        assert "MapBatches(Deadly)" in "".join(getattr(caught.value, "__notes__", [])) + str(
+            caught.value
+        )
+
+    def test_a_batch_is_shown_by_its_first_row(self) -> None:
+        def broken(batch: Any) -> Any:
+            raise ValueError("bad")
+
+        with pytest.raises(ValueError, match="bad") as caught:
+            skate.data.range(3, override_num_blocks=1).map_batches(broken).count()
+        assert "a batch of 3 rows with the columns ['id'], the first {'id': 0}" in str(
+            caught.value
+        )
+
+    def test_flat_map_that_returns_one_value(self) -> None:
+        with pytest.raises(TypeError, match=r"returned 0 for the row \{'id': 0\}"):
+            skate.data.range(1).flat_map(lambda row: row["id"]).count()
+
+
+@pytest.mark.parametrize("method", ["map_batches", "flat_map"])
+def test_a_generator_that_fails_names_its_input(method: str) -> None:
+    def broken(value: Any) -> Any:
+        yield value
+        raise ValueError("halfway")
+
+    dataset = getattr(skate.data.range(3, override_num_blocks=1), method)(broken)
+    with pytest.raises(ValueError, match="halfway") as caught:
+        dataset.take_all()
+    assert "(broken), on " in str(caught.value)
+
+
+def test_a_row_that_is_an_array_is_called_a_row() -> None:
+    def broken(row: Any) -> Any:
+        raise ValueError("bad pixel")
+
+    images = skate.data.from_items([{"image": np.zeros((4, 4))}])
+    with pytest.raises(ValueError, match="bad pixel") as caught:
+        images.map(broken).take_all()
+    assert "on the row {'image'" in str(caught.value)
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_blocks_that_fail_are_left_out_wherever_they_run(tmp_path: Any, files: int) -> None:
+    for number in range(files):
+        (tmp_path / f"{number}.csv").write_text("a\n1\n2\n")
+    (tmp_path / "bad.csv").write_text("a,b\n1\n2,3,4\n")
+    context = skate.data.DataContext.get_current().copy()
+    context.max_errored_blocks = -1
+    with skate.data.DataContext.current(context), pytest.warns(UserWarning, match="left out"):
+        assert len(skate.data.read_csv(str(tmp_path)).take(100)) == 2 * files

@@ -26,3 +26,14 @@ def test_a_plan_of_several_inputs():
         "      +- Dataset(num_rows=3, schema={id: int64})\n"
         "   +- Dataset(num_rows=3, schema={id: int64})"
     )
+
+
+def test_stats_and_plans_name_the_operators(capsys):
+    dataset = skate.data.range(5).map(lambda row: row)
+    dataset.take_all()
+    assert "ReadRange->Map(<lambda>)" in dataset.stats()
+    assert "5 rows" in dataset.stats()
+    dataset.explain()
+    assert "Map(<lambda>)\n +- ReadRange" in capsys.readouterr().out
+    assert repr(dataset) == "Map(<lambda>)\n+- Dataset(num_rows=5, schema={id: int64})"
+    assert "Map" in dataset._repr_html_()

@@ -55,22 +55,6 @@ class TestPolars:
 
 
 @pytest.mark.engines("inline")
-class TestArrowStream:
-    def test_blocks_go_one_by_one(self) -> None:
-        rows = data.range(10, override_num_blocks=4)
-        reader = pa.RecordBatchReader.from_stream(rows)
-        assert [batch.num_rows for batch in reader] == list(rows._block_num_rows())
-        assert pa.table(rows)["id"].to_pylist() == list(range(10))
-
-    def test_blocks_of_other_columns_and_types(self) -> None:
-        both = data.from_items([{"a": 1}]).union(data.from_items([{"a": 2.5, "b": "x"}]))
-        assert pa.table(both).to_pydict() == {"a": [1.0, 2.5], "b": [None, "x"]}
-
-    def test_no_rows(self) -> None:
-        assert pa.table(data.from_items([{"a": 1}]).filter(expr="a > 1")).num_rows == 0
-
-
-@pytest.mark.engines("inline")
 class TestNumpy:
     def test_columns_by_name(self) -> None:
         x = np.arange(3)
@@ -97,33 +81,6 @@ class TestDuckDB:
     def test_what_is_no_relation(self) -> None:
         with pytest.raises(TypeError, match="relation"):
             data.from_duckdb("select 1")
-
-
-@pytest.mark.engines("inline")
-class TestSql:
-    def test_one_dataset(self) -> None:
-        rows = data.range(6).sql("select id % 2 as odd, count(*) as n from self group by odd")
-        assert sorted(row["n"] for row in rows.take_all()) == [3, 3]
-
-    def test_several(self) -> None:
-        people = data.from_items([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
-        bills = data.from_items([{"id": 2, "sum": 5.0}, {"id": 2, "sum": 1.0}])
-        query = "select name, sum(b.sum) as total from p join b on p.id = b.id group by name"
-        assert data.sql(query, p=people, b=bills).take_all() == [{"name": "b", "total": 6.0}]
-        assert people.sql("select count(*) as n from self, b", b=bills).take_all() == [{"n": 4}]
-
-    def test_it_is_lazy(self) -> None:
-        rows = data.range(3).sql("select * from nowhere")
-        with pytest.raises(ValueError, match=r"nowhere.*the tables are self"):
-            rows.take_all()
-
-    def test_what_is_no_query(self) -> None:
-        with pytest.raises(TypeError, match="query as text"):
-            data.range(3).sql(3)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="needs datasets"):
-            data.sql("select 1")
-        with pytest.raises(TypeError, match="is a dataset"):
-            data.sql("select * from t", t=[1])  # type: ignore[arg-type]
 
 
 @pytest.mark.engines("local")
@@ -218,3 +175,77 @@ def test_a_torch_dataset_travels_once():
     tasks = dataset._plan.source.read_tasks(None)
     assert sum(len(cloudpickle.dumps(task)) for task in tasks) < 1 << 20
     assert sum(dataset.take_all()) == sum(range(4000))
+
+
+def ids(dataset):
+    return [row["id"] for row in dataset.take_all()]
+
+
+class TestSources:
+    def test_range(self):
+        dataset = skate.data.range(5)
+        assert ids(dataset) == [0, 1, 2, 3, 4]
+        assert dataset.count() == 5
+
+    def test_range_tensor(self):
+        batch = skate.data.range_tensor(3, shape=(2, 2)).take_batch(3)
+        np.testing.assert_array_equal(batch["data"][2], [[2, 2], [2, 2]])
+
+    def test_plain_values_come_back_plain(self):
+        dataset = skate.data.from_items([1, 2, 3])
+        assert dataset.take(2) == [1, 2]
+        assert dataset.take_all() == [1, 2, 3]
+        assert list(dataset.iter_rows()) == [1, 2, 3]
+        assert dataset.take_batch(2)["item"].tolist() == [1, 2]
+
+    def test_functions_see_plain_values_under_item(self):
+        dataset = skate.data.from_items([1, 2]).map(lambda row: {"y": row["item"] + 1})
+        assert dataset.take_all() == [{"y": 2}, {"y": 3}]
+
+    def test_items_called_item_are_not_plain(self):
+        assert skate.data.from_items([{"item": 1}]).take() == [{"item": 1}]
+
+    def test_torch_tensors_as_items(self):
+        dataset = skate.data.from_items([torch.full((2,), float(n)) for n in range(3)])
+        assert dataset.take_batch(3)["item"].shape == (3, 2)
+
+    def test_from_numpy(self):
+        dataset = skate.data.from_numpy([np.ones((2, 3)), np.zeros((1, 3))])
+        assert dataset.count() == 3
+        assert dataset.take_batch(3)["data"].shape == (3, 3)
+
+    def test_from_pandas_and_arrow(self):
+        frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
+        rows = [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
+        assert skate.data.from_pandas(frame).take_all() == rows
+        assert skate.data.from_arrow(pa.Table.from_pandas(frame)).take_all() == rows
+
+    def test_references(self):
+        ref = skate.put(pa.table({"a": [1, 2]}))
+        assert skate.data.from_arrow_refs([ref]).sum("a") == 3
+        assert skate.data.from_numpy_refs([skate.put(np.arange(3))]).count() == 3
+
+    def test_from_torch(self):
+        class Squares(torch.utils.data.Dataset):
+            def __len__(self):
+                return 6
+
+            def __getitem__(self, number):
+                return number**2
+
+        assert skate.data.from_torch(Squares()).take_all() == [0, 1, 4, 9, 16, 25]
+        assert skate.data.from_torch(Squares(), local_read=True).count() == 6
+
+    def test_from_torch_iterable(self):
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(range(3))
+
+        assert skate.data.from_torch(Stream()).take_all() == [0, 1, 2]
+
+    def test_an_empty_dataset(self):
+        dataset = skate.data.from_items([])
+        assert dataset.take_all() == []
+        assert dataset.count() == 0
+        assert dataset.schema() is None
+        assert skate.data.range(0).sum("id") is None

@@ -1,13 +1,15 @@
-"""Groups: functions of users on each, and columns by group."""
+"""Groups: aggregations, functions of users on each, and columns by group."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import skate
 import skate.data
+from skate.data import aggregate as agg
 from skate.data.expressions import col
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -63,3 +65,81 @@ def test_groups_that_can_be_changed():
 
     ds = skate.data.from_items([{"g": 1, "v": 1}])
     assert ds.groupby("g").map_groups(add, zero_copy_batch=False).take_all() == [{"g": 1, "v": 2}]
+
+
+def mixed(rows=2000, seed=0):
+    random = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "k": random.integers(0, 7, rows),
+            "v": random.normal(size=rows),
+            "s": random.choice(["a", "b", None], rows),
+            "n": np.arange(rows),
+        }
+    )
+
+
+@pytest.mark.usefixtures("memory")
+class TestGroups:
+    def test_aggregations_are_those_of_pandas(self):
+        frame = mixed()
+        found = (
+            skate.data.from_pandas(frame)
+            .groupby("k")
+            .aggregate(agg.Mean("v"), agg.Std("v"), agg.Count(), agg.Min("n"), agg.Sum("n"))
+            .to_pandas()
+        )
+        groups = frame.groupby("k")
+        assert found["k"].tolist() == sorted(frame["k"].unique())
+        np.testing.assert_allclose(found["mean(v)"], groups["v"].mean())
+        np.testing.assert_allclose(found["std(v)"], groups["v"].std())
+        assert found["count()"].tolist() == groups.size().tolist()
+        assert found["min(n)"].tolist() == groups["n"].min().tolist()
+        assert found["sum(n)"].tolist() == groups["n"].sum().tolist()
+
+    def test_aggregations_without_a_kernel(self):
+        frame = mixed()
+        grouped = skate.data.from_pandas(frame).groupby("k")
+        found = grouped.aggregate(
+            agg.Quantile("v", q=0.9), agg.Unique("s", ignore_nulls=True)
+        ).to_pandas()
+        expected = frame.groupby("k")["v"].quantile(0.9)
+        np.testing.assert_allclose(found["quantile(v)"], expected)
+        assert all(sorted(values) == ["a", "b"] for values in found["unique(s)"])
+
+    def test_map_groups(self):
+        def top(group):
+            return group.nlargest(1, "v")
+
+        frame = mixed()
+        grouped = skate.data.from_pandas(frame).groupby("k")
+        found = grouped.map_groups(top, batch_format="pandas").to_pandas()
+        expected = frame.loc[frame.groupby("k")["v"].idxmax()].sort_values("k")
+        assert found.sort_values("k")["n"].tolist() == expected["n"].tolist()
+
+    def test_several_keys(self):
+        frame = mixed()
+        found = skate.data.from_pandas(frame).groupby(["k", "s"]).count().to_pandas()
+        assert found["count()"].sum() == len(frame)
+        assert len(found) == len(frame.groupby(["k", "s"], dropna=False))
+
+    def test_several_keys_of_which_one_is_categorical(self):
+        frame = mixed().astype({"s": "category"})
+        grouped = skate.data.from_pandas(frame).groupby(["k", "s"])
+        expected = frame.groupby(["k", "s"], dropna=False, observed=True)["n"].sum()
+        assert grouped.sum("n").to_pandas()["sum(n)"].tolist() == expected.tolist()
+        found = grouped.map_groups(lambda group: {"sum": [group["n"].sum()]}).to_pandas()
+        assert sorted(found["sum"]) == sorted(expected)
+
+
+class TestGroupsOfFewRows:
+    def test_no_key_is_one_group(self):
+        assert skate.data.range(4).groupby(None).sum("id").take_all() == [{"sum(id)": 6}]
+
+    def test_a_group_of_one_row_has_no_deviation(self):
+        found = skate.data.from_items([{"k": 1, "v": 2.0}]).groupby("k").std("v").take_all()
+        assert np.isnan(found[0]["std(v)"])
+
+    def test_a_wrong_key_lists_the_columns(self):
+        with pytest.raises(KeyError, match=r"'kk'.*\['id'\]"):
+            skate.data.range(3).groupby("kk").count().take_all()

@@ -14,7 +14,7 @@ import skate.data
 from skate.data import DataContext
 from skate.data._io import retries
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
 
 class Busy(pafs.FileSystemHandler):  # type: ignore[misc]
@@ -86,7 +86,6 @@ class Busy(pafs.FileSystemHandler):  # type: ignore[misc]
         raise NotImplementedError
 
 
-@pytest.mark.engines("inline")
 class TestStoresThatAreBusy:
     @pytest.fixture(autouse=True)
     def short_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:

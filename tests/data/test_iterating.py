@@ -1,4 +1,4 @@
-"""Batches for training: sizes, types, order, and who gets which rows."""
+"""Batches for training: sizes, types and order."""
 
 import gc
 import threading
@@ -9,7 +9,6 @@ import torch
 
 import skate
 import skate.data
-from tests.support import local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -85,20 +84,6 @@ class TestTorch:
         with pytest.raises(TypeError, match=r"'name'.*collate_fn"):
             list(dataset.iter_torch_batches())
 
-    def test_to_torch(self):
-        rows = [{"a": n, "b": n * 2.0, "y": n % 2} for n in range(6)]
-        batches = skate.data.from_items(rows).to_torch(
-            label_column="y", batch_size=3, feature_column_dtypes=torch.float32
-        )
-        features, label = next(iter(batches))
-        assert features.shape == (3, 2)
-        assert label.shape == (3, 1)
-
-    def test_a_dataloader_reads_it(self):
-        dataset = skate.data.range(6).to_torch(batch_size=2)
-        loader = torch.utils.data.DataLoader(dataset, batch_size=None)
-        assert sum(int(features.sum()) for features, _ in loader) == 15
-
 
 class TestPrefetching:
     def test_blocks_come_ahead_anyway(self):
@@ -114,78 +99,6 @@ class TestPrefetching:
         gc.collect()
         names = [thread.name for thread in threading.enumerate()]
         assert "skate-prefetch" not in names
-
-
-class TestStreamingSplit:
-    def read(self, parts, epochs=1):
-        """What each part gets, read side by side."""
-        found = [[] for _ in parts]
-
-        def consume(number):
-            for _ in range(epochs):
-                rows = [n for b in parts[number].iter_batches(batch_size=4) for n in b["id"]]
-                found[number].append([int(n) for n in rows])
-
-        threads = [threading.Thread(target=consume, args=(n,)) for n in range(len(parts))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=90)
-            assert not thread.is_alive()
-        return found
-
-    @local_only
-    def test_equal_parts_drop_what_does_not_divide(self):
-        dataset = skate.data.range(11).map(lambda row: row)
-        parts = self.read(dataset.streaming_split(2, equal=True), epochs=2)
-        for epoch in range(2):
-            rows = [part[epoch] for part in parts]
-            assert [len(part) for part in rows] == [5, 5]
-            assert len({*rows[0], *rows[1]}) == 10
-
-    @local_only
-    def test_unequal_parts_lose_nothing(self):
-        parts = self.read(skate.data.range(101).streaming_split(3))
-        assert sorted(n for part in parts for n in part[0]) == list(range(101))
-
-    @local_only
-    def test_repeated_rows_make_equal_parts_without_loss(self):
-        from skate.data.iterator import split_iterators
-
-        parts = self.read(split_iterators(skate.data.range(10), 3, "repeat"))
-        assert [len(part[0]) for part in parts] == [4, 4, 4]
-        assert {n for part in parts for n in part[0]} == set(range(10))
-
-    @local_only
-    def test_an_error_reaches_every_consumer(self):
-        dataset = skate.data.range(10).map(lambda row: {"id": 1 // (row["id"] - 5)})
-        first, second = dataset.streaming_split(2)
-        failures = []
-
-        def consume(part):
-            try:
-                list(part.iter_rows())
-            except ZeroDivisionError as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=consume, args=(part,)) for part in (first, second)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=60)
-        assert len(failures) == 2
-
-    @local_only
-    @pytest.mark.init(num_cpus=1)
-    def test_consumers_that_hold_all_cpus_do_not_starve_the_data(self):
-        dataset = skate.data.range(20).map(lambda row: row)
-        (part,) = dataset.streaming_split(1)
-
-        @skate.remote(num_cpus=1)
-        def train(given):
-            return sum(int(batch["id"].sum()) for batch in given.iter_batches())
-
-        assert skate.get(train.remote(part), timeout=60) == 190
 
 
 def test_an_iterator_travels():

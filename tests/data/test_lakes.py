@@ -1,8 +1,7 @@
-"""Avro files, and tables with versions: Delta Lake and Iceberg, by their own libraries."""
+"""Tables with versions: Delta Lake and Iceberg, by their own libraries."""
 
 import threading
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,8 +18,9 @@ ROWS = [{"n": n, "s": "ab"[n % 2]} for n in range(6)]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def threads_of_the_libraries(tmp_path_factory):
+def threads_of_the_libraries(tmp_path_factory, shared_session):
     """Both keep threads for the life of the process: they begin before anything is looked at."""
+    shared_session.end()
     place = tmp_path_factory.mktemp("delta")
     write_deltalake(place, pa.table({"n": [0]}))
     DeltaTable(place).to_pyarrow_dataset().to_table()
@@ -32,19 +32,6 @@ def threads_of_the_libraries(tmp_path_factory):
 
 def by_number(dataset):
     return sorted(dataset.take_all(), key=lambda row: row["n"])
-
-
-def test_avro(tmp_path):
-    kind = {"type": "record", "name": "r"} | {
-        "fields": [{"name": "n", "type": "long"}, {"name": "s", "type": ["null", "string"]}]
-    }
-    for number in range(2):
-        with open(tmp_path / f"{number}.avro", "wb") as file:
-            fastavro.writer(file, kind, [{"n": number, "s": "x"}, {"n": number + 10, "s": None}])
-    dataset = skate.data.read_avro(tmp_path)
-    assert [row["n"] for row in dataset.take_all()] == [0, 10, 1, 11]
-    assert dataset.map(lambda row: {"missing": row["s"] is None}).sum("missing") == 2
-    assert set(skate.data.read_avro(tmp_path, include_paths=True).columns()) == {"n", "s", "path"}
 
 
 class TestDelta:

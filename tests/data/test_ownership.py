@@ -13,7 +13,6 @@ import skate.data
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-
 torch = pytest.importorskip("torch")
 
 MAKERS = {

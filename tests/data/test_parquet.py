@@ -8,13 +8,45 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 import skate
 import skate.data
+from skate.data import DataContext
+from skate.data._io import paths
+from skate.data.expressions import col
+from skate.data.sources.parquet import ParquetSource
 
 pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The files that are opened."""
+    found = []
+
+    class Watched(pa.fs.FSSpecHandler):
+        def open_input_file(self, path):
+            found.append(path)
+            return super().open_input_file(path)
+
+    import fsspec
+
+    files = pa.fs.PyFileSystem(Watched(fsspec.filesystem("file")))
+    monkeypatch.setattr(paths, "resolve", lambda path, filesystem=None: (files, str(path)))
+    return found
+
+
+@pytest.fixture
+def small_blocks():
+    """Blocks of a few thousand bytes, so that small files are large ones."""
+    context = DataContext.get_current().copy()
+    context.target_max_block_size = 2000
+    with DataContext.current(context):
+        yield
 
 
 @pytest.mark.engines("local")
@@ -104,3 +136,235 @@ class TestMadeColumns:
         dataset = skate.data.read_parquet(tmp_path, tensor_column_schema=kinds)
         assert dataset.schema().types[1].shape == [2, 2]
         np.testing.assert_array_equal(dataset.take_batch()["t"], arrays)
+
+
+def test_tensors_survive_parquet(tmp_path):
+    skate.data.from_items(
+        [{"fixed": torch.full((2, 2), n), "ragged": np.ones((n + 1, 2))} for n in range(3)]
+    ).write_parquet(tmp_path)
+    back = skate.data.read_parquet(tmp_path)
+    assert str(back.schema()).splitlines()[2:] == [
+        "fixed   numpy.ndarray(shape=(2, 2), dtype=int64)",
+        "ragged  numpy.ndarray(ndim=2, dtype=float64)",
+    ]
+    assert [row["ragged"].shape for row in back.take_all()] == [(1, 2), (2, 2), (3, 2)]
+    assert back.take_all()[2]["fixed"].tolist() == [[2, 2], [2, 2]]
+
+
+def test_plain_values_survive_parquet(tmp_path):
+    skate.data.from_items(["a", "b"]).write_parquet(tmp_path)
+    assert skate.data.read_parquet(tmp_path).take_all() == ["a", "b"]
+
+
+class TestPushedIntoTheRead:
+    @pytest.fixture
+    def path(self, tmp_path):
+        table = pa.table({"a": range(1000), "b": range(1000), "c": ["x"] * 1000})
+        pq.write_table(table, tmp_path / "t.parquet", row_group_size=100)
+        return tmp_path / "t.parquet"
+
+    def test_columns_and_filters_are_pushed_into_the_read(self, path, capsys):
+        dataset = skate.data.read_parquet(path).filter(expr=col("a") >= 998).select_columns("b")
+        assert dataset.take_all() == [{"b": 998}, {"b": 999}]
+        selected = skate.data.read_parquet(path).select_columns(["c"])
+        selected.explain()
+        optimised = capsys.readouterr().out.split("Optimised plan --------")[1]
+        assert "SelectColumns" not in optimised
+        assert selected.columns() == ["c"]
+
+    def test_count_and_schema_need_no_rows(self, path):
+        dataset = skate.data.read_parquet(path)
+        assert dataset.count() == 1000
+        assert dataset.schema(fetch_if_missing=False).names == ["a", "b", "c"]
+
+    def test_large_files_are_cut_at_row_groups(self, path):
+        context = skate.data.DataContext.get_current()
+        before = context.target_max_block_size
+        context.target_max_block_size = 2000
+        try:
+            dataset = skate.data.read_parquet(path)
+            blocks = list(dataset.iter_batches(batch_size=None))
+            assert len(blocks) > 1
+            assert dataset.sum("a") == sum(range(1000))
+        finally:
+            context.target_max_block_size = before
+
+    def test_wrong_columns(self, path):
+        with pytest.raises(KeyError, match=r"'d'.*\['a', 'b', 'c'\]"):
+            skate.data.read_parquet(path, columns=["d"]).take_all()
+
+
+class TestSchemasAndSizes:
+    def test_files_that_differ_are_brought_together(self, tmp_path):
+        pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
+        pq.write_table(pa.table({"a": [2.5], "b": ["x"]}), tmp_path / "2.parquet")
+        dataset = skate.data.read_parquet(str(tmp_path))
+        assert dataset.columns() == ["a", "b"]
+        assert dataset.take_all() == [{"a": 1.0, "b": None}, {"a": 2.5, "b": "x"}]
+        assert dataset.select_columns(["b"]).take_all() == [{"b": None}, {"b": "x"}]
+
+    def test_a_schema_may_be_given(self, tmp_path):
+        pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
+        wanted = pa.schema([("a", pa.float32()), ("b", pa.string())])
+        dataset = skate.data.read_parquet(str(tmp_path), schema=wanted)
+        assert dataset.schema().types == [pa.float32(), pa.string()]
+        assert dataset.take_all() == [{"a": 1.0, "b": None}]
+
+    def test_sizes_of_files_and_options_of_the_writer(self, tmp_path):
+        skate.data.range(10, override_num_blocks=1).write_parquet(
+            str(tmp_path),
+            max_rows_per_file=4,
+            arrow_parquet_args_fn=lambda: {"compression": "gzip"},
+        )
+        files = sorted(tmp_path.iterdir())
+        assert [pq.read_metadata(file).num_rows for file in files] == [4, 4, 2]
+        assert pq.read_metadata(files[0]).row_group(0).column(0).compression == "GZIP"
+
+    def test_a_random_order_of_files(self, tmp_path):
+        for number in range(8):
+            pq.write_table(pa.table({"a": [number]}), tmp_path / f"{number}.parquet")
+
+        def orders(**options):
+            config = skate.data.FileShuffleConfig(seed=5, **options)
+            dataset = skate.data.read_parquet(str(tmp_path), shuffle=config)
+            return [[row["a"] for row in dataset.take_all()] for _ in range(2)]
+
+        first, second = orders()
+        assert sorted(first) == list(range(8))
+        assert first != second
+        assert orders() == [first, second]
+        fixed = orders(reseed_after_execution=False)
+        assert fixed[0] == fixed[1]
+
+
+def write_numbers(folder, files=4, rows=10):
+    for n in range(files):
+        table = pa.table({"a": range(n * rows, n * rows + rows), "b": ["x"] * rows})
+        pq.write_table(table, folder / f"{n}.parquet", row_group_size=5)
+
+
+@pytest.mark.engines("inline")
+class TestPushDown:
+    def test_a_filter_reads_no_other_columns_and_row_groups(self, tmp_path, monkeypatch):
+        write_numbers(tmp_path)
+        dataset = skate.data.read_parquet(tmp_path).filter(expr=col("a") >= 38)
+        read = []
+        completed = ParquetSource.completed
+
+        def watch(self, block, file):
+            read.append((block.num_rows, block.column_names))
+            return completed(self, block, file)
+
+        monkeypatch.setattr(ParquetSource, "completed", watch)
+        assert dataset.select_columns("b").take_all() == [{"b": "x"}] * 2
+        assert [entry for entry in read if entry[0]] == [(2, ["b"])]
+
+    def test_a_filter_of_pyarrow_on_what_is_not_wanted(self, tmp_path):
+        write_numbers(tmp_path)
+        wanted = pyarrow.dataset.field("a") >= 38
+        (all_columns,) = {len(row) for row in skate.data.read_parquet(tmp_path).take_all()}
+        found = skate.data.read_parquet(tmp_path, columns=["b"], filter=wanted)
+        assert found.columns() == ["b"]
+        assert (
+            found.count() == skate.data.read_parquet(tmp_path).filter(expr=col("a") >= 38).count()
+        )
+        assert len(skate.data.read_parquet(tmp_path, filter=wanted).columns()) == all_columns
+        changed = skate.data.read_parquet(
+            tmp_path, columns=["b"], filter=wanted, include_row_hash=True,
+            _block_udf=lambda table: table.rename_columns([n.upper() for n in table.column_names]),
+        )  # fmt: skip
+        assert changed.columns() == ["B", "ROW_HASH"]
+
+    def test_a_filter_on_what_was_not_selected(self, tmp_path):
+        write_numbers(tmp_path)
+        for dataset in (
+            skate.data.read_parquet(tmp_path),
+            skate.data.read_csv("example://iris.csv"),
+        ):
+            name, other = dataset.columns()[:2]
+            with pytest.raises(KeyError, match=f"there is no column {other!r}"):
+                dataset.select_columns([name]).filter(expr=col(other) > 5).take_all()
+            with pytest.raises(KeyError, match="there is no column 'zz'"):
+                dataset.filter(expr=col("zz") > 5).take_all()
+
+    def test_files_that_differ(self, tmp_path):
+        pq.write_table(pa.table({"a": [1, 2], "d": pa.array(["x", "y"]).dictionary_encode()}),
+                       tmp_path / "1.parquet")  # fmt: skip
+        pq.write_table(pa.table({"a": [2.5, 3.5], "c": [1, 2]}), tmp_path / "2.parquet")
+        found = skate.data.read_parquet(tmp_path).filter(expr=col("a") >= 2).take_all()
+        assert found == [
+            {"a": 2.0, "d": "y", "c": None},
+            {"a": 2.5, "d": None, "c": 1},
+            {"a": 3.5, "d": None, "c": 2},
+        ]
+
+    def test_tensors_pass_a_filter(self, tmp_path):
+        rows = [{"n": n, "t": np.full((2, 2), n), "r": np.ones(n + 1)} for n in range(3)]
+        skate.data.from_items(rows).write_parquet(tmp_path)
+        (row,) = skate.data.read_parquet(tmp_path).filter(expr=col("n") == 2).take_all()
+        assert row["t"].tolist() == [[2, 2], [2, 2]]
+        assert row["r"].tolist() == [1, 1, 1]
+
+    def test_a_random_order_of_files_lasts_over_push_downs(self, tmp_path):
+        write_numbers(tmp_path, files=8, rows=1)
+        config = skate.data.FileShuffleConfig(seed=5)
+        dataset = skate.data.read_parquet(tmp_path, shuffle=config).select_columns(["a"])
+        first, second = ([row["a"] for row in dataset.take_all()] for _ in range(2))
+        assert sorted(first) == sorted(second)
+        assert first != second
+
+
+@pytest.mark.engines("inline")
+class TestFooters:
+    def test_footers_are_read_once(self, tmp_path, opened):
+        write_numbers(tmp_path)
+        dataset = skate.data.read_parquet(tmp_path)
+        assert dataset.count() == 40
+        assert len(opened) == 4
+        dataset.select_columns(["a"]).schema()
+        dataset.filter(expr=col("a") > 100).schema()
+        assert len(opened) == 4
+
+    def test_text_about_a_dataset_counts_no_rows(self, tmp_path, opened):
+        write_numbers(tmp_path, files=3)
+        dataset = skate.data.read_parquet(tmp_path)
+        dataset._plan.source._footers.of([str(tmp_path / "0.parquet")])
+        assert dataset._plan.source.known_count() is None
+        assert dataset.count() == 30
+        assert "num_rows=30" in repr(dataset)
+
+
+@pytest.mark.engines("inline")
+class TestLargeFiles:
+    @pytest.fixture
+    def folder(self, tmp_path, small_blocks):
+        for n in range(3):
+            table = pa.table({"a": range(n * 1000, n * 1000 + 1000)})
+            pq.write_table(table, tmp_path / f"{n}.parquet", row_group_size=100)
+        return tmp_path
+
+    def tasks(self, folder, parallelism=None, **options):
+        return skate.data.read_parquet(folder, **options)._plan.source.read_tasks(parallelism)
+
+    def test_they_keep_to_the_wanted_number_of_blocks(self, folder):
+        assert len(self.tasks(folder)) > 6
+        assert len(self.tasks(folder, 6)) == 6
+        assert skate.data.read_parquet(folder, override_num_blocks=6).sum("a") == sum(range(3000))
+
+    def test_their_order_is_random_if_wanted(self, folder):
+        config = skate.data.FileShuffleConfig(seed=3, reseed_after_execution=False)
+        rows = [row["a"] for row in skate.data.read_parquet(folder, shuffle=config).take_all()]
+        assert rows != sorted(rows)
+        assert sorted(rows) == list(range(3000))
+
+    def test_a_large_row_group_is_read_piece_by_piece(self, tmp_path, small_blocks):
+        rows = 200_000
+        pq.write_table(pa.table({"a": range(rows)}), tmp_path / "x.parquet", row_group_size=rows)
+        for dataset in (
+            skate.data.read_parquet(tmp_path),
+            skate.data.read_parquet(tmp_path).filter(expr=col("a") >= 0),
+        ):
+            (task,) = skate.data._plan.optimizer.optimise(dataset._plan).source.read_tasks(None)
+            sizes = [block.num_rows for block in task.read()]
+            assert len(sizes) > 1
+            assert sum(sizes) == rows

@@ -4,7 +4,7 @@ import pytest
 
 import skate
 import skate.data
-from skate.data.datasource import PathPartitionParser
+from skate.data.datasource import Partitioning, PathPartitionFilter, PathPartitionParser
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -60,3 +60,45 @@ def test_the_values_of_partition_folders_are_text(tmp_path):
     skate.data.from_items([{"a": 1, "b": 2}]).write_parquet(tmp_path, partition_cols=["a"])
     with pytest.raises(TypeError, match=r"col\('a'\) is string.*Partitioning\(field_types"):
         skate.data.read_parquet(tmp_path).filter(expr="a == 1").take_all()
+
+
+class TestWrittenAndRead:
+    def test_written_and_read(self, tmp_path):
+        rows = [{"n": n, "k": "ab"[n % 2]} for n in range(6)]
+        skate.data.from_items(rows).write_parquet(tmp_path, partition_cols=["k"])
+        assert {path.name for path in tmp_path.iterdir()} == {"k=a", "k=b"}
+        back = skate.data.read_parquet(str(tmp_path))
+        assert sorted(back.take_all(), key=lambda row: row["n"]) == rows
+        assert back.select_columns(["k"]).count() == 6
+        assert {row["k"] for row in back.select_columns(["k"]).take_all()} == {"a", "b"}
+
+    def test_folders_by_position_and_a_filter(self, tmp_path):
+        for year in ("2020", "2021"):
+            (tmp_path / year).mkdir()
+            (tmp_path / year / "x.csv").write_text("v\n1\n")
+        by_year = Partitioning("dir", field_names=["year"], field_types={"year": int})
+        found = skate.data.read_csv(tmp_path, partitioning=by_year).take_all()
+        assert found == [{"v": 1, "year": 2020}, {"v": 1, "year": 2021}]
+        later = PathPartitionFilter(by_year, lambda values: values["year"] > 2020)
+        found = skate.data.read_csv(tmp_path, partitioning=by_year, partition_filter=later)
+        assert found.take_all() == [{"v": 1, "year": 2021}]
+
+
+def test_folders_of_keys_and_values_become_columns(tmp_path):
+    (tmp_path / "k=1").mkdir()
+    (tmp_path / "k=1" / "a.csv").write_text("a\n1\n")
+    assert skate.data.read_csv(str(tmp_path)).take_all() == [{"a": 1, "k": "1"}]
+    assert skate.data.read_csv(str(tmp_path), partitioning=None).take_all() == [{"a": 1}]
+
+
+@pytest.mark.engines("inline")
+def test_each_path_has_its_own_partitions(tmp_path):
+    for name in ("one/2020/x.csv", "two/2021/x.csv"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("v\n1\n")
+    by_year = Partitioning("dir", field_names=["year"])
+    later = PathPartitionFilter(by_year, lambda values: values["year"] > "2020")
+    found = skate.data.read_csv(
+        [tmp_path / "one", tmp_path / "two"], partitioning=by_year, partition_filter=later
+    )
+    assert found.take_all() == [{"v": 1, "year": "2021"}]

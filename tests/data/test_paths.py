@@ -1,9 +1,11 @@
 """Paths mean what they say: folders, patterns, file systems."""
 
+import pyarrow as pa
 import pytest
 
 import skate
 import skate.data
+from skate.data._io import paths
 from tests.support import local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -18,3 +20,88 @@ def test_the_memory_of_another_process_is_named():
     assert dataset.take_all() == [{"x": 1}]
     with pytest.raises(FileNotFoundError, match="memory of one process"):
         dataset.map(lambda row: row).take_all()
+
+
+class TestPaths:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        for name in ("a.csv", "b.csv", "c.txt", "_hidden.csv", "sub/d.csv"):
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"name\n{name}\n")
+        return tmp_path
+
+    def names(self, paths, **options):
+        return [row["name"] for row in skate.data.read_csv(paths, **options).take_all()]
+
+    def test_a_folder_with_everything_in_it(self, folder):
+        assert self.names(folder) == ["a.csv", "b.csv", "c.txt", "sub/d.csv"]
+        assert self.names(folder, file_extensions=["csv"]) == ["a.csv", "b.csv", "sub/d.csv"]
+
+    def test_files_and_lists_and_globs(self, folder):
+        assert self.names(str(folder / "b.csv")) == ["b.csv"]
+        assert self.names([folder / "b.csv", folder / "a.csv"]) == ["b.csv", "a.csv"]
+        assert self.names(str(folder / "*.csv")) == ["_hidden.csv", "a.csv", "b.csv"][1:]
+
+    def test_what_is_not_there(self, folder):
+        with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
+            skate.data.read_csv(folder / "nothing.csv")
+        paths = [folder / "nothing.csv", folder / "a.csv"]
+        assert self.names(paths, ignore_missing_paths=True) == ["a.csv"]
+
+    def test_a_file_system_of_ones_own(self):
+        import fsspec
+
+        memory = fsspec.filesystem("memory")
+        with memory.open("/data/a.csv", "w") as file:
+            file.write("name\nhere\n")
+        assert self.names("/data/a.csv", filesystem=memory) == ["here"]
+        assert self.names("memory://data/a.csv") == ["here"]
+
+    def test_include_paths_and_input_files(self, folder):
+        dataset = skate.data.read_csv(folder / "a.csv", include_paths=True)
+        assert dataset.take()[0]["path"] == str(folder / "a.csv")
+        assert dataset.input_files() == [str(folder / "a.csv")]
+
+    def test_an_unknown_example_lists_those_there_are(self):
+        with pytest.raises(FileNotFoundError, match=r"iris\.csv"):
+            skate.data.read_csv("example://nothing.csv")
+
+    def test_file_shuffle(self, folder):
+        config = skate.data.FileShuffleConfig(seed=1)
+        found = self.names(folder, shuffle=config)
+        assert sorted(found) == ["a.csv", "b.csv", "c.txt", "sub/d.csv"]
+        assert found == self.names(folder, shuffle=config)
+
+
+@pytest.mark.engines("inline")
+def test_a_pattern_looks_only_where_it_can_match(tmp_path):
+    for name in ("a/x.csv", "b/x.csv", "b/deep/er/x.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("v\n1\n")
+    looked = []
+
+    class Files(pa.fs.FSSpecHandler):
+        def get_file_info_selector(self, selector):
+            looked.append((selector.base_dir, selector.recursive))
+            return super().get_file_info_selector(selector)
+
+    import fsspec
+
+    files = pa.fs.PyFileSystem(Files(fsspec.filesystem("file")))
+    found = paths.find(f"{tmp_path}/*/x.csv", files).files
+    assert [file.path for file in found] == [f"{tmp_path}/a/x.csv", f"{tmp_path}/b/x.csv"]
+    assert {place for place, _ in looked} == {str(tmp_path), f"{tmp_path}/a", f"{tmp_path}/b"}
+    assert not any(recursive for _, recursive in looked)
+    assert len(paths.find(f"{tmp_path}/**/x.csv", files).files) == 3
+
+
+@pytest.mark.engines("inline")
+def test_one_file_system_at_a_time(tmp_path):
+    import fsspec
+
+    (tmp_path / "x.csv").write_text("v\n1\n")
+    with fsspec.filesystem("memory").open("/x.csv", "w") as file:
+        file.write("v\n1\n")
+    with pytest.raises(ValueError, match=r"memory://x\.csv.*union"):
+        skate.data.read_csv([str(tmp_path / "x.csv"), "memory://x.csv"])

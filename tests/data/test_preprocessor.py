@@ -5,14 +5,33 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import skate
 import skate.data
 from skate.data.aggregate import Mean
 from skate.data.preprocessor import FitStatus, Preprocessor, PreprocessorNotFittedError
 from skate.data.preprocessors import (
+    BatchMapper,
     Chain,
+    CountVectorizer,
+    HashingVectorizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    MultiHotEncoder,
+    OneHotEncoder,
+    StandardScaler,
+    UniformKBinsDiscretizer,
 )
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+
+FRAME = pd.DataFrame(
+    {"a": [1.0, -2.0, 3.5, 10.0], "b": [4.0, 4.0, 4.0, 4.0], "c": ["x", "y", "x", "z"]}
+)
+
+
+@pytest.fixture
+def ds():
+    return skate.data.from_pandas(FRAME)
 
 
 class ByLargest(Preprocessor):
@@ -118,3 +137,50 @@ def test_statistics_are_asked_for_in_fit_and_computed_once():
     assert centred.stat_computation_plan.has_custom_stat_fn()
     again = Preprocessor.deserialize(centred.serialize())
     assert again.transform(ds).to_pandas()["a"].tolist() == [-1.0, 0.0]
+
+
+class TestCommon:
+    def test_before_fit(self, ds):
+        with pytest.raises(PreprocessorNotFittedError, match="fit first"):
+            StandardScaler(["a"]).transform(ds)
+
+    def test_a_wrong_column(self, ds):
+        with pytest.raises(KeyError, match="'aa'"):
+            StandardScaler(["aa"]).fit(ds)
+
+    def test_batches_come_back_in_their_form(self, ds):
+        scaler = StandardScaler(["a"]).fit(ds)
+        assert isinstance(scaler.transform_batch(FRAME), pd.DataFrame)
+        assert isinstance(scaler.transform_batch({"a": np.ones(2)}), dict)
+
+    def test_chain_fits_each_on_what_comes_before(self, ds):
+        chain = Chain(
+            StandardScaler(["a"]),
+            BatchMapper(lambda frame: frame.assign(a=frame["a"] * 2)),
+            MaxAbsScaler(["a"]),
+        )
+        found = chain.fit_transform(ds).to_pandas()["a"]
+        assert found.abs().max() == pytest.approx(1)
+        assert chain.transform_batch(FRAME)["a"].tolist() == pytest.approx(found.tolist())
+
+    def test_it_survives_a_checkpoint(self, ds):
+        scaler = Chain(MinMaxScaler(["a"]), OneHotEncoder(["c"])).fit(ds)
+        back = Preprocessor.deserialize(scaler.serialize())
+        pd.testing.assert_frame_equal(back.transform_batch(FRAME), scaler.transform_batch(FRAME))
+
+    def test_a_second_fit_warns(self, ds):
+        scaler = StandardScaler(["a"]).fit(ds)
+        with pytest.warns(UserWarning, match="already been called on this StandardScaler"):
+            scaler.fit(ds)
+
+    def test_counts_are_lists(self):
+        frame = pd.DataFrame({"t": ["x y x", None], "l": [["u", "v"], ["v"]]})
+        ds = skate.data.from_pandas(frame)
+        words = CountVectorizer(["t"]).fit(ds).transform_batch(frame)["t"]
+        assert list(words) == [[2, 1], None]
+        assert HashingVectorizer(["t"], 1).transform_batch(frame)["t"][0] == [3]
+        assert list(MultiHotEncoder(["l"]).fit(ds).transform_batch(frame)["l"]) == [[1, 1], [0, 1]]
+
+    def test_bins_for_each_column(self):
+        with pytest.raises(ValueError, match=r"`bins`.*none for \['b'\]"):
+            UniformKBinsDiscretizer(["a", "b"], bins={"a": 2})

@@ -10,11 +10,8 @@ from sklearn import preprocessing as sklearn
 
 import skate
 import skate.data
-from skate.data.preprocessor import Preprocessor, PreprocessorNotFittedError
 from skate.data.preprocessors import (
-    BatchMapper,
     Categorizer,
-    Chain,
     Concatenator,
     CountVectorizer,
     CustomKBinsDiscretizer,
@@ -36,8 +33,7 @@ from skate.data.preprocessors import (
     UniformKBinsDiscretizer,
 )
 
-pytestmark = pytest.mark.usefixtures("engine")
-
+pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
 FRAME = pd.DataFrame(
     {"a": [1.0, -2.0, 3.5, 10.0], "b": [4.0, 4.0, 4.0, 4.0], "c": ["x", "y", "x", "z"]}
@@ -49,7 +45,6 @@ def ds():
     return skate.data.from_pandas(FRAME)
 
 
-@pytest.mark.engines("inline")
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -65,19 +60,16 @@ def test_scalers_are_those_of_scikit_learn(ds, ours, theirs):
     np.testing.assert_allclose(found, theirs.fit_transform(FRAME[["a"]])[:, 0])
 
 
-@pytest.mark.engines("inline")
 @pytest.mark.parametrize("scaler", [StandardScaler, MinMaxScaler, RobustScaler])
 def test_a_column_that_does_not_vary_becomes_zero(ds, scaler):
     assert scaler(["b"]).fit_transform(ds).to_pandas()["b"].tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.engines("inline")
 def test_normalizer(ds):
     found = Normalizer(["a", "b"]).transform(ds).to_pandas()[["a", "b"]].to_numpy()
     np.testing.assert_allclose((found**2).sum(axis=1), 1)
 
 
-@pytest.mark.engines("inline")
 @pytest.mark.parametrize("power", [0, 0.5, 2])
 def test_power_transformer(ds, power):
     yeojohnson = import_module("scipy.stats").yeojohnson
@@ -85,7 +77,6 @@ def test_power_transformer(ds, power):
     np.testing.assert_allclose(found, yeojohnson(FRAME["a"].to_numpy(), power))
 
 
-@pytest.mark.engines("inline")
 class TestEncoders:
     def test_ordinal(self, ds):
         encoder = OrdinalEncoder(["c"]).fit(ds)
@@ -119,7 +110,6 @@ class TestEncoders:
             OrdinalEncoder(["c"]).fit(skate.data.from_items([{"c": "a"}, {"c": None}]))
 
 
-@pytest.mark.engines("inline")
 @pytest.mark.parametrize(
     ("strategy", "expected"), [("mean", 2.0), ("most_frequent", 1.0), ("constant", 9.0)]
 )
@@ -131,7 +121,6 @@ def test_imputer(strategy, expected):
     assert found[1]["v"] == expected
 
 
-@pytest.mark.engines("inline")
 def test_concatenator(ds):
     row = Concatenator(["a", "b"], dtype=np.float32).transform(ds).take(1)[0]
     assert row["concat_out"].dtype == np.float32
@@ -139,7 +128,6 @@ def test_concatenator(ds):
     assert set(row) == {"c", "concat_out"}
 
 
-@pytest.mark.engines("inline")
 class TestBins:
     def test_custom(self, ds):
         found = CustomKBinsDiscretizer(["a"], bins=[-5, 0, 5, 20]).transform(ds).to_pandas()
@@ -150,7 +138,6 @@ class TestBins:
         assert found["a"].tolist() == pd.cut(FRAME["a"], 3, labels=False).tolist()
 
 
-@pytest.mark.engines("inline")
 class TestText:
     texts = ("a b a", "c")
 
@@ -177,61 +164,12 @@ class TestText:
         assert row["h"].sum() == 3
 
 
-@pytest.mark.engines("inline")
 def test_torchvision_transforms():
     images = skate.data.from_numpy(np.ones((2, 4, 4, 3), np.uint8))
     to_first = TorchVisionPreprocessor(
         ["data"], lambda image: torch.as_tensor(image).permute(2, 0, 1)
     )
     assert to_first.transform(images).take(1)[0]["data"].shape == (3, 4, 4)
-
-
-@pytest.mark.engines("inline")
-class TestCommon:
-    def test_before_fit(self, ds):
-        with pytest.raises(PreprocessorNotFittedError, match="fit first"):
-            StandardScaler(["a"]).transform(ds)
-
-    def test_a_wrong_column(self, ds):
-        with pytest.raises(KeyError, match="'aa'"):
-            StandardScaler(["aa"]).fit(ds)
-
-    def test_batches_come_back_in_their_form(self, ds):
-        scaler = StandardScaler(["a"]).fit(ds)
-        assert isinstance(scaler.transform_batch(FRAME), pd.DataFrame)
-        assert isinstance(scaler.transform_batch({"a": np.ones(2)}), dict)
-
-    def test_chain_fits_each_on_what_comes_before(self, ds):
-        chain = Chain(
-            StandardScaler(["a"]),
-            BatchMapper(lambda frame: frame.assign(a=frame["a"] * 2)),
-            MaxAbsScaler(["a"]),
-        )
-        found = chain.fit_transform(ds).to_pandas()["a"]
-        assert found.abs().max() == pytest.approx(1)
-        assert chain.transform_batch(FRAME)["a"].tolist() == pytest.approx(found.tolist())
-
-    def test_it_survives_a_checkpoint(self, ds):
-        scaler = Chain(MinMaxScaler(["a"]), OneHotEncoder(["c"])).fit(ds)
-        back = Preprocessor.deserialize(scaler.serialize())
-        pd.testing.assert_frame_equal(back.transform_batch(FRAME), scaler.transform_batch(FRAME))
-
-    def test_a_second_fit_warns(self, ds):
-        scaler = StandardScaler(["a"]).fit(ds)
-        with pytest.warns(UserWarning, match="already been called on this StandardScaler"):
-            scaler.fit(ds)
-
-    def test_counts_are_lists(self):
-        frame = pd.DataFrame({"t": ["x y x", None], "l": [["u", "v"], ["v"]]})
-        ds = skate.data.from_pandas(frame)
-        words = CountVectorizer(["t"]).fit(ds).transform_batch(frame)["t"]
-        assert list(words) == [[2, 1], None]
-        assert HashingVectorizer(["t"], 1).transform_batch(frame)["t"][0] == [3]
-        assert list(MultiHotEncoder(["l"]).fit(ds).transform_batch(frame)["l"]) == [[1, 1], [0, 1]]
-
-    def test_bins_for_each_column(self):
-        with pytest.raises(ValueError, match=r"`bins`.*none for \['b'\]"):
-            UniformKBinsDiscretizer(["a", "b"], bins={"a": 2})
 
 
 class TestSimpleImputer:

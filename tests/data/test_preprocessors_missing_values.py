@@ -29,7 +29,6 @@ from skate.data.preprocessors import (
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
-
 VALUES = [1.0, float("nan"), 3.0, float("nan"), 3.0, 5.0]
 
 

@@ -27,3 +27,18 @@ def test_columns_of_the_same_name_are_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match="several columns are called 'a'"):
             make()
+
+
+def test_the_printed_schema():
+    dataset = skate.data.range_tensor(2, shape=(32, 32, 3)).map_batches(
+        lambda batch: {"tensor": batch["data"].astype("uint8")}
+    )
+    assert str(dataset.schema()) == (
+        "Column  Type\n------  ----\ntensor  numpy.ndarray(shape=(32, 32, 3), dtype=uint8)"
+    )
+
+
+def test_schema_without_running():
+    dataset = skate.data.range(3).map(lambda row: row)
+    assert dataset.schema(fetch_if_missing=False) is None
+    assert skate.data.range(3).schema(fetch_if_missing=False).names == ["id"]

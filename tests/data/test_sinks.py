@@ -103,3 +103,20 @@ def test_files_of_ones_own(tmp_path):
     assert texts == ["0\n1", "2\n3"]
     dataset.write_datasink(Numbers(str(tmp_path / "n"), file_format="txt"))
     assert sorted(path.read_text() for path in (tmp_path / "n").iterdir()) == list("0123")
+
+
+def test_a_sink_of_ones_own():
+    from skate.data import Datasink
+
+    class Counter(Datasink):
+        total = None
+
+        def write(self, blocks, ctx):
+            return sum(block.num_rows for block in blocks)
+
+        def on_write_complete(self, write_result):
+            self.total = sum(write_result.write_returns)
+
+    sink = Counter()
+    skate.data.range(7).write_datasink(sink)
+    assert sink.total == 7

@@ -9,9 +9,8 @@ import pytest
 
 import skate
 import skate.data
-from tests.support import local_only
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.engines("local"), pytest.mark.usefixtures("engine")]
 
 
 def spill_dir():
@@ -20,7 +19,6 @@ def spill_dir():
     return found
 
 
-@local_only
 @pytest.mark.init(object_store_memory=24 << 20)
 def test_more_rows_than_memory_spill_to_disk_and_come_back(engine, tmp_path):
     context = skate.data.DataContext.get_current().copy()

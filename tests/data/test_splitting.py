@@ -1,113 +1,13 @@
 """Parts of a dataset: who gets which rows."""
 
-import threading
-
 import numpy as np
 import pytest
 
 import skate
 import skate.data
-from skate.data._execution.split_readers import SplitReader
-from skate.data.iterator import Turn, split_iterators
-from tests.support import PATIENCE, local_only
+from tests.support import local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
-
-
-def side_by_side(*functions):
-    """What the functions return, each run in a thread of its own."""
-    found = [None] * len(functions)
-
-    def run(number):
-        found[number] = functions[number]()
-
-    threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(len(functions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
-    return found
-
-
-def ids(part, at_most=None):
-    """The rows of an epoch, which may end early."""
-    found = []
-    for row in part.iter_rows():
-        found.append(row["id"])
-        if len(found) == at_most:
-            break
-    return found
-
-
-@local_only
-class TestAnEpochThatEndsEarly:
-    @pytest.mark.parametrize("uneven", ["keep", "drop", "repeat"])
-    def test_the_next_one_is_whole(self, uneven):
-        dataset = skate.data.range(20, override_num_blocks=10).map_batches(slowly)
-        (part,) = split_iterators(dataset, 1, uneven)
-        for _ in range(3):
-            assert ids(part, at_most=3) == [0, 1, 2]
-        assert ids(part) == list(range(20))
-
-    @pytest.mark.parametrize("uneven", ["keep", "drop", "repeat"])
-    def test_of_one_part_does_not_hold_up_the_other(self, uneven):
-        dataset = skate.data.range(200, override_num_blocks=50).map_batches(lambda b: b)
-        first, second = split_iterators(dataset, 2, uneven)
-
-        def hurried():
-            ids(first, at_most=1)
-            return ids(first)
-
-        def patient():
-            return [ids(second), ids(second)]
-
-        last, (whole, other) = side_by_side(hurried, patient)
-        assert len(set(whole)) == len(whole) > 0
-        assert sorted(last + other) == list(range(200))
-
-    def test_and_is_the_last_of_that_part(self):
-        dataset = skate.data.range(200, override_num_blocks=50)
-        first, second = split_iterators(dataset, 2, "drop")
-        early, whole = side_by_side(lambda: ids(first, at_most=1), lambda: ids(second))
-        assert (len(early), len(whole)) == (1, 100)
-
-    def test_an_epoch_that_is_given_up_before_it_begins(self):
-        first, second = split_iterators(skate.data.range(40, override_num_blocks=20), 2, "drop")
-        first._coordinator.next.remote(
-            0, Turn(0, "unread"), SplitReader.here()
-        )  # and nobody reads what comes
-        first._epoch = 1
-        rows, (early, late) = side_by_side(lambda: ids(first), lambda: [ids(second), ids(second)])
-        assert len(early) == 20
-        assert sorted(rows + late) == list(range(40))
-
-
-def slowly(batch):
-    import time
-
-    time.sleep(0.05)
-    return batch
-
-
-@local_only
-def test_the_settings_of_the_driver_reach_splits_and_iterators():
-    context = skate.data.DataContext.get_current()
-    context.max_errored_blocks = 1
-    try:
-        dataset = skate.data.range(20, override_num_blocks=10).map(fails_on_five)
-        (part,) = dataset.streaming_split(1)
-        expected = [n for n in range(20) if n not in (4, 5)]
-        assert ids(part) == expected
-        assert skate.get(skate.remote(ids).remote(dataset.iterator())) == expected
-    finally:
-        context.max_errored_blocks = 0
-
-
-def fails_on_five(row):
-    if row["id"] == 5:
-        raise ValueError("five")
-    return row
 
 
 class TestStreamingTrainTestSplit:
@@ -201,3 +101,35 @@ def test_no_share_is_empty():
     assert [part.count() for part in parts] == [8, 1, 1]
     with pytest.raises(ValueError, match="too few"):
         skate.data.range(2).split_proportionately([0.1, 0.1, 0.1])
+
+
+class TestSplits:
+    def test_split(self):
+        counts = [part.count() for part in skate.data.range(10).split(3)]
+        assert sum(counts) == 10
+        assert max(counts) - min(counts) <= 1
+        assert [part.count() for part in skate.data.range(10).split(3, equal=True)] == [3, 3, 3]
+
+    def test_split_at_indices(self):
+        parts = skate.data.range(10).split_at_indices([2, 9])
+        assert [[row["id"] for row in part.take_all()] for part in parts] == [
+            [0, 1], [2, 3, 4, 5, 6, 7, 8], [9],
+        ]  # fmt: skip
+
+    def test_split_proportionately(self):
+        parts = skate.data.range(10).split_proportionately([0.2, 0.5])
+        assert [part.count() for part in parts] == [2, 5, 3]
+        with pytest.raises(ValueError, match="less than 1"):
+            skate.data.range(10).split_proportionately([0.5, 0.6])
+
+    def test_train_test_split(self):
+        train, test = skate.data.range(10).train_test_split(0.25)
+        assert (train.count(), test.take_all()) == (7, [{"id": 7}, {"id": 8}, {"id": 9}])
+        train, test = skate.data.range(10).train_test_split(4, shuffle=True, seed=1)
+        assert sorted(row["id"] for row in train.take_all() + test.take_all()) == list(range(10))
+
+    def test_stratified(self):
+        rows = [{"label": n % 2, "n": n} for n in range(40)]
+        train, test = skate.data.from_items(rows).train_test_split(0.25, stratify="label")
+        assert sum(row["label"] for row in test.take_all()) == 5
+        assert train.count() == 30

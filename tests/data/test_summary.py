@@ -11,7 +11,6 @@ from skate.data.datatype import DataType, TypeCategory
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
-
 ROWS = [
     {"age": 25, "name": "Ann", "born": datetime.datetime(2000, 1, 1), "old": False},
     {"age": 0, "name": None, "born": None, "old": True},

@@ -1,4 +1,4 @@
-"""Columns of tensors under the names that Ray gives them, in Arrow and in pandas; DataType."""
+"""Columns of tensors under the names that Ray gives them, in Arrow and in pandas."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,6 @@ import pytest
 
 import skate.data
 from skate.data import DataContext, Schema
-from skate.data.datatype import DataType, TypeCategory
 from skate.data.extensions import (
     ArrowConversionError,
     ArrowPythonObjectArray,
@@ -84,40 +83,3 @@ class TestPandas:
         for found in (dataset, skate.data.read_parquet(tmp_path)):
             for row, tensor in zip(found.take_all(), tensors, strict=True):
                 np.testing.assert_array_equal(row["t"], tensor + 1)
-
-
-class TestDataType:
-    def test_kinds(self):
-        lists = DataType.list(DataType.int64())
-        assert lists.is_list_type()
-        assert lists.is_nested_type()
-        assert lists.is_of(TypeCategory.LIST)
-        assert not lists.is_of("no such category")
-        assert DataType.tensor((2,), DataType.int8()).is_tensor_type()
-        assert DataType.variable_shaped_tensor(DataType.int8()).is_of("tensor")
-        assert DataType.from_numpy("uint64").is_uint64_type()
-        assert DataType(str).is_string_type()
-        assert DataType.binary().is_binary_type()
-
-    @pytest.mark.parametrize(
-        ("kind", "expected"),
-        [(DataType.int8(), True), (DataType(complex), True), (DataType.from_numpy("f4"), True),
-         (DataType.from_arrow(pa.decimal128(3)), True), (DataType.bool(), False),
-         (DataType(str), False)],
-    )  # fmt: skip
-    def test_numbers(self, kind, expected):
-        assert kind.is_numerical_type() is expected
-
-    def test_times(self):
-        assert DataType.temporal("timestamp", "ms", tz="UTC").is_temporal_type()
-        assert DataType.temporal("time64").to_arrow_dtype() == pa.time64("us")
-        with pytest.raises(ValueError, match=r"unit of time32 is one of \['s', 'ms'\]; got 'ns'"):
-            DataType.temporal("time32", "ns")
-        with pytest.raises(ValueError, match="got 'week'"):
-            DataType.temporal("week")
-
-    def test_equal_if_of_the_same_library(self):
-        assert DataType.int64() == DataType.from_arrow(pa.int64())
-        assert DataType.int64() != DataType.from_numpy("int64")
-        assert repr(DataType(int)) == "DataType(python:int)"
-        assert DataType(int).to_numpy_dtype() == np.dtype(object)

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
 import skate
@@ -38,3 +39,19 @@ def test_workers_of_a_data_loader_cannot_share_a_random_order():
 def test_to_torch_names_the_label_that_is_not_there():
     with pytest.raises(KeyError, match="there is no column 'zz'; the columns are"):
         next(iter(pairs().to_torch(label_column="zz")))
+
+
+def test_to_torch():
+    rows = [{"a": n, "b": n * 2.0, "y": n % 2} for n in range(6)]
+    batches = skate.data.from_items(rows).to_torch(
+        label_column="y", batch_size=3, feature_column_dtypes=torch.float32
+    )
+    features, label = next(iter(batches))
+    assert features.shape == (3, 2)
+    assert label.shape == (3, 1)
+
+
+def test_a_dataloader_reads_it():
+    dataset = skate.data.range(6).to_torch(batch_size=2)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=None)
+    assert sum(int(features.sum()) for features, _ in loader) == 15

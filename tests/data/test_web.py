@@ -20,7 +20,6 @@ from tests.support import run_program
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-
 fsspec.asyn.get_loop()  # its thread lives as long as the process: no test leaves it behind
 
 

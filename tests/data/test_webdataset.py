@@ -4,11 +4,13 @@ import io
 import json
 import tarfile
 
+import numpy as np
 import pytest
 
+import skate
 import skate.data
 
-pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 @pytest.fixture
@@ -22,6 +24,7 @@ def archive(tmp_path):
     return tmp_path
 
 
+@pytest.mark.engines("inline")
 class TestWebDataset:
     @pytest.mark.parametrize(
         ("options", "columns"),
@@ -48,3 +51,14 @@ class TestWebDataset:
 
         (row,) = skate.data.read_webdataset(archive, decoder=[True, more]).take_all()
         assert row["cls"] == 8
+
+
+def test_webdataset(tmp_path):
+    image = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    rows = [{"__key__": f"k{n}", "txt": f"t{n}", "cls": n, "png": image} for n in range(3)]
+    skate.data.from_items(rows).write_webdataset(tmp_path)
+    back = skate.data.read_webdataset(tmp_path).take_all()
+    assert [(row["__key__"], row["txt"], row["cls"]) for row in back] == [
+        ("k0", "t0", 0), ("k1", "t1", 1), ("k2", "t2", 2),
+    ]  # fmt: skip
+    np.testing.assert_array_equal(back[0]["png"], image)

@@ -7,7 +7,7 @@ import pytest
 
 import skate
 import skate.data
-from skate.data import Datasink
+from skate.data import Datasink, SaveMode
 from skate.data.datasource import BlockBasedFileDatasink, FilenameProvider, Partitioning
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -216,3 +216,22 @@ def test_names_by_block_and_by_row(tmp_path):
     assert sorted(p.name for p in (tmp_path / "b").iterdir()) == [
         f"image0_000000_00000{n}.png" for n in range(3)
     ]
+
+
+def test_rows_per_file(tmp_path):
+    dataset = skate.data.range(10, override_num_blocks=10)
+    dataset.write_csv(tmp_path, num_rows_per_file=4)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_modes(tmp_path):
+    def write(mode):
+        skate.data.range(3, override_num_blocks=1).write_csv(tmp_path, mode=mode)
+        return len(list(tmp_path.iterdir()))
+
+    assert write("append") == 1
+    assert write(SaveMode.APPEND) == 2
+    assert write("overwrite") == 1
+    assert write("ignore") == 1
+    with pytest.raises(FileExistsError, match="overwrite"):
+        write("error")

@@ -130,3 +130,9 @@ def test_columns_that_do_not_fit_are_named(run, message, tmp_path):
 def test_a_function_that_is_none():
     with pytest.raises(ValueError, match="function"):
         skate.data.range(1).filter(fn="id > 0")
+
+
+def test_unknown_keywords_are_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(TypeError, match="encodin"):
+        skate.data.read_text(tmp_path / "a.txt", encodin="utf-8")

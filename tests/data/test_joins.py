@@ -1,0 +1,81 @@
+"""Joins, in memory and by partitions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skate
+import skate.data
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.mark.usefixtures("memory")
+class TestJoin:
+    @pytest.mark.parametrize(
+        ("kind", "how"),
+        [
+            ("inner", "inner"),
+            ("left_outer", "left"),
+            ("right_outer", "right"),
+            ("full_outer", "outer"),
+        ],
+    )
+    def test_joins_are_those_of_pandas(self, kind, how):
+        left = pd.DataFrame({"k": np.arange(300) % 50, "x": np.arange(300)})
+        right = pd.DataFrame({"k": np.arange(25, 75), "y": np.arange(50.0)})
+        joined = skate.data.from_pandas(left).join(
+            skate.data.from_pandas(right), kind, 2, on=("k",)
+        )
+        order = ["k", "x", "y"]
+        found = joined.to_pandas()[order].sort_values(order).reset_index(drop=True)
+        expected = left.merge(right, on="k", how=how)[order]
+        expected = expected.sort_values(order).reset_index(drop=True)
+        pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+    @pytest.mark.parametrize("kind", ["int32", "float64", "uint8"])
+    def test_numbers_of_different_types_are_compared(self, kind):
+        left = skate.data.range(600)
+        right = skate.data.from_pandas(pd.DataFrame({"id": np.arange(5, 200, dtype=kind)}))
+        found = left.join(right, "inner", 2).to_pandas()["id"]
+        assert sorted(found) == list(range(5, 200))
+
+    def test_a_categorical_key_and_text(self):
+        text = pd.DataFrame({"k": list("abcd") * 100, "x": range(400)})
+        kinds = pd.DataFrame({"k": pd.Categorical(["b", "d"]), "y": [1, 2]})
+        joined = skate.data.from_pandas(text).join(skate.data.from_pandas(kinds), on="k")
+        assert joined.to_pandas().groupby("k")["y"].sum().to_dict() == {"b": 100, "d": 200}
+
+    def test_keys_that_cannot_be_compared_are_named(self):
+        text = skate.data.from_items([{"name": str(number)} for number in range(500)])
+        joined = skate.data.range(500).join(text, on="id", right_on="name")
+        with pytest.raises(TypeError, match=r"'id' is int64 on the left and 'name' is .*: cast"):
+            joined.take_all()
+
+    def test_an_empty_side(self):
+        nothing, some = skate.data.from_items([]), skate.data.range(3)
+        assert nothing.join(some, "inner").count() == some.join(nothing, "inner").count() == 0
+        for joined in (nothing.join(some, "right_outer"), some.join(nothing, "left_outer")):
+            assert joined.take_all() == [{"id": 0}, {"id": 1}, {"id": 2}]
+
+    def test_semi_and_anti(self):
+        left, right = skate.data.range(600), skate.data.range(300)
+        assert left.join(right, "left_semi", 1).count() == 300
+        assert left.join(right, "left_anti", 1).count() == 300
+
+
+class TestJoinNames:
+    def test_equal_names_need_a_suffix(self):
+        one = skate.data.from_items([{"k": 1, "x": 1}])
+        with pytest.raises(ValueError, match="suffix"):
+            one.join(one, "inner", 1, on="k").take_all()
+        row = one.join(one, "inner", 1, on="k", right_suffix="_r").take_all()[0]
+        assert row == {"k": 1, "x": 1, "x_r": 1}
+
+
+@pytest.mark.engines("inline")
+def test_keys_of_two_types():
+    whole = skate.data.range(3)
+    real = whole.map(lambda row: {"id": float(row["id"])})
+    with pytest.raises(ValueError, match=r"int64.*double"):
+        whole.join(real, "inner", 1, on=("id",), validate_schemas=True)
