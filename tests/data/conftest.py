@@ -1,9 +1,10 @@
-"""One session of skate for all tests of a module that want the same: starting one costs more than
-most tests here. What is left behind is looked for when the session ends."""
+"""One session of skate for all tests here that want the same: starting one costs more than most of
+them. What is left behind is looked for when the session ends: to find out by whom, run single
+files. A test that fails ends its session, so that the next ones are not harmed by what it left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import polars
@@ -20,9 +21,10 @@ class SharedSession:
     def __init__(self) -> None:
         self.wanted: tuple[str, dict[str, Any]] | None = None
         self.before: Picture | None = None
+        self.is_harmed = False
 
     def use(self, engine: str, arguments: dict[str, Any]) -> None:
-        if self.wanted != (engine, arguments) or not skate.is_initialized():
+        if self.is_harmed or self.wanted != (engine, arguments) or not skate.is_initialized():
             self.end()
             self.before = Picture.take()
             skate.init(engine=engine, **arguments)
@@ -32,29 +34,43 @@ class SharedSession:
         if self.wanted is None:
             return
         skate.shutdown()
-        self.wanted = None
+        is_harmed, self.wanted, self.is_harmed = self.is_harmed, None, False
         assert self.before is not None
-        if found := leftovers_since(self.before):
+        if not is_harmed and (found := leftovers_since(self.before)):
             pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one module and engine follow each other."""
+    """Tests that want the same session follow each other."""
 
-    def place(item: pytest.Item) -> tuple[str, str]:
+    def place(item: pytest.Item) -> tuple[str, str, str]:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        return str(item.path), str(parameters.get("engine_name", ""))
+        mark = item.get_closest_marker("init")
+        arguments = repr(sorted(mark.kwargs.items())) if mark else ""
+        return str(parameters.get("engine_name", "")), arguments, str(item.path)
 
     here = [item for item in items if "tests/data/" in item.path.as_posix()]
     ordered = iter(sorted(here, key=place))
-    items[:] = [next(ordered) if item in here else item for item in items]
+    chosen = set(here)
+    items[:] = [next(ordered) if item in chosen else item for item in items]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shared_session() -> Iterator[SharedSession]:
     session = SharedSession()
     yield session
     session.end()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    session = getattr(item, "funcargs", {}).get("shared_session")
+    if report.when == "call" and report.failed and session is not None:
+        session.is_harmed = True
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

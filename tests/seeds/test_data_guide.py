@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import nn
 
 import skate
 import skate.data
-from tests.data.conftest import engine, leaves_nothing, shared_session  # noqa: F401
+from tests.data.conftest import SharedSession, engine, leaves_nothing  # noqa: F401
 from tests.seeds.documents import text_of
 
 CANCER = "s3://anonymous@air-example-data/breast_cancer.csv"
@@ -24,6 +25,13 @@ Column  Type
 ------  ----
 tensor  numpy.ndarray(shape=(32, 32, 3), dtype=uint8)
 """
+
+
+@pytest.fixture(scope="module")
+def shared_session() -> Iterator[SharedSession]:
+    session = SharedSession()
+    yield session
+    session.end()
 
 
 def blocks_of_guide() -> list[str]:
