@@ -41,6 +41,7 @@ DIFFERENCES: dict[str, str] = {
     "test_a_detached_group_outlives_the_killed_actor_that_made_it": _KEEPS,
     "test_a_task_whose_group_was_removed_is_not_tried_again": _WAITS,
     "test_an_impossible_group_says_so": _WAITS,
+    "test_waiting_for_an_impossible_group_returns_false": _WAITS,
     "test_an_impossible_request_says_so_at_once": _WAITS,
     "test_an_impossible_actor_says_so_at_once": _WAITS,
     "test_an_impossible_request_names_the_way_out": _WAITS,

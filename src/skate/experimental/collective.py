@@ -110,8 +110,10 @@ def destroy_collective_group(group_or_name: CommunicatorHandle | str) -> None:
     Raises:
         ValueError: If this process has no such group.
     """
-    named = isinstance(group_or_name, CommunicatorHandle)
-    name = group_or_name.name if named else text("group_or_name", group_or_name)  # type: ignore[union-attr]
+    if isinstance(group_or_name, CommunicatorHandle):
+        name = group_or_name.name
+    else:
+        name = text("group_or_name", group_or_name)
     group = _groups.pop(name, None)
     if group is None:
         raise ValueError(f"there is no group named {name!r}; there are {sorted(_groups)}")
