@@ -123,12 +123,13 @@ def _failure(error: Packed | None) -> Row:
     if error is None:
         return unknown
     try:
-        cause = serialization.loads(error)
+        failure = serialization.loads(error)
     except Exception as problem:
         return {**unknown, "error_message": f"it cannot be unpickled: {problem}"}
-    mro = type(getattr(cause, "cause", cause)).__mro__
-    kind = next((_ERROR_TYPES[c] for c in mro if c in _ERROR_TYPES), _RAISED)
-    return {"error_type": kind, "error_message": str(cause)}
+    interrupted = isinstance(getattr(failure, "cause", None), exceptions.TaskCancelledError)
+    kinds = type(failure.cause if interrupted else failure).__mro__
+    kind = next((_ERROR_TYPES[one] for one in kinds if one in _ERROR_TYPES), _RAISED)
+    return {"error_type": kind, "error_message": str(failure)}
 
 
 def _task_row(info: SessionInfo, task: HubTask) -> Row:
