@@ -396,3 +396,8 @@ def test_a_bundle_whose_label_no_machine_has_is_not_reserved(group):
 def test_a_resource_named_bundle_is_reserved():
     with pytest.raises((ValueError, skate.exceptions.RayError), match="bundle"):
         placement_group([{"bundle": 1}])
+
+
+def test_bundles_may_add_up_to_all_there_is():
+    group = placement_group([{"CPU": 0.04}] * 50)  # as floats, a little more than the two CPUs
+    assert group.wait(60)

@@ -152,7 +152,9 @@ def _not_refs(given: Any) -> Exception:
     if isinstance(given, ActorHandle):
         return ValueError(f"{wanted}; got the handle {given!r}: call one of its methods first")
     if not isinstance(given, list):
-        return ValueError(f"{wanted}; got {type(given).__name__}: {shown(given)}")
+        is_many = isinstance(given, (tuple, set, dict)) or hasattr(given, "__next__")
+        hint = "make it a list" if is_many else "what is no reference is a value already"
+        return ValueError(f"{wanted}; got {type(given).__name__}: {shown(given)}: {hint}")
     index, item = next((i, x) for i, x in enumerate(given) if type(x) is not ObjectRef)
     hint = ": flatten nested lists first" if isinstance(item, (list, tuple)) else ""
     return TypeError(f"{wanted}; item {index} is {type(item).__name__}: {shown(item)}{hint}")
@@ -226,7 +228,10 @@ def wait(
     if not ray_waitables:
         return [], []
     if len(set(ray_waitables)) != len(ray_waitables):
-        raise ValueError("wait() takes each reference once; this list has duplicates")
+        raise ValueError(
+            "wait() takes each reference once; this list has duplicates: "
+            "list(dict.fromkeys(refs)) has none"
+        )
     if type(num_returns) is not int:
         num_returns = whole_number("num_returns", num_returns)
     if not 1 <= num_returns <= len(ray_waitables):

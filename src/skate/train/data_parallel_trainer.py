@@ -239,7 +239,10 @@ class DataParallelTrainer(BaseTrainer):
         """
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists(TRAINER_FILE):
-            raise NothingToRestoreError(f"there is no trainer to restore in {storage.path!r}")
+            raise NothingToRestoreError(
+                f"there is no trainer to restore in {storage.path!r}: give the folder of a run, "
+                "storage_path/name, as Result.path says it"
+            )
         saved = saved_trainer(storage, allow_pickle)
         loop = {
             "train_loop_per_worker": train_loop_per_worker,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import skate
+from skate._core.argument_checks import wrong_type
 from skate._core.nearest import nearest_names
 from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block, check_columns
@@ -155,7 +157,9 @@ def check_blocks(name: str, number: int) -> None:
 
 
 def check_least(name: str, number: int, least: int) -> None:
-    """Raise for a number that is too small."""
+    """Raise for a number that is too small, or none."""
+    if not isinstance(number, Real):
+        raise wrong_type(name, number, f"a number of at least {least}")
     if number < least:
         raise ValueError(f"{name} takes a number of at least {least}; got {number}")
 

@@ -280,7 +280,10 @@ class Combining(Core):
             [{'k': 'a', 'sum(x)': 1}, {'k': 'b', 'sum(x)': 2}]
         """
         if callable(key):
-            raise ValueError(f"groupby takes names of columns; got the function {key!r}")
+            raise ValueError(
+                f"groupby takes names of columns; got the function {key!r}: add what it returns "
+                "as a column first, with map() or add_column()"
+            )
         keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
         self._check_known(keys)
         return GroupedData(self, keys, num_partitions)  # type: ignore[arg-type]

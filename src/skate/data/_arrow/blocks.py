@@ -200,7 +200,10 @@ def _block_of_mapping(batch: Mapping[str, Any]) -> Block:
     columns = {name: _column(name, value) for name, value in batch.items()}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"the columns of a batch differ in length: {lengths}")
+        raise ValueError(
+            f"the columns of a batch differ in length: {lengths}; a batch has as many values in "
+            "each column"
+        )
     return _table(columns)
 
 

@@ -153,7 +153,8 @@ class Zip(plan.Exchange):
             totals[number] += head.num_rows if head is not None else 0
             totals[number] += sum(bundle.rows for bundle in stream)
         raise ValueError(
-            f"cannot zip datasets of different number of rows: {', '.join(map(str, totals))}"
+            f"cannot zip datasets of different number of rows: {', '.join(map(str, totals))}; "
+            f"cut them with limit({min(totals)}), or join() them by a column"
         )
 
 

@@ -16,7 +16,10 @@ def parse(text: str) -> Expr:
     try:
         body = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"Invalid syntax in the expression {text!r}: {error.msg}") from None
+        raise ValueError(
+            f"Invalid syntax in the expression {text!r}: {error.msg}; write it as in Python, with "
+            'names of columns: "x > 3 and y == \'a\'"'
+        ) from None
     return _parsed(body, text)
 
 

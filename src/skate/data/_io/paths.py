@@ -141,7 +141,8 @@ def find(
             _check_server(os.fspath(path))
             if not ignore_missing:
                 raise FileNotFoundError(
-                    f"there is no file or folder {os.fspath(path)!r}"
+                    f"there is no file or folder {os.fspath(path)!r}; "
+                    "ignore_missing_paths=True leaves out paths that are missing"
                 ) from None
         except OSError as error:
             raise OSError(f"cannot reach {os.fspath(path)!r}: {error}") from error

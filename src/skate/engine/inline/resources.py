@@ -134,7 +134,8 @@ class Resources:
 
 
 def _lacking(amounts: Amounts, total: Amounts) -> list[str]:
-    return [name for name, amount in amounts.items() if amount > total.get(name, 0.0)]
+    # The sum of a group's bundles is not exact: fifty times 0.04 is a little more than 2.
+    return [name for name, amount in amounts.items() if round(amount - total.get(name, 0), 4) > 0]
 
 
 def _declaration(amounts: Amounts, lacking: list[str]) -> str:

@@ -1,0 +1,242 @@
+"""Usual mistakes of programs: each error names the cause, and the way out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate
+from skate import data, serve, train, tune, util
+
+pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine", "folder")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKATE_STORAGE", str(tmp_path))
+
+
+@skate.remote
+def add(a: int, b: int = 0) -> int:
+    return a + b
+
+
+@skate.remote
+class Counter:
+    def __init__(self, start: int = 0) -> None:
+        self.value = start
+
+    def increase(self, amount: int = 1) -> int:
+        self.value += amount
+        return self.value
+
+
+class Plain:
+    def __call__(self) -> int:
+        return 1
+
+
+async def coroutine() -> int:
+    return 1
+
+
+def inherit() -> None:
+    class Derived(Counter):  # type: ignore[valid-type,misc]
+        pass
+
+
+def twice() -> None:
+    ref = skate.put(1)
+    skate.wait([ref, ref])
+
+
+def loop() -> None:
+    train.report({"loss": 1.0})
+
+
+def trained(loop: Callable[..., Any] = loop, **given: Any) -> Any:
+    return train.DataParallelTrainer(loop, run_config=train.RunConfig(verbose=0), **given).fit()
+
+
+def scaled(**given: Any) -> Any:
+    return trained(scaling_config=train.ScalingConfig(**given))
+
+
+def tuned(**given: Any) -> Any:
+    space = {"x": tune.grid_search([1, 2])}
+    quiet = train.RunConfig(verbose=0)
+    return tune.Tuner(
+        lambda config: {"loss": config["x"]}, param_space=space, run_config=quiet, **given
+    ).fit()
+
+
+def rows(n: int = 3) -> Any:
+    return data.range(n)
+
+
+# What is done, the type of the error, words that name the cause, words that name the way out.
+MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
+    ("call a task", lambda: add(1), TypeError, "cannot be called directly", "add.remote("),
+    ("call a method", lambda: Counter.remote().increase(),
+     TypeError, "cannot be called", ".remote("),
+    ("instantiate", lambda: Counter(), TypeError, "cannot be instantiated", "Counter.remote("),
+    ("inherit from an actor", inherit, TypeError, "Inheriting from actor", "plain"),
+    ("get a value", lambda: skate.get(3), ValueError, "got int: 3", "a value already"),
+    ("get a tuple", lambda: skate.get((skate.put(1),)), ValueError, "got tuple", "make it a list"),
+    ("get nested", lambda: skate.get([[skate.put(1)]]), TypeError, "item 0 is list", "flatten"),
+    ("get a handle", lambda: skate.get(Counter.remote()), ValueError, "got the handle", "methods"),
+    ("put a reference", lambda: skate.put(skate.put(1)), TypeError, "reference already", "[ref]"),
+    ("put a lock", lambda: skate.put({"a": threading.Lock()}),
+     TypeError, "['a']", "Create it inside"),
+    ("wait for one", lambda: skate.wait(skate.put(1)), TypeError, "a single one", "[ref]"),
+    ("wait for too many", lambda: skate.wait([skate.put(1)], num_returns=2),
+     ValueError, "got 2", "1 to 1"),
+    ("wait twice", twice, ValueError, "duplicates", "dict.fromkeys"),
+    ("too many arguments", lambda: add.remote(1, 2, 3), TypeError, "too many", "add(a, b=...)"),
+    ("unknown argument", lambda: add.remote(1, c=1), TypeError, "'c'", "add(a, b=...)"),
+    ("missing argument", lambda: add.remote(), TypeError, "missing", "'a'"),
+    ("no such method", lambda: Counter.remote().incrase,
+     AttributeError, "'incrase'", "mean increase"),
+    ("attribute of an actor", lambda: Counter.remote().value,
+     AttributeError, "'value'", "methods only"),
+    ("attribute of a value", lambda: skate.put([1]).append,
+     AttributeError, "'append'", "skate.get(ref).append"),
+    ("iterate over a reference", lambda: list(add.remote(1)),
+     TypeError, "cannot be iterated", "num_returns=n"),
+    ("option misspelt", lambda: add.options(num_cpu=1),
+     ValueError, "'num_cpu'", "Did you mean num_cpus"),
+    ("option of the other kind", lambda: add.options(max_restarts=1),
+     ValueError, "max_restarts", "actor classes"),
+    ("negative CPUs", lambda: add.options(num_cpus=-1), ValueError, "got -1", "at least 0"),
+    ("too many CPUs", lambda: skate.get(add.options(num_cpus=99).remote(1)),
+     Exception, "{CPU: 99}", "Ask for less"),
+    ("empty parentheses", lambda: skate.remote(),
+     TypeError, "without parentheses", "@remote(num_cpus=1)"),
+    ("remote value", lambda: skate.remote(3), TypeError, "got 3", "a function or a class"),
+    ("remote twice", lambda: skate.remote(add), TypeError, "remote already", ".options("),
+    ("remote coroutine", lambda: skate.remote(coroutine), ValueError, "event loop", "asyncio.run"),
+    ("no such actor", lambda: skate.get_actor("nobody"),
+     ValueError, "'nobody'", "named actors there"),
+    ("init twice", lambda: skate.init(num_cpus=3),
+     RuntimeError, "runs already", "ignore_reinit_error"),
+    ("init misspelt", lambda: skate.init(num_cpu=3),
+     Exception, "'num_cpu'", "did you mean num_cpus"),
+    ("kill a task", lambda: skate.kill(add.remote(1)), ValueError, "ObjectRef", "cancel()"),
+    ("cancel an actor", lambda: skate.cancel(Counter.remote()), TypeError, "Counter", "kill()"),
+    ("time as text", lambda: skate.get(skate.put(1), timeout="1"),
+     TypeError, "'1'", "number of seconds"),
+    ("runtime_env misspelt", lambda: add.options(runtime_env={"env_var": {}}),
+     ValueError, "'env_var'", "env_vars"),
+    ("bundles of one", lambda: util.placement_group({"CPU": 1}),
+     ValueError, "got {'CPU': 1}", '[{"CPU": 1}'),
+    ("no such placement", lambda: util.placement_group([{"CPU": 1}], "PAK"),
+     ValueError, "'PAK'", "PACK"),
+    ("pool without function", lambda: util.ActorPool([1]).submit(3, 1),
+     TypeError, "got 3", "an actor and a value"),
+    ("no such column", lambda: rows().select_columns(["idd"]).take_all(),
+     Exception, "'idd'", "did you mean 'id'"),
+    ("sort by no column", lambda: rows().sort("x").take_all(),
+     Exception, "'x'", "the columns are ['id']"),
+    ("map to nothing", lambda: rows().map(lambda row: None).take_all(),
+     ValueError, "returned None", "`return`"),
+    ("map of a missing key", lambda: rows().map(lambda row: row["x"]).take_all(),
+     KeyError, "'x'", "{'id': 0}"),
+    ("batch that is none", lambda: rows().map_batches(lambda b: 3).take_all(),
+     ValueError, "returned 3", "dictionary of"),
+    (
+        "batch of unequal columns",
+        lambda: rows().map_batches(lambda b: {"a": [1, 2], "b": [1]}).take_all(),
+        ValueError, "{'a': 2, 'b': 1}", "as many values",
+    ),
+    ("no such format", lambda: rows().take_batch(batch_format="panda"),
+     ValueError, "'panda'", "'pandas'"),
+    ("no such file", lambda: data.read_csv("/no/such.csv"),
+     FileNotFoundError, "/no/such.csv", "ignore_missing"),
+    ("reader's option misspelt", lambda: data.read_text(__file__, concurency=1),
+     TypeError, "concurency", "concurrency"),
+    ("group by a function", lambda: rows().groupby(len), ValueError, "function", "add_column()"),
+    ("items of a dictionary", lambda: data.from_items({"a": [1]}),
+     TypeError, "{'a': [1]}", "[{'a': 1}"),
+    ("length of a dataset", lambda: len(rows()), TypeError, "no len()", "count()"),
+    ("row by number", lambda: rows()[0], TypeError, "[0]", "take(n)"),
+    ("iterate over a dataset", lambda: list(rows()), TypeError, "iterate", "iter_rows()"),
+    ("zip of unequal length", lambda: rows(3).zip(rows(4)).take_all(),
+     ValueError, "3, 4", "limit(3)"),
+    ("split into nothing", lambda: rows().split(0), ValueError, "got 0", "at least 1"),
+    ("limit as text", lambda: rows().limit("2"), TypeError, "'2'", "a number"),
+    ("expression misspelt", lambda: rows().filter(expr="id >"), ValueError, "'id >'", "x > 3"),
+    ("GPU without a batch size", lambda: rows().map_batches(len, num_gpus=1),
+     ValueError, "num_gpus=1", "`batch_size`"),
+    ("report outside", lambda: train.report({"a": 1}),
+     RuntimeError, "inside a training loop", "trainer.fit()"),
+    ("no such shard",
+     lambda: trained(lambda: train.get_dataset_shard("test"), datasets={"train": rows()}),
+     Exception, "'test'", "there are ['train']"),
+    ("loop of two arguments", lambda: trained(lambda a, b: None),
+     ValueError, "['a', 'b']", "train_loop_config"),
+    ("scaling misspelt", lambda: trained(scaling_config={"num_worker": 2}),
+     ValueError, "num_worker'", "num_workers"),
+    ("negative workers", lambda: scaled(num_workers=-1),
+     ValueError, "got -1", "cannot be negative"),
+    ("GPU where there is none", lambda: scaled(num_workers=1, use_gpu=True),
+     Exception, "No GPU", "use_gpu=False"),
+    ("configuration is a number", lambda: trained(train_loop_config=3),
+     TypeError, "got int: 3", "a dict"),
+    ("datasets in a list", lambda: trained(datasets=[rows()]), ValueError, "got list", "by name"),
+    ("report of a list", lambda: trained(lambda: train.report([1])),
+     Exception, "got list", "dict of metrics"),
+    ("checkpoint is a path", lambda: trained(lambda: train.report({}, checkpoint="/x")),
+     Exception, "got str", "from_directory"),
+    ("restore nothing", lambda: train.DataParallelTrainer.restore("/no/run"),
+     ValueError, "/no/run", "Result.path"),
+    ("failures as text", lambda: train.FailureConfig(max_failures="3"),
+     ValueError, "'3'", "whole number"),
+    ("no metric", lambda: tuned().get_best_result(), ValueError, "No metric", "TuneConfig"),
+    ("metric misspelt", lambda: tuned(tune_config=tune.TuneConfig(metric="los", mode="min")),
+     Exception, "'los'", "Report it"),
+    ("no such mode", lambda: tune.TuneConfig(mode="maximum"),
+     ValueError, "'maximum'", "'min' or 'max'"),
+    ("bounds exchanged", lambda: tune.uniform(1, 0),
+     ValueError, "(1, 0)", "lower bound comes first"),
+    ("logarithm of 0", lambda: tune.loguniform(0, 1), ValueError, "(0, 1)", "above 0"),
+    ("no such scheduler", lambda: tune.create_scheduler("ash"), ValueError, "'ash'", "'asha'"),
+    ("no such searcher", lambda: tune.create_searcher("optun"), ValueError, "'optun'", "'optuna'"),
+    ("space is a list", lambda: tune.Tuner(len, param_space=[1]),
+     ValueError, "got [1]", "a dictionary"),
+    ("results before", lambda: tune.Tuner(len).get_results(),
+     RuntimeError, "no results yet", "fit()"),
+    ("call a deployment", lambda: serve.deployment(Plain)(),
+     RuntimeError, "cannot be called", "Plain.bind("),
+    ("run unbound", lambda: serve.run(serve.deployment(Plain)),
+     TypeError, "name='Plain'", "deployment.bind("),
+    ("negative replicas", lambda: serve.deployment(num_replicas=-1),
+     ValueError, "got -1", "at least 1"),
+    ("deployment misspelt", lambda: serve.deployment(num_replica=1),
+     TypeError, "'num_replica'", "'num_replicas'"),
+    ("batch without async", lambda: serve.batch(len), TypeError, "@serve.batch", "'async def'"),
+    ("no such application", lambda: serve.get_app_handle("x"),
+     Exception, "no Serve instance", "serve.run("),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "cause", "way_out"),
+    [case[1:] for case in MISTAKES],
+    ids=[case[0] for case in MISTAKES],
+)
+def test_a_mistake(
+    act: Callable[[], Any], kind: type[Exception], cause: str, way_out: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        act()
+    message = str(caught.value)
+    assert cause in message
+    assert way_out in message
+
+
+def test_there_are_many() -> None:
+    assert len(MISTAKES) >= 60
