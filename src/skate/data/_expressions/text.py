@@ -18,7 +18,7 @@ def parse(text: str) -> Expr:
     except SyntaxError as error:
         raise ValueError(
             f"Invalid syntax in the expression {text!r}: {error.msg}; write it as in Python, with "
-            'names of columns: "x > 3 and y == \'a\'"'
+            "names of columns: \"x > 3 and y == 'a'\""
         ) from None
     return _parsed(body, text)
 
