@@ -20,6 +20,7 @@ class PackedUnreadErrors:
         self._after_turn = after_turn
         self._packed: deque[Packed] = deque()
         self._errors = UnreadErrors()
+        self.told: set[int] = set()  # work whose error somebody has been told, in another's place
 
     def add(self, error: Packed) -> None:
         if is_on():

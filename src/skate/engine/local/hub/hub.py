@@ -119,7 +119,7 @@ class Hub:
         self.counts = counts = Counts(
             entries, segments.free_entry, self._unwanted, self._less_wanted, self.unread.add
         )
-        self.values = values = Values(ports, entries, counts, segments, outbox, self.unread.add)
+        self.values = values = Values(ports, entries, counts, segments, outbox, self.unread)
         self.streaming = streaming = Streaming(
             entries, values, counts, outbox, ports.new_id, self._give_up
         )
@@ -243,6 +243,8 @@ class Hub:
 
     def _unwanted(self, entry: ObjectEntry) -> None:
         """End what stands behind an entry that nobody can ask for any more."""
+        if entry.read and entry.kind is None:
+            self.unread.told.add(entry.id)
         if entry.stream is not None:
             self.streaming.abandon(entry)
         self.lifecycle.unwanted(entry)

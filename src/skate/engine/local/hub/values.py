@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._core import serialization
@@ -10,12 +10,12 @@ from skate.engine.local import messages as m
 from skate.engine.local.objects import FAILED, INLINE, STORED, ObjectEntry
 
 if TYPE_CHECKING:
-    from skate._core.serialization import Packed
     from skate.engine.local.hub.counts import Counts
     from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.segments import Segments
     from skate.engine.local.hub.workers import WorkerProcess
+    from skate.engine.local.unread import PackedUnreadErrors
 
 NONE = serialization.dumps(None).packed()
 
@@ -30,7 +30,7 @@ class Values:
         counts: Counts,
         segments: Segments,
         outbox: WorkerOutbox,
-        unread: Callable[[Packed], None],
+        unread: PackedUnreadErrors,
     ) -> None:
         self._complete_entry = ports.complete
         self._on_complete = ports.on_complete
@@ -45,8 +45,11 @@ class Values:
         entry = self._entries.get(id)
         if entry is None or entry.kind is not None:
             self.discard(kind, data)
-            if entry is None and kind == FAILED:
-                self._unread(data)
+            if entry is None:
+                if id in self._unread.told:
+                    self._unread.told.discard(id)
+                elif kind == FAILED:
+                    self._unread.add(data)
             return
         if contained:
             self._counts.add(contained)
