@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -223,8 +224,22 @@ def test_ctrl_c_is_the_quiet_way_out() -> None:
         assert driver.stderr is not None
         driver.stdout.readline()
         driver.send_signal(signal.SIGINT)
-        assert (driver.stdout.read(), driver.stderr.read()) == ("", "")
+        assert driver.stdout.read() == ""
+        assert driver.stderr.read() in ("", "skate: serving default; Ctrl-C ends it\n")
     assert driver.returncode == 130
+
+
+def test_a_program_that_serves_says_where() -> None:
+    program = textwrap.dedent(PROGRAM).replace(
+        'proxy_location="Disabled"', 'http_options={"port": 0}'
+    )
+    with Program([sys.executable, "-c", program], stderr=subprocess.PIPE) as driver:
+        assert driver.stderr is not None
+        said = driver.stderr.readline()
+        driver.send_signal(signal.SIGINT)
+        driver.stderr.read()
+    address = r"http://127\.0\.0\.1:\d+"
+    assert re.fullmatch(rf"skate: serving default at {address}; Ctrl-C ends it\n", said)
 
 
 def _is_alive(pid: int) -> bool:
