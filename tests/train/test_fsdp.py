@@ -33,7 +33,7 @@ def sharded_loop(config: dict[str, Any]) -> None:
     before = train.get_checkpoint()
     if before is not None:
         weights, moments = get_state_dict(model, optimizer)
-        state = {"model": weights, "optimizer": moments}
+        state: dict[str, Any] = {"model": weights, "optimizer": moments}
         with before.as_directory() as folder:
             dcp.load(state, checkpoint_id=folder)
         set_state_dict(

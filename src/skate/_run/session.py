@@ -82,6 +82,12 @@ class _Current(threading.local):
 
 _of_this_thread = _Current()
 _of_this_process: list[RunSession] = []
+_elsewhere: list[Callable[[], RunSession | None]] = []  # find the session of a launched process
+
+
+def find_sessions_by(find: Callable[[], RunSession | None]) -> None:
+    """Have a process without a session ask this for one."""
+    _elsewhere.append(find)
 
 
 @contextlib.contextmanager
@@ -108,10 +114,16 @@ def current(caller: str) -> RunSession:
         return _of_this_thread.session
     if _of_this_process:
         return _of_this_process[-1]
+    for find in _elsewhere:
+        session = find()
+        if session is not None:
+            _of_this_process.append(session)
+            return session
     raise SessionMisuseError(
         f"{caller} can only be used inside a training loop (the function given to a trainer) or "
         "a trial (the function given to a tuner), in the process that runs it. "
-        "Call it there, or run the function with trainer.fit() or tuner.fit()"
+        "Call it there, run the function with trainer.fit() or tuner.fit(), or start the program "
+        "with torchrun or `skate run`"
     )
 
 

@@ -19,6 +19,7 @@ from skate._run.context import TrainContext
 from skate._run.reporting import CheckpointUploadMode
 from skate._run.result import Result
 from skate._run.session import (
+    find_sessions_by,
     get_checkpoint,
     get_context,
     get_dataset_shard,
@@ -39,6 +40,7 @@ from skate._run.validation import (
 )
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train._errors import ControllerError, TrainingFailedError, WorkerGroupError
+from skate.train._launched import launched_session
 from skate.train._preemption import get_preemption_info
 from skate.train._reported import (
     CheckpointConsistencyMode,
@@ -144,4 +146,5 @@ __all__ = [
     "world_size",
 ]
 
+find_sessions_by(launched_session)
 name_publicly(__name__)

@@ -18,6 +18,8 @@ def get_devices() -> list[torch.device]:
         return [torch.device("cpu")]
     own = [gpu for gpu in os.environ.get(OWN_GPUS, "").split(",") if gpu]
     seen = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
+    if getattr(session, "is_launched", False):
+        return [torch.device(f"cuda:{session.info.local_rank % torch.cuda.device_count()}")]
     if own:
         return [torch.device(f"cuda:{seen.index(gpu) if gpu in seen else 0}") for gpu in own]
     if session.info.world_size == 1:  # as in the calling process, with num_workers=0

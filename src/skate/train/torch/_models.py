@@ -97,6 +97,8 @@ def prepare_model(
     """
     session = current("train.torch.prepare_model()")
     check_kind("prepare_model", model, torch.nn.Module)
+    if hasattr(session, "connect"):
+        session.connect()
     if parallel_strategy not in STRATEGIES:
         raise ValueError(f"parallel_strategy is one of {STRATEGIES}; got {parallel_strategy!r}")
     device = move_to_device if isinstance(move_to_device, torch.device) else get_device()
