@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from skate.data._expressions.expression import Expr
 
 
+# Of large files, a little of each column at a time: else a row group is in memory as a whole.
+_BUFFERED = {"buffer_size": 1 << 20, "pre_buffer": False}
 ROW_HASH = "row_hash"  # the column of include_row_hash
 LOOKED_AT = 256  # files whose schemas are compared
 COUNTED = 10_000  # files whose rows are counted without reading them
@@ -191,7 +193,8 @@ class ParquetSource(FileSource):
 
     def _unfiltered(self, file: File, large: bool) -> Iterator[Block]:
         with self.place.filesystem.open_input_file(file.path) as stream:
-            parquet = pq.ParquetFile(stream, **dict(self.arguments))
+            buffered = _BUFFERED if large else {}
+            parquet = pq.ParquetFile(stream, **{**buffered, **dict(self.arguments)})
             names = parquet.schema_arrow.names
             columns = self._columns_in(self.common.names if self.common is not None else names)
             inside = columns and ([n for n in columns if n in names] or names[:1])

@@ -8,10 +8,12 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from skate._core.errors import add_note
 from skate._core.optional_imports import try_import
@@ -20,6 +22,10 @@ from skate.data._io.paths import File
 from skate.data.sources.files import FileSource
 
 STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece
+PIECE_BYTES = 16 << 20  # of a large file of lines, for each of its pieces
+LONGEST_LINE = 16 << 20  # bytes; of a file with longer ones no pieces are made
+SAMPLE_BYTES = 1 << 20  # of a file of lines, for its types
+MORE_BYTES = 1 << 16  # read at a time until a line ends
 MAX_NESTED_LEVELS = 500  # lists and objects of JSON in each other
 LARGEST_PIECE = (1 << 31) - 1  # bytes that Arrow parses at once
 WITNESSES = 8  # files that are asked for the type of a column which is empty in another
@@ -119,17 +125,68 @@ class JSONSource(FileSource):
     arguments: tuple[tuple[str, Any], ...] = ()
     name = "JSON"
 
-    def read_file(self, path: str) -> Iterator[Block]:
+    def pieces(self, files: list[File]) -> list[File]:
+        """The files; large ones of an object per line cut at ends of lines."""
+        found: list[File] = []
+        for file in files:
+            whole = file.size < STREAM_FROM or not self._has_lines(file.path)
+            found += [file] if whole else spans_of(file)
+        return found
+
+    def _has_lines(self, path: str) -> bool:
+        """Whether lines of the file are objects, which no parser has to see together."""
+        import json
+
+        if detected_compression(path) or self.options.arrow_open_stream_args or self.arguments:
+            return False
+        with suppress(ValueError, OSError), self.place.filesystem.open_input_file(path) as file:
+            line, _, rest = file.read(LONGEST_LINE).partition(b"\n")
+            check_depth(line)
+            return bool(rest) and isinstance(json.loads(line), dict)
+        return False
+
+    def read_piece(self, file: File) -> Iterator[Block]:
+        if file.parts is None:
+            yield from self.read_file(file.path)
+            return
+        start, stop = file.parts
+        try:
+            data = lines_within(self.place.filesystem, file.path, start, stop)
+            yield from self._parsed(data, self._schema_of_lines(file.path))
+        except ValueError as error:
+            add_note(error, f"in the lines that begin at bytes {start} to {stop}")
+            raise
+
+    def _schema_of_lines(self, path: str) -> pa.Schema:
+        """The types that the first lines of a file show, for all its pieces."""
         from pyarrow import json
 
+        data = lines_within(self.place.filesystem, path, 0, SAMPLE_BYTES)
+        check_depth(data)
+        try:
+            known = json.read_json(io.BytesIO(data)).schema
+        except pa.ArrowInvalid:
+            return pa.schema([])
+        return pa.schema([column for column in known if not pa.types.is_null(column.type)])
+
+    def read_file(self, path: str) -> Iterator[Block]:
         with self.open(path) as stream:
-            data = stream.read()
+            yield from self._parsed(stream.read())
+
+    def _parsed(self, data: bytes, expected: pa.Schema | None = None) -> Iterator[Block]:
+        from pyarrow import json
+
         if not data.strip():
             return
         check_depth(data)
         if not self.lines and bytes(data[:64]).lstrip().startswith(b"["):
             yield self._from_list(data)
             return
+        if expected:
+            options = json.ParseOptions(explicit_schema=expected)
+            with suppress(pa.ArrowInvalid):  # other types, which these lines show by themselves
+                yield json.read_json(io.BytesIO(data), parse_options=options)
+                return
         try:
             yield json.read_json(io.BytesIO(data), **dict(self.arguments))
         except pa.ArrowInvalid:
@@ -152,6 +209,32 @@ class JSONSource(FileSource):
             with suppress(json.JSONDecodeError):
                 return block_of_rows([json.loads(data)])
             raise
+
+
+def spans_of(file: File) -> list[File]:
+    """A file in parts of about `PIECE_BYTES`, which begin and end at any byte."""
+    count = max(1, file.size // PIECE_BYTES)
+    ends = [file.size * number // count for number in range(count + 1)]
+    return [file._replace(size=b - a, parts=(a, b)) for a, b in pairwise(ends)]
+
+
+def lines_within(filesystem: pafs.FileSystem, path: str, start: int, stop: int) -> bytes:
+    """The lines that begin at one of these bytes, each to its end."""
+    with filesystem.open_input_file(path) as file:
+        file.seek(max(0, start - 1))
+        data = file.read(stop - max(0, start - 1))
+        while data and not data.endswith(b"\n") and (more := file.read(MORE_BYTES)):
+            end = more.find(b"\n") + 1
+            data += more[: end or None]
+    return bytes(data) if start == 0 else bytes(data.partition(b"\n")[2])
+
+
+def detected_compression(path: str) -> bool:
+    """Whether the name of a file says that its bytes are not its lines."""
+    try:
+        return pa.Codec.detect(path) is not None
+    except (TypeError, ValueError):  # of which versions of Arrow raise one or the other
+        return False
 
 
 _BLOCK_BYTES = 1 << 16

@@ -1,0 +1,133 @@
+"""Files that are larger than what may be in memory: they are read piece by piece."""
+
+import gzip
+import json
+import random
+import sys
+
+import pytest
+
+import skate
+import skate.data
+from skate.data.sources import tables
+from tests.support import run_program
+
+pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
+
+
+@pytest.fixture
+def tiny_pieces(monkeypatch):
+    """Files are large from the first byte on."""
+    monkeypatch.setattr(tables, "STREAM_FROM", 1)
+    monkeypatch.setattr(tables, "PIECE_BYTES", 40)
+    monkeypatch.setattr(tables, "MORE_BYTES", 7)
+    monkeypatch.setattr(tables, "SAMPLE_BYTES", 200)
+
+
+def written(place, lines, end="\n", last="\n"):
+    place.write_bytes((end.join(lines) + last).encode())
+    return str(place)
+
+
+@pytest.mark.parametrize(
+    ("end", "last"), [("\n", "\n"), ("\n", ""), ("\r\n", "\r\n"), ("\n\n", "")]
+)
+def test_each_line_is_in_one_piece(tiny_pieces, tmp_path, end, last):
+    chance = random.Random(0)
+    rows = [{"id": n, "text": "x" * chance.randrange(60)} for n in range(200)]
+    place = written(tmp_path / "rows.jsonl", map(json.dumps, rows), end, last)
+    dataset = skate.data.read_json(place, override_num_blocks=50)
+    assert len(dataset._plan.source.read_tasks(None)) > 5
+    assert dataset.take_all() == rows
+
+
+def test_a_line_of_many_pieces(tiny_pieces, tmp_path):
+    rows = [{"id": 0, "text": "a"}, {"id": 1, "text": "b" * 3000}, {"id": 2, "text": "c"}]
+    place = written(tmp_path / "rows.jsonl", map(json.dumps, rows))
+    assert skate.data.read_json(place).take_all() == rows
+
+
+def test_types_are_those_of_the_first_lines_unless_others_do_not_fit(tiny_pieces, tmp_path):
+    rows = [{"id": n, "x": None if 50 <= n < 100 else n + 0.5} for n in range(100)]
+    rows += [{"id": 100.5, "x": None}, {"id": 101, "more": True}]
+    place = written(tmp_path / "rows.jsonl", map(json.dumps, rows))
+    blocks = list(skate.data.read_json(place, override_num_blocks=40).iter_batches(
+        batch_size=None, batch_format="pyarrow"
+    ))  # fmt: skip
+    assert {str(block.schema.field("x").type) for block in blocks} == {"double"}
+    found = [row for block in blocks for row in block.to_pylist()]
+    assert [row["id"] for row in found] == [row["id"] for row in rows]
+    assert found[-1]["more"] is True
+
+
+def test_what_is_no_object_per_line_is_read_as_a_whole(tiny_pieces, tmp_path):
+    rows = [{"id": n, "text": "x" * 20} for n in range(20)]
+    listed = tmp_path / "listed.json"
+    listed.write_text(json.dumps(rows))
+    indented = tmp_path / "indented.json"
+    indented.write_text(json.dumps(rows[0], indent=4))
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    for place, expected in ((listed, rows), (indented, rows[:1]), (packed, rows)):
+        dataset = skate.data.read_json(str(place), file_extensions=None)
+        assert len(dataset._plan.source.read_tasks(None)) == 1
+        assert dataset.take_all() == expected
+
+
+def test_a_line_that_is_no_json_is_named_with_its_place(tiny_pieces, tmp_path):
+    lines = [json.dumps({"id": n}) for n in range(50)]
+    lines[30] = '{"id": oops}'
+    place = written(tmp_path / "rows.jsonl", lines)
+    words = r"(?s)is no JSON.*in the lines that begin at bytes"
+    with pytest.raises(ValueError, match=words):
+        skate.data.read_json(place).take_all()
+
+
+IN_LITTLE_MEMORY = """
+import json, resource, sys
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import skate.data
+from skate.data.sources import tables
+
+MB = 1 << 20
+folder, skate_data = sys.argv[1], skate.data
+numbers = np.random.default_rng(0).random(8 * MB)
+pq.write_table(pa.table({"x": numbers}), folder + "/x.parquet", row_group_size=len(numbers))
+del numbers
+with open(folder + "/x.jsonl", "w") as file:
+    for number in range(700_000):
+        file.write('{"id": %d, "text": "%s"}\\n' % (number, "word " * 20))
+pa.default_memory_pool().release_unused()
+
+skate.init(engine="inline")
+tables.PIECE_BYTES = MB
+settings = skate_data.DataContext.get_current()
+settings.target_max_block_size = 4 * MB
+largest = 0
+
+def rows(dataset):
+    global largest
+    count = 0
+    for batch in dataset.iter_batches(batch_size=1000, batch_format="pyarrow"):
+        count += batch.num_rows
+        largest = max(largest, pa.total_allocated_bytes())
+    return count
+
+print(rows(skate_data.read_parquet(folder + "/x.parquet")), largest // MB)
+largest = 0
+print(rows(skate_data.read_json(folder + "/x.jsonl")), largest // MB)
+"""
+
+
+def test_files_of_many_blocks_are_read_in_the_memory_of_a_few(tmp_path):
+    """64 MB in one row group and 84 MB in lines, with blocks of 4 MB."""
+    program = [sys.executable, "-c", IN_LITTLE_MEMORY, str(tmp_path)]
+    parquet, lines = run_program(program, check=True).stdout.splitlines()
+    rows, largest = map(int, parquet.split())
+    assert rows == 8 << 20
+    assert largest <= 24
+    rows, largest = map(int, lines.split())
+    assert rows == 700_000
+    assert largest <= 48
