@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -360,3 +361,43 @@ class TestChoice:
         rows.context.sort_memory_bytes = 10_000
         found = rows.join(rows, on="id").sort("id", descending=True).take(2)
         assert found == [{"id": 19_999}, {"id": 19_998}]
+
+
+SORT_IN_LITTLE_MEMORY = """
+import resource, sys
+import polars, pyarrow.parquet
+import skate.data
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+skate.init(engine="inline")
+settings = skate.data.DataContext.get_current()
+settings.sort_memory_bytes, settings.target_max_block_size = 16 << 20, 4 << 20
+before, rows, last = peak(), 0, -1.0
+for block in skate.data.read_parquet(sys.argv[1]).sort("a").iter_batches(
+    batch_size=None, batch_format="pyarrow"
+):
+    rows += block.num_rows
+    assert block["a"][0].as_py() >= last
+    last = block["a"][-1].as_py()
+print(rows, peak() - before)
+"""
+
+
+def test_the_setting_bounds_the_memory_of_polars(tmp_path: Path) -> None:
+    """In the process where it runs, after its import; a number in the environment goes first."""
+    place, rows = tmp_path / "rows.parquet", 3_000_000
+    random = np.random.default_rng(0)
+    columns = {name: random.random(rows) for name in "abc"}
+    pq.write_table(pa.table(columns), place, row_group_size=100_000)
+    command = [sys.executable, "-c", SORT_IN_LITTLE_MEMORY, str(place)]
+
+    def megabytes(**environment: str) -> int:
+        done = run_program(command, check=True, env={**os.environ, **environment})
+        count, more = map(int, done.stdout.split())
+        assert count == rows
+        return more
+
+    without = megabytes(POLARS_OOC_MEMORY_BUDGET_MB="100000")
+    assert megabytes() < 0.75 * without
