@@ -124,3 +124,32 @@ def test_what_was_put_off_at_the_end_is_for_the_user() -> None:
         assert handled == [signal.SIGUSR1]
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_in_what_pickling_calls_is_not_taken_for_an_error_of_the_value() -> None:
+    program = """
+        import os, signal
+        import skate
+
+        class Alarm(Exception):
+            pass
+
+        def ring(*_):
+            raise Alarm
+
+        class Value:
+            def __reduce__(self):
+                os.kill(os.getpid(), signal.SIGALRM)
+                return Value, ()
+
+        signal.signal(signal.SIGALRM, ring)
+        skate.init(num_cpus=1)
+        try:
+            skate.put(Value())
+        except Alarm:
+            print("rang")
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        assert isinstance(skate.get(skate.put(Value())), Value)
+        skate.shutdown()
+    """
+    assert run(program) == ["rang"]

@@ -34,7 +34,10 @@ _PROTECTED = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     os.path.abspath(refs.__file__),
     os.path.abspath(weakref.__file__),
-    # Whoever pickles takes an exception for one of the value that cannot be pickled.
+)
+# Whoever pickles takes an exception for one of the value that cannot be pickled; also where it is
+# raised in what they call, of the standard library or of the user's.
+_PICKLING = (
     os.path.abspath(serialization.__file__),
     os.path.dirname(os.path.abspath(cloudpickle.__file__)) + os.sep,
 )
@@ -190,6 +193,7 @@ class Interrupts:
         return not (
             self._held
             or (frame is not None and frame.f_code.co_filename.startswith(_PROTECTED))
+            or _is_pickling(frame)
             or self._reactor.leads()
             or self._lock._is_owned()
         )
@@ -256,6 +260,14 @@ class Interrupts:
                 self.deliver()
             else:
                 self._hand_over()
+
+
+def _is_pickling(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_PICKLING):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _seconds_until(deadline: float | None) -> float | None:
