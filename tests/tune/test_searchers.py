@@ -7,6 +7,7 @@ import sys
 import bayes_opt
 import numpy as np
 import pytest
+from optuna import load_study
 
 from skate import tune
 from skate.tune.search import ConcurrencyLimiter, Repeater, Searcher, create_searcher
@@ -406,3 +407,17 @@ def test_a_searcher_that_was_written_before_there_was_a_spec(session, limit, tmp
         storage_path=str(tmp_path),
     )
     assert searcher.told == ("loss", "min", {"limit": 3})
+
+
+def test_optuna_keeps_its_study_in_a_database(tmp_path):
+    url = f"sqlite:///{tmp_path}/search.db"
+    for first in (0, 3):
+        search = OptunaSearch(
+            {"x": tune.uniform(0, 1)}, metric="m", mode="min", storage=url, study_name="mine"
+        )
+        for number in range(first, first + 3):
+            config = search.suggest(str(number))
+            search.on_trial_complete(str(number), {"m": config["x"]})
+    trials = load_study(study_name="mine", storage=url).trials
+    assert len(trials) == 6
+    assert all(trial.values == [trial.params["x"]] for trial in trials)

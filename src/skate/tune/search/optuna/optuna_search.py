@@ -36,7 +36,9 @@ class OptunaSearch(SpaceSearcher):
     `space` is a dictionary of Optuna distributions, a function that calls `trial.suggest_…`
     (define-by-run), or nothing: then the domains of the tuner's space are translated.
     `points_to_evaluate` are tried first; with `evaluated_rewards` they are taken as known.
-    `metric` and `mode` may be lists, for several objectives. `storage` keeps the study.
+    `metric` and `mode` may be lists, for several objectives. `storage` keeps the study: one of
+    optuna's, or the URL of a database as "sqlite:///search.db", in which optuna-dashboard shows it
+    while it runs.
     """
 
     def __init__(
@@ -57,8 +59,12 @@ class OptunaSearch(SpaceSearcher):
             raise TypeError(f"sampler takes an optuna sampler; got {sampler!r}")
         if sampler is not None and seed is not None:
             raise ValueError("give the seed to the sampler; `seed` is for the default sampler")
-        if storage is not None and not isinstance(storage, optuna.storages.BaseStorage):
-            raise TypeError(f"storage takes an optuna storage; got {storage!r}")
+        is_url = isinstance(storage, str) and "://" in storage
+        if not is_url and not isinstance(storage, (optuna.storages.BaseStorage, type(None))):
+            raise TypeError(
+                "storage takes an optuna storage, or the URL of a database as "
+                f"'sqlite:///search.db'; got {storage!r}"
+            )
         self._sampler = sampler
         self._seed = seed
         self._storage = storage
