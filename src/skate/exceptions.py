@@ -400,6 +400,10 @@ class TaskCancelledError(SkateError):
 class GetTimeoutError(SkateError, TimeoutError):
     """The value was not there in time.
 
+    Args:
+        message: What was waited for, and for how long.
+        waits: What the attribute has.
+
     Attributes:
         waits: Why not, as far as the engine knows: a dictionary for each of the first objects that
             were missing, with the `name` of the work behind it, the `cause` ("running", "waiting",
