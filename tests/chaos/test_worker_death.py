@@ -251,10 +251,21 @@ def test_the_error_names_how_the_worker_died(way):
     assert usable()
 
 
+def sockets(pid):
+    """What a process has open that another one may have open, too."""
+    found = set()
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it was closed in between
+            found.add(os.readlink(entry.path))
+    return {place for place in found if place.startswith("socket:")}
+
+
 @pytest.mark.usefixtures("engine")
 def test_the_error_names_the_signal_although_the_fork_server_is_busy():
     worker = skate.get(pid.remote(), timeout=60)
     servers = [p for p in psutil.Process().children(recursive=True) if p.pid != worker]
+    # A server that is stopped between its fork and its next line would keep the worker's socket.
+    eventually(lambda: not any(sockets(worker) & sockets(server.pid) for server in servers))
     for server in servers:
         server.suspend()
     try:
