@@ -59,6 +59,6 @@ def train(workers: int, steps: int) -> np.ndarray:
 
 if __name__ == "__main__":
     skate.init()
-    found = train(workers=2, steps=100)
+    found = train(workers=2, steps=300)
     print("true  ", np.round(TRUE_WEIGHTS, 2))
     print("fitted", np.round(found, 2))

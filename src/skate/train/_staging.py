@@ -143,9 +143,13 @@ class ReportQueue:
                 done, _ = skate.wait(writes, num_returns=len(writes), timeout=0)
                 if len(done) < len(writes):
                     return
-            try:
-                skate.get(writes)
-            except TaskError as error:
-                self._waiting.clear()
-                raise error.cause from error
+            if writes:  # a loop in this process has none, and no session
+                self._finish(writes)
             yield self._waiting.popleft()
+
+    def _finish(self, writes: list[Any]) -> None:
+        try:
+            skate.get(writes)
+        except TaskError as error:
+            self._waiting.clear()
+            raise error.cause from error
