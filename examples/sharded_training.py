@@ -63,7 +63,8 @@ def main() -> None:
         run_config=RunConfig(verbose=0),
     )
     result = trainer.fit()
-    assert result.metrics is not None and result.checkpoint is not None
+    assert result.metrics is not None
+    assert result.checkpoint is not None
     print(f"each worker held {result.metrics['held']} of {result.metrics['whole']} parameters")
     model = network()
     with result.checkpoint.as_directory() as folder:

@@ -1,8 +1,10 @@
 """init and shutdown: once, twice, not at all, in threads and event loops."""
 
 import asyncio
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -285,7 +287,9 @@ def test_values_outlive_the_session(start):
     ],
     ids=str,
 )
-def test_arguments_that_ray_programs_use(start, arguments):
+def test_arguments_that_ray_programs_use(start, arguments, request):
+    logger = logging.getLogger("skate")
+    request.addfinalizer(partial(logger.setLevel, logger.level))  # `logging_level` is for good
     start(**arguments)
     assert skate.get(identity.remote(1)) == 1
 

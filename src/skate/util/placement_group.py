@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate._core import notices
 from skate._core.argument_checks import text, wrong_type
 from skate._core.ids import PlacementGroupID
 from skate._core.labels import check_selector
@@ -16,7 +16,6 @@ from skate.exceptions import TaskUnschedulableError
 if TYPE_CHECKING:
     Bundle = dict[str, float]
 
-_logger = logging.getLogger(__name__)
 
 _REF_SIZE = 28  # bytes of an object id; a group's id is its end
 _LARGEST = 1 << 53  # up to here all whole numbers have a float
@@ -91,7 +90,7 @@ class PlacementGroup:
         try:
             skate.get(self._ref)
         except TaskUnschedulableError as error:
-            _logger.warning("%s", error)
+            notices.warn(str(error))
             return False
         return True
 
