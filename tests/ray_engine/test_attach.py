@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -138,7 +139,7 @@ def test_the_address_of_the_head_may_be_written_as_for_ray_client(head: Any) -> 
 # -- addresses where there is nothing to join -----------------------------------------------------
 
 
-def refused(address: str, patience: float = 5) -> str:
+def refused(address: str, patience: float = 20) -> str:
     """What the error says that `init` raises soon."""
     began = monotonic()
     with pytest.raises(ConnectionError) as caught:
@@ -158,10 +159,10 @@ def test_a_host_that_does_not_answer() -> None:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         port = full.getsockname()[1]
-        waiting = [_connecting(port) for _ in range(4)]
-        assert "no answer within 2 s" in refused(f"127.0.0.1:{port}")
-        for one in waiting:
-            one.close()
+        with contextlib.ExitStack() as waiting:
+            for _ in range(4):
+                waiting.enter_context(_connecting(port))
+            assert "no answer within 2 s" in refused(f"127.0.0.1:{port}")
 
 
 def test_a_host_that_does_not_exist() -> None:
