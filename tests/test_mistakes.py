@@ -103,8 +103,6 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      AttributeError, "'incrase'", "mean increase"),
     ("attribute of an actor", lambda: Counter.remote().value,
      AttributeError, "'value'", "methods only"),
-    ("attribute of a value", lambda: skate.put([1]).append,
-     AttributeError, "'append'", "skate.get(ref).append"),
     ("iterate over a reference", lambda: list(add.remote(1)),
      TypeError, "cannot be iterated", "num_returns=n"),
     ("option misspelt", lambda: add.options(num_cpu=1),

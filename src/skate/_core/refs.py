@@ -96,14 +96,6 @@ class ObjectRef(Generic[T_co]):
             "or ask the task for several references with num_returns=n"
         )
 
-    if not TYPE_CHECKING:  # for checkers a reference has no attributes of its value, as in fact
-
-        def __getattr__(self, name):
-            raise AttributeError(
-                f"an ObjectRef has no attribute {name!r}; if its value has one, get that first: "
-                f"skate.get(ref).{name}"
-            )
-
     def __await__(self) -> Generator[Any, None, T_co]:
         return self.as_future().__await__()
 

@@ -270,16 +270,25 @@ class ObjectTable(ABC):
                 f"{timeout} s",
                 self._facts_in_time(missing, timeout),
             )
-        values: list[Any] = []
         try:
-            for entry in entries:
-                values.append(self.load(entry, copy))
+            values = [self.load(entry, copy) for entry in entries]
         except Exception as error:
-            add_note(error, f"while {self._described(refs[len(values)])} was unpickled")
+            self._name_unreadable(error, refs, entries)
             raise
         if self.dropped:
             self.collect()
         return values
+
+    def _name_unreadable(
+        self, error: Exception, refs: Sequence[ObjectRef[Any]], entries: Sequence[ObjectEntry]
+    ) -> None:
+        """Note in an error which of several values could not be unpickled: the first again."""
+        for ref, entry in zip(refs, entries, strict=True):
+            try:
+                self.load(entry)
+            except Exception:
+                add_note(error, f"while {self._described(ref)} was unpickled")
+                return
 
     def _get_one(self, ref: ObjectRef[Any], timeout: float | None, copy: bool) -> Any:
         entry = self.entry_of(ref)
