@@ -7,6 +7,7 @@ trainers of others know as well.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -29,12 +30,13 @@ class Epochs(Generic[T_co]):
         return self._start()
 
 
-class StatefulEpochs(Epochs[T_co]):
+class StatefulEpochs(Epochs[T_co], ABC):
     """Batches that another process can go on with."""
 
     batches_before: int = 0
     """How many batches the next iteration leaves out, because they were given before."""
 
+    @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """Return where the iteration that began last is: behind the batches that it has given.
 
@@ -42,8 +44,8 @@ class StatefulEpochs(Epochs[T_co]):
             Numbers and text; with `local_shuffle_buffer_size` also the rows in the buffer, as
             bytes. At the end of an epoch it is the beginning of the next one.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def load_state_dict(self, state_dict: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Let the next iteration go on where `state_dict` was called, in whatever process.
 
@@ -53,7 +55,6 @@ class StatefulEpochs(Epochs[T_co]):
                 one that stands for all where they take equally many batches. There may be more
                 parts than there were, or fewer.
         """
-        raise NotImplementedError
 
 
 class LoaderRun:
