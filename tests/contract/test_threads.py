@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import skate
-from tests.support import parallel
+from tests.support import local_only, parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -152,3 +152,59 @@ def test_new_options_from_many_threads():
         assert in_threads(work, 4) == [100] * 4
     finally:
         sys.setswitchinterval(usual)
+
+
+class _Steps:
+    """Two threads that export one function at a time: the first is done with that before the
+    second is, and submits its task when the second has an answer."""
+
+    def __init__(self):
+        self.both_pickle = threading.Barrier(2)
+        self.first_has_exported = threading.Event()
+        self.second_has_an_answer = threading.Event()
+        self.first = None
+
+    def pickled(self):
+        self.both_pickle.wait(60)
+        if threading.current_thread() is not self.first:
+            assert self.first_has_exported.wait(60)
+
+    def argument_pickled(self):
+        self.first_has_exported.set()
+        assert self.second_has_an_answer.wait(60)
+
+
+class _CallsWhenPickled:
+    def __init__(self, call):
+        self.call = call
+
+    def __reduce__(self):
+        self.call()
+        return str, ()
+
+
+@local_only
+def test_threads_that_export_a_function_at_a_time_do_not_disturb_each_other():
+    @skate.remote
+    def submits_from_two_threads():
+        steps = _Steps()
+        in_function = _CallsWhenPickled(steps.pickled)
+
+        @skate.remote
+        def echo(x, y=None):
+            return x, in_function
+
+        def submit_first():
+            steps.first = threading.current_thread()
+            return skate.get(echo.remote(1, _CallsWhenPickled(steps.argument_pickled)))
+
+        def submit_second():
+            answer = skate.get(echo.remote(2))
+            steps.second_has_an_answer.set()
+            return answer
+
+        with ThreadPoolExecutor(2) as pool:
+            answers = [pool.submit(call) for call in (submit_first, submit_second)]
+            return [answer.result(60) for answer in answers]
+
+    assert skate.get(submits_from_two_threads.remote(), timeout=60) == [(1, ""), (2, "")]

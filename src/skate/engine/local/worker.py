@@ -322,9 +322,19 @@ class WorkerEngine(ObjectTable, Asking):
             with self.lock:
                 nested = self.published(serialized.refs)
                 self.send(m.ExportFunction(key, kind, data, name, nested))
-            spec.exported = exported = (self, key, _Exported())
-            weakref.finalize(exported[2], self._unexported.append, key).atexit = False
+                exported = self._first_export(spec, key)
         return exported[1]  # type: ignore[no-any-return]
+
+    def _first_export(self, spec: Any, key: int) -> Any:
+        """Return what all threads use: the export that was first, also when several had begun.
+        Another thread may be about to submit a task of it. The lock is held."""
+        exported = spec.exported
+        if exported is not None and exported[0] is self:
+            self._unexported.append(key)
+            return exported
+        spec.exported = exported = (self, key, _Exported())
+        weakref.finalize(exported[2], self._unexported.append, key).atexit = False
+        return exported
 
     def options_key(self, options: Any) -> int:
         """Return the number of options, which are sent once."""
