@@ -126,7 +126,9 @@ class SkateError(Exception):
             return UnserializableException(str(ray_exception.formatted_exception_string))
 
 
-def _restore(cls: type[SkateError], args: tuple[Any, ...], state: dict[str, Any]) -> SkateError:
+def _restore(
+    cls: type[SkateError], args: tuple[object, ...], state: dict[str, object]
+) -> SkateError:
     error = cls.__new__(cls)
     error.args = args
     error.__dict__.update(state)
@@ -235,7 +237,7 @@ def library_name() -> str:
     return "ray" if ray_is_skate() else "skate"
 
 
-def _restore_task_error(cls: type[TaskError], state: dict[str, Any]) -> TaskError:
+def _restore_task_error(cls: type[TaskError], state: dict[str, object]) -> TaskError:
     from skate._core.errors import unpack
 
     error = cls.__new__(cls)
@@ -413,7 +415,7 @@ class GetTimeoutError(SkateError, TimeoutError):
             `holders` of what is not free, `waits_for`, and the names in a `deadlock`.
     """
 
-    def __init__(self, message: str = "", waits: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, message: str = "", waits: Iterable[Mapping[str, object]] = ()) -> None:
         super().__init__(message)
         self.waits: list[dict[str, Any]] = [dict(row) for row in waits]
 

@@ -22,7 +22,7 @@ class JobConfig:
         self,
         jvm_options: list[str] | None = None,
         code_search_path: list[str] | None = None,
-        runtime_env: dict[str, Any] | None = None,
+        runtime_env: dict[str, object] | None = None,
         _client_job: bool = False,
         metadata: dict[str, str] | None = None,
         ray_namespace: str | None = None,
@@ -65,7 +65,7 @@ class JobConfig:
             )
         self.default_actor_lifetime = default_actor_lifetime
 
-    def set_py_logging_config(self, logging_config: Any = None) -> None:
+    def set_py_logging_config(self, logging_config: object = None) -> None:
         self.py_logging_config = logging_config
 
     @classmethod

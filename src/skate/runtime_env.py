@@ -41,21 +41,21 @@ class RuntimeEnv(dict[str, Any]):
     def __init__(
         self,
         *,
-        py_modules: list[Any] | None = None,
+        py_modules: list[object] | None = None,
         py_executable: str | None = None,
         working_dir: str | None = None,
-        pip: Any = None,
-        conda: Any = None,
-        container: dict[str, Any] | None = None,
+        pip: object = None,
+        conda: object = None,
+        container: dict[str, object] | None = None,
         env_vars: dict[str, str] | None = None,
-        worker_process_setup_hook: Any = None,
-        nsight: Any = None,
-        rocprof_sys: Any = None,
-        config: Any = None,
+        worker_process_setup_hook: object = None,
+        nsight: object = None,
+        rocprof_sys: object = None,
+        config: object = None,
         _validate: bool = True,
         image_uri: str | None = None,
-        uv: Any = None,
-        **kwargs: Any,
+        uv: object = None,
+        **kwargs: object,
     ) -> None:
         given = {
             **kwargs,
@@ -243,7 +243,7 @@ class RuntimeEnvConfig(dict[str, Any]):
         )
 
 
-def _name_of(hook: Any) -> str:
+def _name_of(hook: object) -> str:
     return str(getattr(hook, "__qualname__", hook))
 
 
@@ -266,7 +266,7 @@ def merge_runtime_envs(
     return {**kept, **inner, **({"env_vars": variables} if variables else {})}
 
 
-def check_possible_here(runtime_env: Mapping[str, Any], installs: bool = False) -> None:
+def check_possible_here(runtime_env: Mapping[str, object], installs: bool = False) -> None:
     """Raise ValueError for what the engine cannot give to its workers.
 
     `installs` says whether it can give them packages of their own.
@@ -300,7 +300,7 @@ class _InTurn:
 
     __name__ = "in_turn"  # Ray shows it
 
-    def __init__(self, *hooks: Any) -> None:
+    def __init__(self, *hooks: object) -> None:
         self._hooks = hooks
 
     def __call__(self) -> None:
@@ -308,7 +308,7 @@ class _InTurn:
             run_setup_hook(hook)
 
 
-def with_setup_hook(runtime_env: Mapping[str, Any] | None, hook: Any) -> dict[str, Any]:
+def with_setup_hook(runtime_env: Mapping[str, object] | None, hook: object) -> dict[str, Any]:
     """The environment with one more hook, called before the one it has."""
     env = dict(runtime_env or {})
     return {**env, _HOOK: _InTurn(hook, env[_HOOK]) if env.get(_HOOK) else hook}
@@ -330,7 +330,7 @@ def run_setup_hook(hook: Any) -> None:
         ) from error
 
 
-def _check(name: str, value: Any) -> None:
+def _check(name: str, value: object) -> None:
     if name not in RuntimeEnv.known_fields:
         raise ValueError(f"runtime_env has no field {name!r}; allowed are {', '.join(_SUPPORTED)}")
     check = {
@@ -344,7 +344,7 @@ def _check(name: str, value: Any) -> None:
         check[name](name, value)
 
 
-def _check_one_tool(runtime_env: Mapping[str, Any]) -> None:
+def _check_one_tool(runtime_env: Mapping[str, object]) -> None:
     asked = [name for name in TOOLS if runtime_env.get(name)]
     if len(asked) > 1:
         raise ValueError(
@@ -353,7 +353,7 @@ def _check_one_tool(runtime_env: Mapping[str, Any]) -> None:
         )
 
 
-def _check_env_vars(name: str, value: Any) -> None:
+def _check_env_vars(name: str, value: object) -> None:
     if not isinstance(value, Mapping):
         kind = type(value).__name__  # what it is may be secret
         raise TypeError(f"runtime_env[{name!r}] takes a dictionary of strings; got a {kind}")
@@ -365,7 +365,7 @@ def _check_env_vars(name: str, value: Any) -> None:
             )
 
 
-def _check_path(name: str, value: Any) -> None:
+def _check_path(name: str, value: object) -> None:
     from pathlib import Path
 
     if not isinstance(value, (str, Path)):
@@ -374,7 +374,7 @@ def _check_path(name: str, value: Any) -> None:
         raise ValueError(f"runtime_env[{name!r}] is not a directory: {str(value)!r}")
 
 
-def _check_hook(name: str, value: Any) -> None:
+def _check_hook(name: str, value: object) -> None:
     if not callable(value) and not isinstance(value, str):
         raise TypeError(
             f"runtime_env[{name!r}] takes a function or the path of one, 'module.name'; "
@@ -382,6 +382,6 @@ def _check_hook(name: str, value: Any) -> None:
         )
 
 
-def _check_list(name: str, value: Any) -> None:
+def _check_list(name: str, value: object) -> None:
     if not isinstance(value, list):
         raise TypeError(f"runtime_env[{name!r}] takes a list of paths and modules; got {value!r}")

@@ -23,12 +23,12 @@ _PLAIN = frozenset((int, float))  # the usual case, in loops of wait()
 _SECONDS = "None or a number of seconds, 0 or more"
 
 
-def wrong_type(name: str, value: Any, allowed: str) -> TypeError:
+def wrong_type(name: str, value: object, allowed: str) -> TypeError:
     """Return the error for a `value` of the wrong type for the parameter `name`."""
     return TypeError(f"{name} takes {allowed}; got {shown(value)} of type {type(value).__name__}")
 
 
-def wrong_value(name: str, value: Any, allowed: str) -> ValueError:
+def wrong_value(name: str, value: object, allowed: str) -> ValueError:
     """Return the error for a `value` that the parameter `name` does not take."""
     return ValueError(f"{name} takes {allowed}; got {shown(value)}")
 
@@ -43,7 +43,7 @@ def unknown_names(owner: str, names: Iterable[str], known: Iterable[str]) -> Typ
     return TypeError(f"{owner} has no parameter {', '.join(texts)}; it takes {', '.join(known)}")
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return the repr of `value`, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
@@ -78,7 +78,7 @@ def whole_number(name: str, value: Any, lowest: int = 1, allowed: str = "") -> i
     return number
 
 
-def text(name: str, value: Any, allowed: str = "a string") -> str:
+def text(name: str, value: object, allowed: str = "a string") -> str:
     """Return a string that is not empty."""
     if not isinstance(value, str):
         raise wrong_type(name, value, allowed)
@@ -107,7 +107,7 @@ def optional(check: Check) -> Check:
 def whole_numbers(lowest: int, allowed: str = "", *, whole_floats: bool = False) -> Check:
     """Make a check for whole numbers of at least `lowest`, also as floats if `whole_floats`."""
 
-    def check(name: str, value: Any) -> int:
+    def check(name: str, value: object) -> int:
         if whole_floats and isinstance(value, float) and value.is_integer():
             value = int(value)
         return whole_number(name, value, lowest, allowed)
@@ -125,7 +125,7 @@ def numbers(
 ) -> Check:
     """Make a check for numbers from `lowest`, or `above` it, to `highest`."""
 
-    def check(name: str, value: Any) -> float:
+    def check(name: str, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise wrong_type(name, value, allowed)
         high_enough = value > lowest if above else value >= lowest  # which NaN never is
@@ -139,7 +139,7 @@ def numbers(
 def instances(kinds: type | tuple[type, ...], allowed: str) -> Check:
     """Make a check for instances of some classes."""
 
-    def check(name: str, value: Any) -> Any:
+    def check(name: str, value: object) -> Any:
         if not isinstance(value, kinds):
             raise wrong_type(name, value, allowed)
         return value
@@ -147,11 +147,11 @@ def instances(kinds: type | tuple[type, ...], allowed: str) -> Check:
     return check
 
 
-def one_of(*values: Any) -> Check:
+def one_of(*values: object) -> Check:
     """Make a check for a few values."""
     allowed = " or ".join(map(repr, values))
 
-    def check(name: str, value: Any) -> Any:
+    def check(name: str, value: object) -> Any:
         if value not in values:
             raise wrong_value(name, value, allowed)
         return value

@@ -259,7 +259,7 @@ class _DualError(TaskError):
         return as_cause, (self._task_error,)
 
 
-def _bare(cls: type, args: tuple[Any, ...], like: Any = None) -> BaseException:
+def _bare(cls: type, args: tuple[object, ...], like: Any = None) -> BaseException:
     """An instance made by the built-in ancestor, without running any user-written constructor."""
     builtin: Any = cls
     while builtin.__flags__ & _HEAP_TYPE:
@@ -273,7 +273,10 @@ def _bare(cls: type, args: tuple[Any, ...], like: Any = None) -> BaseException:
 
 
 def _fill(
-    exc: Any, args: tuple[Any, ...], attributes: dict[str, Any], members: dict[str, Any]
+    exc: object,
+    args: tuple[object, ...],
+    attributes: dict[str, object],
+    members: dict[str, object],
 ) -> None:
     # Descriptors are called directly: the class may forbid setting attributes.
     BaseException.args.__set__(exc, args)  # type: ignore[attr-defined]

@@ -73,7 +73,7 @@ def _on_loop(loop: asyncio.AbstractEventLoop, settle: Callable[[], None]) -> Cal
 def _settle(
     engine: Engine,
     ref: ObjectRef[Any],
-    set_result: Callable[[Any], None],
+    set_result: Callable[[object], None],
     set_exception: Callable[[BaseException], None],
 ) -> None:
     try:

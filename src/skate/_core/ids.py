@@ -300,7 +300,7 @@ class TaskID(BaseID):
         return JobID(self._bytes[-JobID.SIZE :])
 
 
-def bytes_of_hex(name: str, hex_id: Any) -> bytes:
+def bytes_of_hex(name: str, hex_id: object) -> bytes:
     """Return the bytes that `hex_id` spells; `name` is whose argument it is."""
     if isinstance(hex_id, bytes):
         hex_id = hex_id.decode("ascii", "replace")

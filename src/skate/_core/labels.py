@@ -13,7 +13,7 @@ _VALUE = rf"!?{_WORD}|!?in\({_WORD}(?:, ?{_WORD})*\)|"
 _FORMS = "'a', '!a', 'in(a, b)' and '!in(a, b)'"
 
 
-def check_selector(name: str, value: Any) -> Selector | None:
+def check_selector(name: str, value: object) -> Selector | None:
     """Return the selector; TypeError or ValueError for what is none."""
     if value is None:
         return None
@@ -34,7 +34,7 @@ def check_selector(name: str, value: Any) -> Selector | None:
     return dict(value)
 
 
-def check_fallbacks(name: str, value: Any) -> tuple[Selector, ...] | None:
+def check_fallbacks(name: str, value: object) -> tuple[Selector, ...] | None:
     """Return the selectors of a `fallback_strategy`, in order; TypeError or ValueError for what
     is none."""
     if value is None:
@@ -51,12 +51,12 @@ def check_fallbacks(name: str, value: Any) -> tuple[Selector, ...] | None:
     return tuple(selector or {} for selector in selectors)
 
 
-def fits(selector: Selector, labels: Mapping[str, Any]) -> bool:
+def fits(selector: Selector, labels: Mapping[str, object]) -> bool:
     """Return whether a machine with these `labels` is among those that `selector` means."""
     return all(_fits(text, labels.get(name)) for name, text in selector.items())
 
 
-def _fits(text: str, value: Any) -> bool:
+def _fits(text: str, value: object) -> bool:
     positive = text.removeprefix("!")
     several = positive.startswith("in(") and positive.endswith(")")
     allowed = [one.strip() for one in positive[3:-1].split(",")] if several else [positive]
@@ -64,7 +64,7 @@ def _fits(text: str, value: Any) -> bool:
 
 
 def lacking(
-    selectors: Sequence[Selector], strategy: Any, labels: Mapping[str, Any]
+    selectors: Sequence[Selector], strategy: object, labels: Mapping[str, object]
 ) -> dict[str, float]:
     """Return a resource that no machine has, if one with these `labels` is not wanted: neither by
     any of the `selectors` nor by what `strategy` insists on. Else nothing."""
@@ -78,7 +78,7 @@ def lacking(
 def with_labels(
     bundles: Sequence[Mapping[str, float]],
     selectors: Sequence[Selector],
-    labels: Mapping[str, Any],
+    labels: Mapping[str, object],
 ) -> list[dict[str, float]]:
     """Return what bundles need of a machine with these `labels`: as `lacking`, if it is not the
     one that the selector of the bundle means."""
@@ -89,7 +89,7 @@ def with_labels(
     ]
 
 
-def _meets(expression: Any, labels: Mapping[str, Any]) -> bool:
+def _meets(expression: Any, labels: Mapping[str, object]) -> bool:
     """Whether the labels meet one condition of a `NodeLabelSchedulingStrategy`."""
     value, kind = labels.get(expression.key), type(expression.operator).__name__
     values = getattr(expression.operator, "values", ())
@@ -101,5 +101,5 @@ def _meets(expression: Any, labels: Mapping[str, Any]) -> bool:
     }[kind]
 
 
-def _shown(operator: Any) -> str:
+def _shown(operator: object) -> str:
     return f"{type(operator).__name__}({', '.join(getattr(operator, 'values', ()))})"

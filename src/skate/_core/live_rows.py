@@ -28,7 +28,7 @@ def announce(kind: str, owner: Owner, describe: Callable[[Owner], Iterable[Row]]
     """
     key = id(owner)
 
-    def forget(gone: weakref.ref[Any]) -> None:
+    def forget(gone: weakref.ref[object]) -> None:
         with _lock:
             known = _announced[kind].get(key)
             if known is not None and known[0] is gone:

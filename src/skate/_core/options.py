@@ -73,14 +73,14 @@ def _quantity(name: str, value: Any) -> float | None:
     return number
 
 
-def _gpus(name: str, value: Any) -> float | None:
+def _gpus(name: str, value: object) -> float | None:
     number = _quantity(name, value)
     if number is not None and number > 1 and not number.is_integer():
         raise wrong_value(name, value, "a fraction below 1 or a whole number")
     return number
 
 
-def gpus_of_machine(name: str, value: Any) -> float | None:
+def gpus_of_machine(name: str, value: object) -> float | None:
     """Return a checked number of GPUs that there are, as `init` is told; `name` is for errors."""
     number = _quantity(name, value)
     if number is not None and number > _MOST_GPUS:
@@ -88,12 +88,12 @@ def gpus_of_machine(name: str, value: Any) -> float | None:
     return number
 
 
-def _bytes(name: str, value: Any) -> int | None:
+def _bytes(name: str, value: object) -> int | None:
     number = _quantity(name, value)
     return None if number is None else int(number)
 
 
-def _resources(name: str, value: Any) -> Mapping[str, float] | None:
+def _resources(name: str, value: object) -> Mapping[str, float] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -105,7 +105,7 @@ def _resources(name: str, value: Any) -> Mapping[str, float] | None:
     return {key: _amount(f"{name}[{key!r}]", key, value[key]) for key in value}
 
 
-def _amount(name: str, resource: str, value: Any) -> float:
+def _amount(name: str, resource: str, value: object) -> float:
     check = _gpus if resource in NUMBERED else _quantity
     return check(name, value) or 0.0
 
@@ -122,7 +122,7 @@ def _num_returns(name: str, value: Any) -> int | str | None:
     return number
 
 
-def _retry_exceptions(name: str, value: Any) -> bool | tuple[type[BaseException], ...]:
+def _retry_exceptions(name: str, value: object) -> bool | tuple[type[BaseException], ...]:
     allowed = "True, False or a list of exception classes"
     if value is None or isinstance(value, bool):
         return bool(value)
@@ -135,8 +135,8 @@ def _retry_exceptions(name: str, value: Any) -> bool | tuple[type[BaseException]
     return tuple(value)
 
 
-def _only_on_a_cluster(*harmless: Any) -> Check:
-    def check(name: str, value: Any) -> None:
+def _only_on_a_cluster(*harmless: object) -> Check:
+    def check(name: str, value: object) -> None:
         if value not in harmless:
             raise ValueError(
                 f"{name}={value!r} chooses among the machines and transports of a cluster; "
@@ -146,11 +146,11 @@ def _only_on_a_cluster(*harmless: Any) -> Check:
     return check
 
 
-def _lifetime(name: str, value: Any) -> bool:
+def _lifetime(name: str, value: object) -> bool:
     return bool(one_of(None, "detached", "non_detached")(name, value) == "detached")
 
 
-def _concurrency_groups(name: str, value: Any) -> Mapping[str, int]:
+def _concurrency_groups(name: str, value: object) -> Mapping[str, int]:
     allowed = 'a dictionary such as {"io": 2}'
     if value is None:
         return {}
@@ -166,14 +166,14 @@ def _concurrency_groups(name: str, value: Any) -> Mapping[str, int]:
     return {group: positive(f"{name}[{group!r}]", size) for group, size in value.items()}
 
 
-def _backpressure(name: str, value: Any) -> int | None:
+def _backpressure(name: str, value: object) -> int | None:
     number: int | None = _count(-1, "a number of at least 1, or -1 for no limit")(name, value)
     if number == 0:
         raise wrong_value(name, value, "a number of at least 1, or -1 for no limit")
     return None if number == -1 else number
 
 
-def _runtime_env(name: str, value: Any) -> Mapping[str, Any] | None:
+def _runtime_env(name: str, value: object) -> Mapping[str, Any] | None:
     if value is None:
         return None
     from skate.runtime_env import RuntimeEnv
@@ -183,11 +183,11 @@ def _runtime_env(name: str, value: Any) -> Mapping[str, Any] | None:
     return value if isinstance(value, RuntimeEnv) else RuntimeEnv(**value)
 
 
-def _accelerator_type(name: str, value: Any) -> str | None:
+def _accelerator_type(name: str, value: object) -> str | None:
     return _instance(str, "the name of an accelerator")(name, value)  # type: ignore[no-any-return]
 
 
-def _strategy(name: str, value: Any) -> Any:
+def _strategy(name: str, value: object) -> Any:
     known = ("placement_group", "node_id", "hard")
     if value is None or value in ("DEFAULT", "SPREAD"):
         return value
@@ -200,7 +200,7 @@ def _strategy(name: str, value: Any) -> Any:
     return value
 
 
-def _group(name: str, value: Any) -> Any:
+def _group(name: str, value: object) -> Any:
     if value in (None, "default") or hasattr(value, "_ref") or hasattr(value, "bundle_specs"):
         return None if isinstance(value, str) else value
     raise wrong_type(name, value, "a PlacementGroup or None")
@@ -289,7 +289,7 @@ OLD_SPELLINGS = {
 # -- from keywords to options -------------------------------------------------------------------
 
 
-def check_options(kind: str, given: Mapping[str, Any]) -> Given:
+def check_options(kind: str, given: Mapping[str, object]) -> Given:
     """The options under today's names, every value checked."""
     checked: Given = {}
     for spelled, value in given.items():
@@ -303,7 +303,7 @@ def check_options(kind: str, given: Mapping[str, Any]) -> Given:
     return checked
 
 
-def check_names(given: Mapping[str, Any]) -> None:
+def check_names(given: Mapping[str, object]) -> None:
     """Raise for what is an option of nothing at all."""
     for spelled in given:
         if spelled not in OPTIONS and spelled not in OLD_SPELLINGS:

@@ -100,7 +100,7 @@ def name_publicly(path: str, *things: type) -> None:
         _name_publicly(path, name, thing)
 
 
-def _name_publicly(path: str, name: str, thing: Any) -> None:
+def _name_publicly(path: str, name: str, thing: object) -> None:
     if not isinstance(thing, (type, FunctionType)) or thing.__qualname__ != name:
         return  # by another name than its own it could not be found there
     home = thing.__module__
@@ -128,7 +128,7 @@ class PathFinder:
     """
 
     @classmethod
-    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return how to make the module `name`, if it is in the table."""
         if not name.startswith("skate."):
             return None

@@ -31,13 +31,13 @@ class Requirements(NamedTuple):
     check: bool = False  # for conflicts, afterwards
 
 
-def requirements_of(runtime_env: Mapping[str, Any]) -> Requirements | None:
+def requirements_of(runtime_env: Mapping[str, object]) -> Requirements | None:
     """Return what `runtime_env` asks for beyond the environment of this process, or None."""
     asked = asked_requirements(runtime_env)
     return None if asked is None or is_here_already(asked) else asked
 
 
-def asked_requirements(runtime_env: Mapping[str, Any]) -> Requirements | None:
+def asked_requirements(runtime_env: Mapping[str, object]) -> Requirements | None:
     """Return what `runtime_env` asks for, whether it is here or not; None: nothing."""
     asked = [name for name in TOOLS if runtime_env.get(name)]
     if not asked:
@@ -54,7 +54,7 @@ def has_only_names(wanted: Requirements) -> bool:
     )
 
 
-def parse_requirements(name: str, value: Any) -> Requirements:
+def parse_requirements(name: str, value: object) -> Requirements:
     """Return what the field `name` of a runtime environment asks for.
 
     Raises TypeError or ValueError for what is no such thing, or names a file that is not there.
@@ -66,7 +66,7 @@ def parse_requirements(name: str, value: Any) -> Requirements:
     return _installed_by(name, value)
 
 
-def _installed_by(tool: str, value: Any) -> Requirements:
+def _installed_by(tool: str, value: object) -> Requirements:
     field = f"runtime_env[{tool!r}]"
     if not isinstance(value, Mapping):
         return Requirements(tool, _packages(field, value))
@@ -90,7 +90,7 @@ def _installed_by(tool: str, value: Any) -> Requirements:
     )
 
 
-def _packages(field: str, value: Any) -> tuple[str, ...]:
+def _packages(field: str, value: object) -> tuple[str, ...]:
     """Lines of a requirements file. For the path of one its own, if they mean the same anywhere,
     so that who lists the packages gets the same environment; else the line that includes it."""
     if isinstance(value, (str, Path)):
@@ -107,19 +107,19 @@ def _packages(field: str, value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_lines(field, value)))
 
 
-def _lines(field: str, value: Any) -> tuple[str, ...]:
+def _lines(field: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         raise TypeError(f"{field} takes a list of strings; got {value!r}")
     return tuple(str.__str__(item) for item in value)
 
 
-def _text(name: str, value: Any, field: str = "runtime_env") -> str:
+def _text(name: str, value: object, field: str = "runtime_env") -> str:
     if not isinstance(value, (str, Path)):
         raise TypeError(f"{field}[{name!r}] takes a string; got {value!r}")
     return str(value)
 
 
-def _conda(value: Any) -> str:
+def _conda(value: object) -> str:
     """The name or folder of an environment, or a description as text."""
     if isinstance(value, Mapping):
         import json  # which conda reads too: YAML contains it

@@ -38,7 +38,7 @@ class Serialized:
     __slots__ = ("buffers", "payload", "refs")
 
     def __init__(
-        self, payload: bytes, buffers: Sequence[pickle.PickleBuffer], refs: list[ObjectRef[Any]]
+        self, payload: bytes, buffers: Sequence[pickle.PickleBuffer], refs: list[ObjectRef[object]]
     ) -> None:
         self.payload: bytes = payload
         self.buffers: list[memoryview] | tuple[()] = (
@@ -59,7 +59,7 @@ class Serialized:
         return (self.payload, *map(bytes, self.buffers))
 
 
-def dumps(value: Any, name: str = "value") -> Serialized:
+def dumps(value: object, name: str = "value") -> Serialized:
     """Serialise; raise TypeError with the path of what cannot be, starting from `name`."""
     if type(value) in PLAIN:
         return Serialized(pickle.dumps(value, 5), (), [])
@@ -72,7 +72,7 @@ def dumps(value: Any, name: str = "value") -> Serialized:
     return Serialized(file.getvalue(), pickler.buffers, pickler.refs)
 
 
-def is_plain(values: Sequence[Any]) -> bool:
+def is_plain(values: Sequence[object]) -> bool:
     """Whether all are of types that any pickler handles alike, without references inside."""
     for value in values:
         if type(value) not in PLAIN:
@@ -91,7 +91,7 @@ def loads(packed: Packed, copy: bool = False) -> Any:
     return pickle.loads(packed[0], buffers=buffers)
 
 
-def aligned(packed: tuple[Any, ...]) -> tuple[Any, ...]:
+def aligned(packed: tuple[object, ...]) -> tuple[Any, ...]:
     """The same value with buffers that vector instructions can read, if it has none such yet."""
     if type(packed[-1]) is not bytes:
         return packed
@@ -130,7 +130,7 @@ def _ctypes() -> tuple[Callable[[Any], int], Callable[[Any], Any]]:
 SNAPSHOT = "skate_snapshot"
 
 
-def is_snapshot(memory: Any) -> bool:
+def is_snapshot(memory: object) -> bool:
     """Whether the bytes will never change. That we cannot write to them is no proof: they may
     belong to a file, or to somebody else's array."""
     owner = memory.obj if isinstance(memory, memoryview) else memory
@@ -199,7 +199,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj)
 
 
-def _rebuild_custom(deserializer: Callable[[Any], Any], state: Any) -> Any:
+def _rebuild_custom(deserializer: Callable[[object], object], state: object) -> Any:
     return deserializer(state)
 
 
@@ -268,7 +268,7 @@ def _rebuild_tensor(buffer: Any, dtype: Any, shape: tuple[int, ...], stride: Any
     return torch.as_strided(flat, shape, stride)
 
 
-def _explained(value: Any, name: str, error: BaseException) -> TypeError:
+def _explained(value: object, name: str, error: BaseException) -> TypeError:
     from skate._core.unpicklable import find_culprits
 
     culprits = find_culprits(value, name)

@@ -61,7 +61,7 @@ class Arity:
     def __hash__(self) -> int:
         return hash(self.parameters)
 
-    def check(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def check(self, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Raise TypeError, as a direct call would, if the arguments do not fit."""
         if self._fits(len(args), kwargs):
             return
@@ -70,7 +70,7 @@ class Arity:
         except TypeError as error:
             raise TypeError(f"{name}{self.__signature__}: {error}") from None
 
-    def _fits(self, count: int, kwargs: dict[str, Any]) -> bool:
+    def _fits(self, count: int, kwargs: dict[str, object]) -> bool:
         """What Signature.bind finds out, ten times as fast."""
         if count > self.high:
             return False
@@ -100,7 +100,7 @@ class Arity:
 ANYTHING = Arity((("args", 2, False), ("kwargs", 4, False)))
 
 
-def arity_of(function: Callable[..., Any], skip_first: bool = False) -> Arity:
+def arity_of(function: Callable[..., object], skip_first: bool = False) -> Arity:
     """The arity of a callable; anything goes for what Python cannot inspect."""
     try:
         parameters = list(inspect.signature(function).parameters.values())

@@ -93,7 +93,7 @@ def is_v1() -> bool:
     return modes is not None and not modes.enabled()
 
 
-def reduce_v1(value: Any) -> Any:
+def reduce_v1(value: object) -> Any:
     """How to pickle what needs care where `is_v1()`; None for all else."""
     if isinstance(value, ModuleType) and f"{value.__name__}.".startswith(_PARTS_OF_TENSORFLOW):
         return import_as_v1, (value.__name__,)
@@ -121,7 +121,7 @@ def import_as_v1(name: str) -> ModuleType:
     return import_module(name.replace(_KERAS_3, _KERAS_2) if is_keras_2() else name)
 
 
-def _rebuild_history(kind: Any, state: dict[str, Any]) -> Any:
+def _rebuild_history(kind: Any, state: dict[str, object]) -> Any:
     history = kind()
     vars(history).update(state)
     return history

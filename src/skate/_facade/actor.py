@@ -113,7 +113,7 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
         )
 
     def _remote(
-        self, args: Any = (), kwargs: dict[str, Any] | None = None, **actor_options: Any
+        self, args: Any = (), kwargs: dict[str, object] | None = None, **actor_options: Any
     ) -> ActorHandle[C_co]:
         """Call `options(...).remote(...)`; an older spelling."""
         cls: Any = self.options(**actor_options) if actor_options else self
@@ -176,7 +176,7 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
         """What programs read of Ray's description: the plain class and its name."""
         return types.SimpleNamespace(modified_class=self._cls, class_name=self._cls.__name__)
 
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         name = self._cls.__name__
         raise ActorClassInheritanceError(
             f"Inheriting from actor classes is not possible: derive from the plain class "
@@ -351,7 +351,9 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
         call = _calling(ref, class_name, meta.name, self._arity, self._options)
         self.remote: RemoteCall[Callable[P, Out_co]] = decorated(meta.invocation, call)
 
-    def _remote(self, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
+    def _remote(
+        self, args: Any = (), kwargs: dict[str, object] | None = None, **options: Any
+    ) -> Any:
         """Call `options(...).remote(...)`; an older spelling."""
         method: Any = self.options(**options) if options else self
         return method.remote(*(args or ()), **(kwargs or {}))
@@ -526,7 +528,7 @@ def method(*args: Any, **options: Any) -> Any:
         )
     given = option_table.check_options(option_table.CALL, options)
 
-    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+    def mark(function: Callable[..., object]) -> Callable[..., Any]:
         setattr(function, _METHOD_OPTIONS, given)
         return function
 
@@ -558,7 +560,7 @@ def _meta_of(cls: type) -> ActorMeta:
     return ActorMeta(cls.__name__, cls.__module__, methods, is_async)
 
 
-def _method_meta(name: str, function: Callable[..., Any], static: bool) -> MethodMeta:
+def _method_meta(name: str, function: Callable[..., object], static: bool) -> MethodMeta:
     inner = inspect.unwrap(function)
     is_async_generator = inspect.isasyncgenfunction(inner)
     is_generator = inspect.isgeneratorfunction(inner) or is_async_generator

@@ -147,7 +147,7 @@ def get(
     raise _not_refs(object_refs)
 
 
-def _not_refs(given: Any) -> Exception:
+def _not_refs(given: object) -> Exception:
     wanted = "get() takes an ObjectRef or a list of ObjectRefs"
     if isinstance(given, ActorHandle):
         return ValueError(f"{wanted}; got the handle {given!r}: call one of its methods first")
@@ -245,7 +245,7 @@ def wait(
     return engine.wait_mixed(ray_waitables, num_returns, timeout)
 
 
-def _check_waitables(given: Any) -> bool:
+def _check_waitables(given: object) -> bool:
     """Whether all are ObjectRefs; raises TypeError for what cannot be waited for."""
     wanted = "wait() takes a list of ObjectRefs"
     if isinstance(given, (ObjectRef, ObjectRefGenerator)):
@@ -261,7 +261,7 @@ def _check_waitables(given: Any) -> bool:
 
 
 def cancel(
-    ray_waitable: ObjectRef[Any] | ObjectRefGenerator[Any],
+    ray_waitable: ObjectRef[object] | ObjectRefGenerator[object],
     *,
     force: bool = False,
     recursive: bool = True,

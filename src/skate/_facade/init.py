@@ -278,7 +278,7 @@ def init(
     return _start(wanted, ignore_reinit_error)
 
 
-def _store_memory(value: Any) -> int | None:
+def _store_memory(value: object) -> int | None:
     size: int | None = option_table._bytes("object_store_memory", value)
     if size is not None and size < _SMALLEST_STORE_BYTES:
         raise wrong_value(

@@ -86,7 +86,7 @@ class RemoteFunction(RemoteCallable[P, R_co, Out_co]):
         )
 
     def _remote(
-        self, args: Any = (), kwargs: dict[str, Any] | None = None, **task_options: Any
+        self, args: Any = (), kwargs: dict[str, object] | None = None, **task_options: Any
     ) -> Any:
         """Call `options(...).remote(...)`; an older spelling."""
         function: Any = self.options(**task_options) if task_options else self
@@ -188,16 +188,16 @@ def _starting(spec: FunctionSpec, arity: Arity, options: TaskOptions) -> RemoteC
     return decorated(decorator, remote)  # type: ignore[arg-type]
 
 
-def _is_generator(function: Any) -> bool:
+def _is_generator(function: object) -> bool:
     function = inspect.unwrap(_innermost(function))
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     return str(_innermost(function).__name__)
 
 
-def _innermost(function: Any) -> Any:
+def _innermost(function: object) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -323,7 +323,7 @@ def remote(*args: Any, **options: Any) -> Any:
 
 
 def _make(
-    target: Any, given: dict[str, Any]
+    target: object, given: dict[str, object]
 ) -> RemoteFunction[..., Any, Any] | ActorClass[Any, Any]:
     if isinstance(target, (RemoteFunction, ActorClass)):
         raise TypeError(f"{target!r} is remote already; change its options with .options(...)")

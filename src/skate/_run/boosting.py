@@ -41,7 +41,7 @@ class BoostingReports:
         self._saved = False  # what the last iteration has made
 
     def iteration(
-        self, number: int, model: Any, found: Mapping[str, Any], last: bool = False
+        self, number: int, model: object, found: Mapping[str, object], last: bool = False
     ) -> None:
         """Iteration `number`, counted from 0, is over."""
         metrics = chosen(found, self._wanted)
@@ -53,7 +53,7 @@ class BoostingReports:
         else:
             report(self._last)
 
-    def end(self, model: Any) -> None:
+    def end(self, model: object) -> None:
         """There are no more iterations, which the library did not say before."""
         if self._checkpoint_at_end and not self._saved:
             self._report_with(model)
@@ -67,7 +67,7 @@ class BoostingReports:
             report(self._last, checkpoint=Checkpoint.from_directory(folder))
 
 
-def chosen(found: Mapping[str, Any], wanted: Wanted) -> Metrics:
+def chosen(found: Mapping[str, object], wanted: Wanted) -> Metrics:
     """The metrics to report, by the names to report them under."""
     if not wanted:
         return {name: plain(value) for name, value in found.items()}

@@ -27,7 +27,7 @@ class Callback:
 
     def setup(
         self,
-        stop: Any = None,
+        stop: object = None,
         num_samples: int | None = None,
         total_num_samples: int | None = None,
         **info: object,
@@ -41,7 +41,7 @@ class Callback:
             info: What later versions may add.
         """
 
-    def on_step_begin(self, iteration: int, trials: Sequence[Any], **info: object) -> None:
+    def on_step_begin(self, iteration: int, trials: Sequence[object], **info: object) -> None:
         """Note that a round of the search begins.
 
         Args:
@@ -50,7 +50,7 @@ class Callback:
             info: What later versions may add.
         """
 
-    def on_step_end(self, iteration: int, trials: Sequence[Any], **info: object) -> None:
+    def on_step_end(self, iteration: int, trials: Sequence[object], **info: object) -> None:
         """Note that a round of the search is over.
 
         Args:
@@ -60,7 +60,7 @@ class Callback:
         """
 
     def on_trial_start(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: object, **info: object
     ) -> None:
         """Note that a trial runs.
 
@@ -72,7 +72,7 @@ class Callback:
         """
 
     def on_trial_restore(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: object, **info: object
     ) -> None:
         """Note that a trial goes on from a checkpoint.
 
@@ -84,7 +84,7 @@ class Callback:
         """
 
     def on_trial_save(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: object, **info: object
     ) -> None:
         """Note that a checkpoint of a trial was asked for and came.
 
@@ -96,7 +96,12 @@ class Callback:
         """
 
     def on_trial_result(
-        self, iteration: int, trials: Sequence[Any], trial: Any, result: Any, **info: object
+        self,
+        iteration: int,
+        trials: Sequence[object],
+        trial: object,
+        result: object,
+        **info: object,
     ) -> None:
         """Note that a trial has reported.
 
@@ -109,7 +114,7 @@ class Callback:
         """
 
     def on_trial_complete(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: object, **info: object
     ) -> None:
         """Note that a trial has ended well.
 
@@ -121,7 +126,7 @@ class Callback:
         """
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: object, **info: object
     ) -> None:
         """Note that a trial has failed and will be tried again.
 
@@ -133,7 +138,7 @@ class Callback:
         """
 
     def on_trial_error(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: object, **info: object
     ) -> None:
         """Note that a trial has failed for good.
 
@@ -145,7 +150,12 @@ class Callback:
         """
 
     def on_checkpoint(
-        self, iteration: int, trials: Sequence[Any], trial: Any, checkpoint: Any, **info: object
+        self,
+        iteration: int,
+        trials: Sequence[object],
+        trial: object,
+        checkpoint: object,
+        **info: object,
     ) -> None:
         """Note that a checkpoint of a trial is in its folder.
 
@@ -157,7 +167,7 @@ class Callback:
             info: What later versions may add.
         """
 
-    def on_experiment_end(self, trials: Sequence[Any], **info: object) -> None:
+    def on_experiment_end(self, trials: Sequence[object], **info: object) -> None:
         """Note that all trials are over.
 
         Args:
@@ -181,7 +191,7 @@ class UserCallback:
     """Told about a training run: its reports and its exceptions, its beginning and its end.
     `run_context.run_config` is the trainer's."""
 
-    def before_run(self, run_context: Any) -> None:
+    def before_run(self, run_context: object) -> None:
         """Note that the run begins; there are no workers yet.
 
         Args:
@@ -189,7 +199,7 @@ class UserCallback:
         """
 
     def after_report(
-        self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any
+        self, run_context: object, metrics: list[dict[str, object]], checkpoint: object
     ) -> None:
         """Note that all workers have reported.
 
@@ -200,7 +210,7 @@ class UserCallback:
         """
 
     def after_exception(
-        self, run_context: Any, worker_exceptions: dict[int, BaseException]
+        self, run_context: object, worker_exceptions: dict[int, BaseException]
     ) -> None:
         """Note that workers have failed.
 
@@ -209,7 +219,7 @@ class UserCallback:
             worker_exceptions: What they raised, by rank.
         """
 
-    def after_run(self, run_context: Any, result: Any) -> None:
+    def after_run(self, run_context: object, result: object) -> None:
         """Note that the run is over.
 
         Args:
@@ -221,7 +231,7 @@ class UserCallback:
 class CallbackList:
     """Calls the same hook of each callback, in order."""
 
-    def __init__(self, callbacks: Iterable[Any]) -> None:
+    def __init__(self, callbacks: Iterable[object]) -> None:
         self.callbacks: list[Any] = list(callbacks)
 
     def call(self, hook: str, /, *args: Any, **info: object) -> None:

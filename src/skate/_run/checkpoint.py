@@ -240,7 +240,7 @@ class Checkpoint:
     # -- dicts ----------------------------------------------------------------------------------
 
     @classmethod
-    def from_dict(cls: type[AnyCheckpoint], data: dict[str, Any]) -> AnyCheckpoint:
+    def from_dict(cls: type[AnyCheckpoint], data: dict[str, object]) -> AnyCheckpoint:
         """Make a checkpoint of values by name.
 
         Args:
@@ -392,7 +392,7 @@ class Checkpoint:
         notes: dict[str, Any] = json.loads(self._folder.read(METADATA_FILE))
         return notes
 
-    def set_metadata(self, metadata: dict[str, Any]) -> None:
+    def set_metadata(self, metadata: dict[str, object]) -> None:
         """Replace the notes that are kept with the checkpoint.
 
         Args:
@@ -412,7 +412,7 @@ class Checkpoint:
         else:
             self._folder.write(METADATA_FILE, text.encode())
 
-    def update_metadata(self, metadata: dict[str, Any]) -> None:
+    def update_metadata(self, metadata: dict[str, object]) -> None:
         """Add to the notes that are kept with the checkpoint.
 
         Args:
@@ -437,7 +437,7 @@ class Checkpoint:
                 return self._unpickle(name, allow_pickle)
         return None
 
-    def set_preprocessor(self, preprocessor: Any) -> None:
+    def set_preprocessor(self, preprocessor: object) -> None:
         """Keep a preprocessor with the checkpoint.
 
         Args:
@@ -477,7 +477,7 @@ class Checkpoint:
         return f"{name}(filesystem={kind}, path={self._folder.path})"
 
 
-def check_checkpoint(given: Any, caller: str) -> None:
+def check_checkpoint(given: object, caller: str) -> None:
     """What is given to `caller` must be a checkpoint."""
     if not isinstance(given, Checkpoint):
         absent = " (did the run report none?)" if given is None else ""

@@ -43,7 +43,7 @@ class WrongKindError(TypeError, ValueError):
     """An argument of a trainer is something else than it should be. Ray raises a ValueError."""
 
 
-def as_config(cls: type[AnyConfig], value: Any) -> AnyConfig:
+def as_config(cls: type[AnyConfig], value: object) -> AnyConfig:
     """A configuration from what a user may write: itself, a dict, or None for the defaults."""
     if value is None:
         return cls()
@@ -77,7 +77,7 @@ def may_retry(failures: int, max_failures: int) -> bool:
     return max_failures < 0 or failures <= max_failures
 
 
-def check_folder_name(parameter: str, name: Any, place: str) -> None:
+def check_folder_name(parameter: str, name: object, place: str) -> None:
     """That it is the name of a folder inside of another, and does not lead out of that."""
     if not isinstance(name, str):
         raise TypeError(f"{parameter} is the name of a folder, a string; got {name!r}")
@@ -88,7 +88,7 @@ def check_folder_name(parameter: str, name: Any, place: str) -> None:
         )
 
 
-def _check_callbacks(given: Any) -> None:
+def _check_callbacks(given: object) -> None:
     if given is not None and not isinstance(given, (list, tuple)):
         raise TypeError(f"callbacks is a list of callbacks; got {given!r}")
     hooks = [name for kind in (Callback, UserCallback) for name in vars(kind) if name[0] != "_"]
@@ -113,7 +113,7 @@ class _Config(SpelledOut):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     if value is None or default is None:
         return value is default
     return bool(value == default)
@@ -314,7 +314,7 @@ class ScalingConfig(_Config):
         )
 
 
-def _check_amounts(parameter: str, given: Any) -> None:
+def _check_amounts(parameter: str, given: object) -> None:
     """Resources are amounts by name, as far as tuning does not fill them in."""
     if given is None or hasattr(given, "sample"):
         return
@@ -326,11 +326,11 @@ def _check_amounts(parameter: str, given: Any) -> None:
         )
 
 
-def _is_amount(value: Any) -> bool:
+def _is_amount(value: object) -> bool:
     return isinstance(value, Real) and float(value) >= 0
 
 
-def _is_search_space(value: Any) -> bool:
+def _is_search_space(value: object) -> bool:
     """Whether it is something that tuning fills in."""
     return isinstance(value, dict) or hasattr(value, "sample")
 

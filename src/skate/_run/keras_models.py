@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import TemporaryFolder
@@ -18,7 +18,7 @@ AnyCheckpoint = TypeVar("AnyCheckpoint", bound=Checkpoint)
 
 
 def model_checkpoint(
-    kind: type[AnyCheckpoint], model: Any, filename: str = MODEL_FILE
+    kind: type[AnyCheckpoint], model: object, filename: str = MODEL_FILE
 ) -> AnyCheckpoint:
     """One that holds a whole model, and knows which Keras wrote it."""
     if not hasattr(model, "save"):
@@ -32,7 +32,7 @@ def model_checkpoint(
     return checkpoint
 
 
-def _writer_of(model: Any) -> str:
+def _writer_of(model: object) -> str:
     """The Keras that a model, or the class of the user's that it is of, comes from."""
     names = {base.__module__.partition(".")[0] for base in type(model).__mro__}
     return "tf_keras" if "tf_keras" in names else "keras"

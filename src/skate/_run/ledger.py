@@ -266,7 +266,7 @@ def _happened(history: list[Line]) -> set[tuple[str, Any]]:
     return {(name, row.get("training_iteration")) for name, row in _named(history)}
 
 
-def _counts(line: Line, happened: set[tuple[str, Any]]) -> bool:
+def _counts(line: Line, happened: set[tuple[str, object]]) -> bool:
     iteration = line.get("training_iteration")
     return iteration is None or (line["checkpoint_dir_name"], iteration) in happened
 

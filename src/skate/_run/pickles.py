@@ -46,7 +46,7 @@ _BLOCK_BYTES = 1 << 20
 _allowed: ContextVar[bool] = ContextVar("allow_pickle", default=False)
 
 
-def signed_pickle(value: Any) -> bytes:
+def signed_pickle(value: object) -> bytes:
     """Pickle a value and sign the bytes.
 
     Args:
@@ -59,7 +59,7 @@ def signed_pickle(value: Any) -> bytes:
 
 
 class _FilePickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         return reduced(obj) if isinstance(obj, ObjectRef) else super().reducer_override(obj)
 
 

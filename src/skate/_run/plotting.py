@@ -29,7 +29,7 @@ def draw(history: list[ResultRow], metrics: tuple[str, ...], x: str, ax: Any) ->
     return ax
 
 
-def _new_axes() -> Any:
+def _new_axes() -> object:
     """Return axes of a figure of their own. In a notebook pyplot knows it, and shows it below the
     cell; elsewhere nobody has to close it."""
     if in_notebook():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from skate._core import notices
 
@@ -45,7 +44,7 @@ def seconds_between_lines() -> float:
     return max(0.0, seconds)
 
 
-def short_number(value: Any) -> str:
+def short_number(value: object) -> str:
     """Return a value for people: numbers with three digits that count."""
     if not isinstance(value, float):
         return str(value)

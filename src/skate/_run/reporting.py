@@ -80,7 +80,7 @@ def read_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
     return Report(metrics, checkpoint, validation=validation, **_options(options))
 
 
-def _asked(options: dict[str, Any], rest: dict[str, Any]) -> Any:
+def _asked(options: dict[str, Any], rest: dict[str, object]) -> Any:
     """The validation that is asked for, today's way or that of Ray 2.52."""
     if not callable(rest.get("validate_fn")):  # a metric may have any name
         return options.pop("validation", False)
@@ -89,7 +89,7 @@ def _asked(options: dict[str, Any], rest: dict[str, Any]) -> Any:
     return OwnValidation.of(rest.pop("validate_fn"), rest.pop("validate_config", None))
 
 
-def _check_no_metric_is_a_checkpoint(given: dict[str, Any]) -> None:
+def _check_no_metric_is_a_checkpoint(given: dict[str, object]) -> None:
     """A misspelt `checkpoint` would be a metric, and nothing be saved."""
     for name, value in given.items():
         if isinstance(value, Checkpoint):
@@ -99,7 +99,7 @@ def _check_no_metric_is_a_checkpoint(given: dict[str, Any]) -> None:
             )
 
 
-def _metrics(args: tuple[Any, ...], rest: dict[str, Any]) -> dict[str, Any]:
+def _metrics(args: tuple[object, ...], rest: dict[str, object]) -> dict[str, Any]:
     if not args and set(rest) == {"metrics"} and isinstance(rest["metrics"], Mapping):
         return dict(rest["metrics"])
     if not args:
@@ -117,7 +117,7 @@ def _metrics(args: tuple[Any, ...], rest: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
+def _options(given: dict[str, object]) -> dict[str, Any]:
     mode = given.get("checkpoint_upload_mode", CheckpointUploadMode.SYNC)
     if not isinstance(mode, CheckpointUploadMode):
         raise TypeError(f"checkpoint_upload_mode is a CheckpointUploadMode; got {mode!r}")
@@ -144,7 +144,7 @@ class ResultClock:
     def __init__(
         self,
         trial_id: str,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, object] | None = None,
         iteration: int = 0,
         seconds: float = 0.0,
         totals: Mapping[str, int] | None = None,
@@ -237,7 +237,7 @@ class Metrics(dict[str, Any]):
     __hash__ = None
 
 
-def _reported(metrics: MetricsLike, other: Mapping[str, Any]) -> dict[str, Any]:
+def _reported(metrics: MetricsLike, other: Mapping[str, object]) -> dict[str, Any]:
     return {k: v for k, v in metrics.items() if k not in AUTOMATIC or k in other}
 
 

@@ -35,7 +35,7 @@ class RunSession(ABC):
         self,
         info: SessionInfo,
         checkpoint: Checkpoint | None = None,
-        datasets: Mapping[str, Any] | None = None,
+        datasets: Mapping[str, object] | None = None,
     ) -> None:
         self.info = info
         self.context: TrainContext = TrainContext(info)
@@ -184,7 +184,7 @@ def _todays_report(
     delete_local_checkpoint_after_upload: bool | None = None,
     checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
     validation: bool | ValidationTaskConfig = False,
-    **older: Any,
+    **older: object,
 ) -> None:
     """Show what `report` takes today; metrics by name may have any of these names."""
 
@@ -259,7 +259,7 @@ def get_dataset_shard(dataset_name: str | None = None) -> Any:
     return current("get_dataset_shard()").get_dataset_shard(dataset_name)
 
 
-def save_checkpoint(**values: Any) -> None:
+def save_checkpoint(**values: object) -> None:
     """Save values by name as a checkpoint, as in `save_checkpoint(epoch=3, model=weights)`.
     What rank 0 gives is saved."""
     current("save_checkpoint()").save_checkpoint(Checkpoint.from_dict(values))

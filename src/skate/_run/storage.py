@@ -45,9 +45,9 @@ class Storage:
 
     def __init__(
         self,
-        storage_path: Any = None,
+        storage_path: object = None,
         name: str = "",
-        filesystem: Any = None,
+        filesystem: object = None,
         durability: str | None = None,
     ) -> None:
         if filesystem is not None and not storage_path:
@@ -68,7 +68,7 @@ class Storage:
         self._appending = threading.Lock()
 
     @classmethod
-    def at(cls, path: Any, filesystem: Any = None) -> Storage:
+    def at(cls, path: object, filesystem: object = None) -> Storage:
         """The folder of a run that exists."""
         inside = cls.__new__(cls)
         inside.folder = inside.experiment_folder = folder_at(path, filesystem)
@@ -205,7 +205,7 @@ class Storage:
 
     # -- lines ----------------------------------------------------------------------------------
 
-    def append(self, name: str, record: Mapping[str, Any]) -> None:
+    def append(self, name: str, record: Mapping[str, object]) -> None:
         """Add a line of JSON, from any thread. What a crash left of a last line is dropped
         first."""
         line = f"{to_json(record)}\n".encode()

@@ -33,7 +33,7 @@ class LostReference:
         return f"LostReference({self.hex!r}, session={self.session!r})"
 
 
-def reduced(ref: ObjectRef[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def reduced(ref: ObjectRef[object]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return how to pickle a reference into a file, as `__reduce__` would.
 
     Args:
@@ -43,7 +43,9 @@ def reduced(ref: ObjectRef[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return _stored, (_session(), ref.hex(), make, arguments)
 
 
-def _stored(session: str, hex: str, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _stored(
+    session: str, hex: str, make: Callable[..., object], arguments: tuple[object, ...]
+) -> Any:
     if session and session == _session():
         return make(*arguments)
     lost = LostReference(hex, session)

@@ -60,7 +60,7 @@ class OwnValidation(ValidationTaskConfig):
         return fn(checkpoint, config)
 
 
-def _as_json(fn_kwargs: dict[str, Any]) -> dict[str, Any]:
+def _as_json(fn_kwargs: dict[str, object]) -> dict[str, Any]:
     """What a run that is taken up will read, so that both give the function the same."""
     try:
         read: dict[str, Any] = json.loads(json.dumps(fn_kwargs))
@@ -118,7 +118,7 @@ class ReportedCheckpointStatus(Enum):
     VALIDATION_FAILED = "VALIDATION_FAILED"
 
 
-def checked_request(asked: Any, checkpoint: Checkpoint | None) -> bool | ValidationTaskConfig:
+def checked_request(asked: object, checkpoint: Checkpoint | None) -> bool | ValidationTaskConfig:
     """`report(validation=…)`, if it makes sense."""
     if not isinstance(asked, (bool, ValidationTaskConfig, type(None))):
         raise TypeError(

@@ -12,7 +12,7 @@ from skate._run.types import MetricsLike
 MOST_ELEMENTS = 1000  # of an array in a configuration, to be written with each result
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """NumPy and torch scalars as Python numbers, arrays as lists; else the value itself."""
     if isinstance(value, (str, int, float, bool, type(None))):
         return value
@@ -36,7 +36,7 @@ def numbers_as_such(metrics: MetricsLike) -> dict[str, Any]:
     }
 
 
-def shortened(value: Any) -> Any:
+def shortened(value: object) -> Any:
     """A configuration as results show it: large arrays and lists are only described."""
     if isinstance(value, Mapping):
         return {key: shortened(inner) for key, inner in value.items()}
@@ -48,7 +48,7 @@ def shortened(value: Any) -> Any:
     return value
 
 
-def _fallback(value: Any) -> Any:
+def _fallback(value: object) -> Any:
     simple = plain(value)
     if simple is not value:
         return simple
@@ -57,7 +57,7 @@ def _fallback(value: Any) -> Any:
     return sorted(value, key=str) if isinstance(value, (set, frozenset)) else repr(value)
 
 
-def to_json(record: Mapping[str, Any], **options: Any) -> str:
+def to_json(record: Mapping[str, object], **options: Any) -> str:
     """JSON for anything: what JSON does not know is written as its repr."""
     try:
         return json.dumps(record, default=_fallback, **options)
@@ -65,7 +65,7 @@ def to_json(record: Mapping[str, Any], **options: Any) -> str:
         return json.dumps(_with_text_keys(record), default=_fallback, **options)
 
 
-def _with_text_keys(value: Any) -> Any:
+def _with_text_keys(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _with_text_keys(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -76,7 +76,7 @@ def _with_text_keys(value: Any) -> Any:
 _LEAVES = (int, float, str, bool, type(None))  # the question is asked for every metric
 
 
-def flatten(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(record: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Nested names joined by slashes: `{"a": {"b": 1}}` gives `("a/b", 1)`."""
     for key, value in record.items():
         if type(value) not in _LEAVES and isinstance(value, Mapping) and value:
@@ -85,7 +85,7 @@ def flatten(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def numbers_in(record: Mapping[str, Any]) -> list[tuple[str, float]]:
+def numbers_in(record: Mapping[str, object]) -> list[tuple[str, float]]:
     """The numbers of a record, nested names joined by slashes."""
     pairs = ((name, plain(value)) for name, value in flatten(record))
     return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]

@@ -21,7 +21,7 @@ _FORMATS = sorted({*_READERS.values(), "binary_files", "delta"})
 _PACKED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
-def data_group(click: Any) -> Any:
+def data_group(click: Any) -> object:
     """Return the group of commands."""
     group = click.Group("data", help="Look at files as a dataset sees them.")
     path = click.Argument(["path"])

@@ -73,7 +73,7 @@ class Finding(NamedTuple):
 Check = Callable[[Place], Iterator[Finding]]
 
 
-def doctor_command(click: Any) -> Any:
+def doctor_command(click: Any) -> object:
     """Return the command."""
     return click.Command(
         "doctor",

@@ -13,7 +13,7 @@ Row = Mapping[str, object]
 JSON_OPTION = ("--json", "as_json")
 
 
-def json_option(click: Any) -> Any:
+def json_option(click: Any) -> object:
     """Return the option `--json`, which all commands that show something have."""
     return click.Option(list(JSON_OPTION), is_flag=True, help="Print JSON.")
 

@@ -22,7 +22,7 @@ class Finder(MetaPathFinder, Loader):
     """Finds `ray` and everything below it; Ray itself, if installed, is never reached."""
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: Any = None
+        self, name: str, path: Sequence[str] | None = None, target: object = None
     ) -> ModuleSpec | None:
         if name != "ray" and not name.startswith("ray."):
             return None

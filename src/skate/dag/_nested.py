@@ -29,7 +29,7 @@ class Nested:
 class Parts(cloudpickle.Pickler):  # type: ignore[misc]
     """Takes a value apart; instances of `wanted` are what it looks for."""
 
-    def __init__(self, value: Any, wanted: type | tuple[type, ...] = Nested) -> None:
+    def __init__(self, value: object, wanted: type | tuple[type, ...] = Nested) -> None:
         self._wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         self._outside = (*self._wanted, *_KEPT)
         self.kept: list[Any] = []
@@ -37,7 +37,7 @@ class Parts(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(self._file)
         self.dump(value)
 
-    def persistent_id(self, part: Any) -> int | None:
+    def persistent_id(self, part: object) -> int | None:
         if isinstance(part, self._outside) or hasattr(type(part), "__array__"):
             self.kept.append(part)
             return len(self.kept) - 1
@@ -51,8 +51,8 @@ class Parts(cloudpickle.Pickler):  # type: ignore[misc]
         """What was looked for, as often as it was met."""
         return [part for part in self.kept if isinstance(part, self._wanted)]
 
-    def _put_back(self, replace: Callable[[Any], Any]) -> Callable[[int], Any]:
-        def part_of(index: int) -> Any:
+    def _put_back(self, replace: Callable[[object], object]) -> Callable[[int], object]:
+        def part_of(index: int) -> object:
             part = self.kept[index]
             return replace(part) if isinstance(part, self._wanted) else part
 
@@ -60,11 +60,11 @@ class Parts(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _Joiner(pickle.Unpickler):
-    def __init__(self, content: memoryview, part_of: Callable[[int], Any]) -> None:
+    def __init__(self, content: memoryview, part_of: Callable[[int], object]) -> None:
         super().__init__(io.BytesIO(content))
         self._part_of = part_of
 
-    def persistent_load(self, index: int) -> Any:
+    def persistent_load(self, index: int) -> object:
         return self._part_of(index)
 
 
@@ -77,7 +77,7 @@ def nested_in(value: Any) -> list[Any]:
     return [*dict.fromkeys(Parts(value).found())]
 
 
-def replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+def replaced(value: object, replace: Callable[[object], object]) -> object:
     """The value with other nodes inside; the value itself if there are none."""
     if isinstance(value, Nested):
         return replace(value)

@@ -35,6 +35,6 @@ class CompiledDAG:
         self._root = None
 
 
-def _future(ref: Any) -> Awaitable[Any]:
+def _future(ref: Any) -> Awaitable[object]:
     future: Awaitable[Any] = asyncio.ensure_future(ref)
     return future

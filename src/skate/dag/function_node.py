@@ -13,9 +13,9 @@ class FunctionNode(DAGNode):
 
     def __init__(
         self,
-        function: RemoteFunction[..., Any, Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        function: RemoteFunction[..., object, object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
     ) -> None:
         self._body = function
         super().__init__(args, kwargs, function._given, {})

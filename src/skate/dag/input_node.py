@@ -10,7 +10,7 @@ from skate.dag.dag_node import DAGNode, GraphError
 class InputNode(DAGNode):
     """Stands for the input of a graph: `with InputNode() as x: dag = f.bind(x, x[0], x.name)`."""
 
-    def __init__(self, *args: Any, input_type: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, input_type: object = None, **kwargs: Any) -> None:
         """`input_type` is for readers: it says what the graph expects."""
         if args or kwargs:
             raise ValueError(
@@ -86,6 +86,6 @@ class DAGInputData:
         return self._args[key] if isinstance(key, int) else self._kwargs[key]
 
 
-def given_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def given_input(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """What the InputNode of a graph stands for in one execution."""
     return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)

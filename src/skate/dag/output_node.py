@@ -10,7 +10,7 @@ from skate.dag.dag_node import DAGNode
 class MultiOutputNode(DAGNode):
     """`MultiOutputNode([a, b])`: its execution returns a reference for each."""
 
-    def __init__(self, args: list[Any] | tuple[Any, ...]) -> None:
+    def __init__(self, args: list[object] | tuple[object, ...]) -> None:
         if not isinstance(args, (list, tuple)):
             raise ValueError(f"MultiOutputNode takes a list of nodes; got {args!r}")
         super().__init__(args, {}, {}, {})

@@ -89,7 +89,7 @@ class _Reduction(BuiltinAggregate):
             return new if current_accumulator is None else current_accumulator
         return self.pair(current_accumulator, new)
 
-    def finalize(self, accumulator: Any) -> Any:
+    def finalize(self, accumulator: object) -> Any:
         return None if isinstance(accumulator, Null) else self._known(accumulator)
 
     def finished(self, column: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -57,7 +57,7 @@ class DefaultCollateFn(NumpyBatchCollateFn):
     """
 
     def __init__(
-        self, dtypes: Any = None, combine_chunks: bool = False, num_workers: int = 4
+        self, dtypes: object = None, combine_chunks: bool = False, num_workers: int = 4
     ) -> None:
         self.dtypes = dtypes
         self.combine_chunks = combine_chunks
@@ -73,6 +73,6 @@ class DefaultCollateFn(NumpyBatchCollateFn):
         }
 
 
-def format_for(collate_fn: Any) -> str:
+def format_for(collate_fn: object) -> str:
     """The form of batches that a collate function wants."""
     return collate_fn.batch_format if isinstance(collate_fn, CollateFn) else "numpy"

@@ -86,7 +86,7 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
 
         raise AttributeError(no_such_name("data.Dataset", name, dir(type(self))))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_stats": None}
 
 

@@ -56,8 +56,8 @@ class ReadTask:
 
     def __init__(
         self,
-        read_fn: Callable[[], Iterable[Any]],
-        metadata: Any = None,
+        read_fn: Callable[[], Iterable[object]],
+        metadata: object = None,
         schema: pa.Schema | None = None,
         per_task_row_limit: int | None = None,
     ) -> None:
@@ -202,7 +202,7 @@ class FileReader:
     def __init__(self, datasource: FileBasedDatasource) -> None:
         self.datasource = datasource
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         alone = copy.copy(self.datasource)
         del alone._source
         return {"datasource": alone}
@@ -215,7 +215,11 @@ class FileBasedDatasource(Datasource):
     """
 
     def __init__(
-        self, paths: Any, *, open_stream_args: dict[str, Any] | None = None, **options: Any
+        self,
+        paths: object,
+        *,
+        open_stream_args: dict[str, object] | None = None,
+        **options: object,
     ) -> None:
         from skate.data._io.read import file_options
         from skate.data.sources.streams import StreamSource
@@ -226,10 +230,10 @@ class FileBasedDatasource(Datasource):
             raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}")
         self._source = StreamSource(files, FileReader(self))
 
-    def _read_stream(self, f: Any, path: str) -> Iterable[Any]:
+    def _read_stream(self, f: object, path: str) -> Iterable[object]:
         yield self._read_file(f, path)
 
-    def _read_file(self, f: Any, path: str) -> Any:
+    def _read_file(self, f: object, path: str) -> object:
         """All of a file as one batch: what older versions of Ray override."""
         raise TypeError(f"{type(self).__name__} must override _read_stream")
 
@@ -250,7 +254,7 @@ class FileBasedDatasource(Datasource):
 
 
 class _Prepared(Reader):
-    def __init__(self, datasource: Datasource, arguments: dict[str, Any]) -> None:
+    def __init__(self, datasource: Datasource, arguments: dict[str, object]) -> None:
         self.datasource = datasource
         self.arguments = arguments
 

@@ -167,7 +167,7 @@ _TIMES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _asked(kind: str) -> Any:
+def _asked(kind: str) -> object:
     return lambda self: is_kind(self._physical_dtype, kind)
 
 

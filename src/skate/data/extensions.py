@@ -58,7 +58,7 @@ class ArrowVariableShapedTensorType(metaclass=_Recognised):
     _recognises = staticmethod(tensors.is_ragged_tensor)
 
 
-def _is_tensor_column(value: Any) -> bool:
+def _is_tensor_column(value: object) -> bool:
     return isinstance(value, pa.Array) and tensors.is_tensor(value.type)
 
 
@@ -129,7 +129,7 @@ def _create_possibly_ragged_ndarray(values: Any) -> np.ndarray[Any, Any]:
     return create_ragged_ndarray(arrays)
 
 
-def create_ragged_ndarray(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+def create_ragged_ndarray(values: Sequence[object]) -> np.ndarray[Any, Any]:
     """An array of objects, one tensor each."""
     return tensors._array_of_objects([np.asarray(value) for value in values])
 

@@ -112,16 +112,16 @@ class WholeDataset(DataIterator):
     def _resumable(self) -> bool:
         return self._dataset._resumable()
 
-    def _cursor(self, start: Mapping[str, Any] | None = None) -> BlockCursor:
+    def _cursor(self, start: Mapping[str, object] | None = None) -> BlockCursor:
         return self._dataset._cursor(start)
 
-    def _about_state(self) -> dict[str, Any]:
+    def _about_state(self) -> dict[str, object]:
         return self._dataset._about_state()
 
-    def _next_epoch(self) -> dict[str, Any]:
+    def _next_epoch(self) -> dict[str, object]:
         return self._dataset._next_epoch()
 
-    def _set_epoch(self, state: Mapping[str, Any]) -> None:
+    def _set_epoch(self, state: Mapping[str, object]) -> None:
         self._dataset._set_epoch(state)
 
     def schema(self) -> Schema | None:
@@ -201,10 +201,10 @@ class Part(DataIterator):
         self._deals = () if start is None else start["deals"]
         return BlockCursor(map(bundle_of, self._blocks_of(self._deals)))
 
-    def _about_state(self) -> dict[str, Any]:
+    def _about_state(self) -> dict[str, object]:
         return {"parts": self._count, "part": self._number, "deals": self._deals}
 
-    def _start_of(self, states: Any) -> dict[str, Any]:
+    def _start_of(self, states: Any) -> dict[str, object]:
         given = [states] if isinstance(states, Mapping) else list(states)
         return {**given[0], "deals": deals_until(given)}
 

@@ -61,7 +61,7 @@ class RandomAccessDataset:
         asked = ", ".join(str(self._asked[n]) for n in range(len(self._workers)))
         return f"RandomAccessDataset: {len(self._workers)} actors, asked for {asked} rows"
 
-    def _number(self, key: Any) -> int | None:
+    def _number(self, key: object) -> int | None:
         number = bisect_right(self._firsts, key) - 1
         if number < 0:
             return None
@@ -76,7 +76,7 @@ class _Searcher:
         self._block = concat(blocks)
         self._keys = self._block[key].drop_null().combine_chunks()
 
-    def find(self, keys: list[Any], single: bool = False) -> Any:
+    def find(self, keys: list[object], single: bool = False) -> Any:
         rows = [self._row(key) for key in keys]
         return rows[0] if single else rows
 
@@ -86,5 +86,5 @@ class _Searcher:
             return None
         return next(rows_of(self._block.slice(place, 1), plain=False))
 
-    def _key_at(self, place: int) -> Any:
+    def _key_at(self, place: int) -> object:
         return self._keys[place].as_py()

@@ -101,7 +101,7 @@ class DatasetSummary:
 
 
 def summarised(
-    ds: Dataset, columns: Sequence[str] | None, given: Mapping[Any, Aggregations] | None
+    ds: Dataset, columns: Sequence[str] | None, given: Mapping[object, Aggregations] | None
 ) -> DatasetSummary:
     """The summary of a dataset; columns of Python objects are left out."""
     schema = ds.schema()

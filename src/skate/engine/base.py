@@ -103,7 +103,7 @@ class FunctionSpec:
 
     __slots__ = ("__weakref__", "exported", "function", "name")
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(self, function: Callable[..., object], name: str) -> None:
         self.function: Callable[..., Any] = function
         self.name: str = name
         self.exported: Any = None  # the engine's own record of what it has sent
@@ -134,20 +134,20 @@ class ClassSpec:
 
     __slots__ = ("__weakref__", "cls", "exported", "meta")
 
-    def __init__(self, cls: type[Any], meta: ActorMeta) -> None:
+    def __init__(self, cls: type[object], meta: ActorMeta) -> None:
         self.cls: type[Any] = cls
         self.meta: ActorMeta = meta
         self.exported: Any = None
 
 
-def method_name(cls: type[Any], class_name: str, method: str, *, is_async: bool) -> str:
+def method_name(cls: type[object], class_name: str, method: str, *, is_async: bool) -> str:
     """The method's name with its module; of async actors, as coroutines have it, qualified."""
     short = f"{class_name}.{method}"
     name = getattr(getattr(cls, method, None), "__qualname__", short) if is_async else short
     return f"{cls.__module__}.{name}"
 
 
-def method_of(instance: Any, name: str) -> Callable[..., Any]:
+def method_of(instance: object, name: str) -> Callable[..., object]:
     """What its class defines: a method may share its name with an attribute of the instance."""
     cls = type(instance)
     defined = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
@@ -244,15 +244,15 @@ class Engine(ABC):
         return chosen, [waitable for waitable in waitables if waitable not in taken]
 
     @abstractmethod
-    def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+    def add_done_callback(self, ref: ObjectRef[object], callback: Callable[[], None]) -> None:
         """Call once when the object is ready, now if it is. On any thread; must not block."""
 
     @abstractmethod
-    def adopt(self, id: int) -> ObjectRef[Any]:
+    def adopt(self, id: int) -> ObjectRef[object]:
         """This process's reference for an id that arrived inside a value."""
 
     @abstractmethod
-    def pin(self, ref: ObjectRef[Any]) -> None:
+    def pin(self, ref: ObjectRef[object]) -> None:
         """Keep the object until shutdown: its reference was pickled by someone else's pickler."""
 
     def reduce(self, ref: ObjectRef[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -282,7 +282,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+    def cancel(self, ref: ObjectRef[object], force: bool, recursive: bool) -> None:
         """Cancel the task or actor call behind `ref`; get() then raises TaskCancelledError.
 
         Not started: it never runs. Running: KeyboardInterrupt in a task, asyncio cancellation in
@@ -323,8 +323,8 @@ class Engine(ABC):
     def create_actor(
         self,
         cls: ClassSpec,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: ActorOptions,
     ) -> tuple[ObjectRef[None], ActorMeta]:
         """Start an actor; returns at once with the reference that stands for it.
@@ -340,8 +340,8 @@ class Engine(ABC):
         self,
         actor: ObjectRef[None],
         method: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: CallOptions,
     ) -> Returned:
         """Call a method; returns like `submit`.
@@ -401,8 +401,8 @@ class Engine(ABC):
         """A row for each of the "actors", "tasks", "objects" or "workers", with Ray's keys."""
 
     def locations(
-        self, refs: Sequence[ObjectRef[Any]], timeout_ms: int
-    ) -> dict[ObjectRef[Any], dict[str, Any]]:
+        self, refs: Sequence[ObjectRef[object]], timeout_ms: int
+    ) -> dict[ObjectRef[object], dict[str, object]]:
         """Where the values are, with Ray's keys; a cluster may take `timeout_ms` to find out."""
         rows = {row["object_id"]: row for row in self.state("objects")}
         ready, _ = self.wait(refs, len(refs), 0) if refs else ([], [])
@@ -417,11 +417,11 @@ class Engine(ABC):
         }
 
     @abstractmethod
-    def timeline(self) -> list[dict[str, Any]]:
+    def timeline(self) -> list[dict[str, object]]:
         """What ran where and when, as Chrome trace events."""
 
     @abstractmethod
-    def profile(self, name: str, extra: Mapping[str, Any]) -> AbstractContextManager[None]:
+    def profile(self, name: str, extra: Mapping[str, object]) -> AbstractContextManager[None]:
         """Put the time of a block on the timeline, under a name and with further plain values."""
 
     # -- placement groups ----------------------------------------------------------------------
@@ -450,7 +450,7 @@ class Engine(ABC):
         """The group of that name and its bundles. Raises ValueError."""
 
     @abstractmethod
-    def placement_group_table(self) -> dict[str, dict[str, Any]]:
+    def placement_group_table(self) -> dict[str, dict[str, object]]:
         """id -> Ray's description of each group."""
 
     # -- life ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ class Span:
         record: Takes the name, the time of the beginning, the microseconds, and `extra`.
     """
 
-    def __init__(self, name: str, extra: Mapping[str, Any], record: Record) -> None:
+    def __init__(self, name: str, extra: Mapping[str, object], record: Record) -> None:
         self._name = name
         self._extra = extra
         self._record = record

@@ -19,7 +19,7 @@ def operation_of(item: Any) -> Any:
         return None
 
 
-def unwrapped(variable: Any) -> Any:
+def unwrapped(variable: object) -> Any:
     """TensorFlow's variable inside a variable of Keras; anything else as it is."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
@@ -70,7 +70,7 @@ def _upstream(operations: list[Any]) -> set[Any]:
     return found
 
 
-def named(variables: Iterable[Any]) -> dict[str, Any]:
+def named(variables: Iterable[object]) -> dict[str, Any]:
     """Variables by name. What has the same name as an earlier one gets a number, as in graphs."""
     found: dict[str, Any] = {}
     seen: set[int] = set()
@@ -94,7 +94,7 @@ def name_of(variable: Any) -> str:
     return str(getattr(variable, "path", variable.name)).partition(":")[0]
 
 
-def _free_name(name: str, taken: dict[str, Any]) -> str:
+def _free_name(name: str, taken: dict[str, object]) -> str:
     free, number = name, 0
     while free in taken:
         number += 1

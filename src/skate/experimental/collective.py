@@ -29,7 +29,7 @@ _groups: dict[str, CommunicatorHandle] = {}
 class CommunicatorHandle:
     """A group of actors, as the process knows it that has made it."""
 
-    def __init__(self, actors: Sequence[Any], name: str, backend: str) -> None:
+    def __init__(self, actors: Sequence[object], name: str, backend: str) -> None:
         self._actors = list(actors)
         self._name = name
         self._backend = backend
@@ -55,7 +55,7 @@ class CommunicatorHandle:
 
 
 def create_collective_group(
-    actors: list[Any], backend: str, name: str | None = None
+    actors: list[object], backend: str, name: str | None = None
 ) -> CommunicatorHandle:
     """Make a group of actors, each with its place in the list as its rank.
 
@@ -85,7 +85,7 @@ def create_collective_group(
 
 
 def get_collective_groups(
-    actors: list[Any], backend: str | None = None
+    actors: list[object], backend: str | None = None
 ) -> list[CommunicatorHandle]:
     """Return the groups of this process that all of these actors are in.
 
@@ -121,7 +121,7 @@ def destroy_collective_group(group_or_name: CommunicatorHandle | str) -> None:
     skate.wait(leaving, num_returns=len(leaving))  # those that have died need not leave
 
 
-def _leave(_: Any, name: str) -> None:
+def _leave(_: object, name: str) -> None:
     collective.destroy_collective_group(name)
 
 

@@ -12,7 +12,7 @@ __all__ = ["get_local_object_locations", "get_object_locations"]
 
 
 def get_object_locations(
-    obj_refs: Sequence[ObjectRef[Any]], timeout_ms: int = -1
+    obj_refs: Sequence[ObjectRef[object]], timeout_ms: int = -1
 ) -> dict[ObjectRef[Any], dict[str, Any]]:
     """Look up where values are, without waiting for those that do not exist yet.
 
@@ -30,13 +30,13 @@ def get_object_locations(
 
 
 def get_local_object_locations(
-    obj_refs: Sequence[ObjectRef[Any]],
+    obj_refs: Sequence[ObjectRef[object]],
 ) -> dict[ObjectRef[Any], dict[str, Any]]:
     """Look up where values are as far as this process knows; see `get_object_locations`."""
     return current_engine().locations(_checked(obj_refs), -1)
 
 
-def _checked(obj_refs: Any) -> list[ObjectRef[Any]]:
+def _checked(obj_refs: object) -> list[ObjectRef[object]]:
     if isinstance(obj_refs, (list, tuple)) and all(type(ref) is ObjectRef for ref in obj_refs):
         return list(obj_refs)
     raise TypeError(f"obj_refs takes a list of ObjectRefs; got {obj_refs!r}")

@@ -34,7 +34,9 @@ class TensorFlowVariables:
         sess: the session, or None.
     """
 
-    def __init__(self, output: Any, sess: Any = None, input_variables: Any = None) -> None:
+    def __init__(
+        self, output: object, sess: object = None, input_variables: object = None
+    ) -> None:
         """Find the variables.
 
         Args:
@@ -117,7 +119,7 @@ class TensorFlowVariables:
         )
 
 
-def _leaves(output: Any) -> Iterable[Any]:
+def _leaves(output: object) -> Iterable[object]:
     """Tensors, operations and variables in whatever holds them."""
     if output is None:
         return
@@ -148,5 +150,5 @@ def _unknown_names(unknown: list[Any], known: list[str]) -> str:
     return text + "Nothing was set."
 
 
-def _without_number(name: Any) -> str:
+def _without_number(name: object) -> str:
     return re.sub(r"_\d+(?=/|$)", "", str(name))

@@ -14,7 +14,6 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from skate._core.progress_bars import MAGIC as RAY_TQDM_MAGIC
 from skate._core.progress_bars import instance, safe_print
@@ -41,7 +40,7 @@ class tqdm:  # noqa: N801  # as the package it stands for
 
     def __init__(
         self,
-        iterable: Iterable[Any] | None = None,
+        iterable: Iterable[object] | None = None,
         desc: str | None = None,
         total: int | None = None,
         unit: str | None = None,
@@ -94,7 +93,7 @@ class tqdm:  # noqa: N801  # as the package it stands for
         else:
             instance().process_state_update(self._get_state())
 
-    def _get_state(self) -> dict[str, Any]:
+    def _get_state(self) -> dict[str, object]:
         return {
             "__magic_token__": RAY_TQDM_MAGIC,
             "x": self.n,
@@ -108,7 +107,7 @@ class tqdm:  # noqa: N801  # as the package it stands for
             "closed": self._closed,
         }
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         if self._iterable is None:
             raise ValueError("this bar was made without an iterable: call update()")
         try:

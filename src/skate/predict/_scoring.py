@@ -69,7 +69,7 @@ class Scorer:
     def __init__(
         self,
         stored: Any,
-        preprocessor: Any,
+        preprocessor: object,
         scoring: Scoring,
     ) -> None:
         predictor_cls, checkpoint, kwargs = skate.get(stored)

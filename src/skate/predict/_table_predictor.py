@@ -18,7 +18,7 @@ class TablePredictor(Predictor):
     """The model answers the columns `feature_columns` (names, or numbers in an array), by default
     all; its answers are the column `predictions`, or `predictions_0`, `predictions_1`, …"""
 
-    def __init__(self, model: Any, preprocessor: Any = None) -> None:
+    def __init__(self, model: Any, preprocessor: object = None) -> None:
         super().__init__(preprocessor)
         self.model = model
 

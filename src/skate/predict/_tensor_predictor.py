@@ -22,7 +22,7 @@ class TensorPredictor(Predictor):
         return BatchFormat.NUMPY
 
     @abstractmethod
-    def call_model(self, inputs: Any) -> Any:
+    def call_model(self, inputs: object) -> Any:
         """Return the model's output. Override it for models with other inputs or outputs.
 
         Args:
@@ -33,14 +33,14 @@ class TensorPredictor(Predictor):
         """
 
     @abstractmethod
-    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
+    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: object) -> Any:
         """Tensors, of one type or of a type by column."""
 
     @abstractmethod
     def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
         """What the model gave, as an array."""
 
-    def _predict_numpy(self, data: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def _predict_numpy(self, data: object, dtype: object = None, **kwargs: Any) -> Any:
         if isinstance(data, dict) and len(data) == 1:
             ((name, data),) = data.items()
             if isinstance(dtype, dict):
@@ -56,7 +56,7 @@ class TensorPredictor(Predictor):
     def _predict_pandas(self, data: Any, dtype: Any = None, **kwargs: Any) -> Any:
         return to_pandas(self._predict_numpy(to_numpy(data), dtype, **kwargs))
 
-    def _wrong_output(self, output: Any, tensors: str) -> ValueError:
+    def _wrong_output(self, output: object, tensors: str) -> ValueError:
         return ValueError(
             f"the model gave a {type(output).__name__}, and predictions are {tensors} or a "
             f"dictionary of them: derive from {type(self).__name__} and let call_model return "

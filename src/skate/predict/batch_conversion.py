@@ -21,12 +21,12 @@ class BlockFormat(str, Enum):
     SIMPLE = "simple"
 
 
-def convert_batch_type_to_pandas(data: Any, cast_tensor_columns: bool = False) -> Any:
+def convert_batch_type_to_pandas(data: object, cast_tensor_columns: bool = False) -> Any:
     """A batch as a DataFrame. Cells with tensors are arrays, whatever `cast_tensor_columns` is."""
     return to_pandas(data)
 
 
-def convert_batch_type_to_numpy(data: Any) -> Any:
+def convert_batch_type_to_numpy(data: object) -> Any:
     """A batch as a dictionary of arrays, or as one array."""
     return to_numpy(data)
 

@@ -27,7 +27,7 @@ class Predictor(ABC):
 
     _preprocessor: Any = None
 
-    def __init__(self, preprocessor: Any = None) -> None:
+    def __init__(self, preprocessor: object = None) -> None:
         self._preprocessor = preprocessor
 
     @classmethod
@@ -109,7 +109,7 @@ class Predictor(ABC):
         """Predictions for a DataFrame, as a DataFrame."""
         raise _not_written(type(self))
 
-    def _predict_numpy(self, data: Any, **kwargs: Any) -> Any:
+    def _predict_numpy(self, data: object, **kwargs: Any) -> Any:
         """Predictions for an array or a dictionary of arrays, likewise."""
         raise _not_written(type(self))
 

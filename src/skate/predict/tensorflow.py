@@ -115,7 +115,7 @@ class TensorflowPredictor(TensorPredictor):
 
         return tf.device("GPU:0" if self.use_gpu else None)
 
-    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
+    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: object) -> Any:
         from skate.data._api.tensorflow import tensors_of
 
         if isinstance(numpy_arrays, dict):

@@ -100,7 +100,7 @@ class TorchPredictor(TensorPredictor):
         with torch.no_grad():
             return self.model(inputs)
 
-    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: Any) -> Any:
+    def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: object) -> Any:
         from skate.data._execution.batching import moved
 
         if not isinstance(numpy_arrays, dict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Literal, NoReturn, overload
 
 from skate.serve._application import options as options_table
 from skate.serve._application.older_spellings import no_such_attribute, takes_older_options
@@ -100,7 +100,7 @@ class Deployment:
         return self._name
 
     @property
-    def func_or_class(self) -> Callable[..., Any]:
+    def func_or_class(self) -> Callable[..., object]:
         """The class or function, for a plain object or call."""
         return self._target
 

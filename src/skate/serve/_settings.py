@@ -45,7 +45,7 @@ def check_setting(check: Check, name: str, value: Any) -> Any:
         raise SettingTypeError(*error.args) from None
 
 
-def anything(name: str, value: Any) -> Any:
+def anything(name: str, value: Any) -> object:
     """Return any value as it is."""
     return value
 

@@ -42,7 +42,9 @@ def takes_older_start_options(start: Callable[P, R]) -> Callable[P, R]:
     return with_older_options
 
 
-def with_older_http_options(given: GivenHttpOptions, older: Mapping[str, Any]) -> GivenHttpOptions:
+def with_older_http_options(
+    given: GivenHttpOptions, older: Mapping[str, object]
+) -> GivenHttpOptions:
     """Return the options of HTTP with those that older keywords stand for.
 
     Raises:

@@ -51,7 +51,7 @@ class LoadedModels:
             self._loading.discard(model_id)
             self._tell()
 
-    async def _get_or_load(self, model_id: str) -> Any:
+    async def _get_or_load(self, model_id: str) -> object:
         if model_id not in self._models:
             if 0 < self._limit <= len(self._models):
                 await self._unload_oldest()
@@ -130,9 +130,9 @@ def _check(function: Any) -> None:
         )
 
 
-def _wrapped(function: Loader, limit: int) -> Any:
+def _wrapped(function: Loader, limit: int) -> object:
     @functools.wraps(function)
-    async def load(*args: Any) -> Any:
+    async def load(*args: object) -> Any:
         owner = owner_of(function, args)
         ids = args if owner is None else args[1:]
         if len(ids) != 1:
@@ -147,7 +147,7 @@ def _wrapped(function: Loader, limit: int) -> Any:
     return load
 
 
-async def unload_all(instance: Any) -> None:
+async def unload_all(instance: object) -> None:
     """Unload the models of an instance that ends."""
     for models in getattr(instance, "__dict__", {}).get(_MODELS_ATTRIBUTE, {}).values():
         await models.unload_all()

@@ -132,7 +132,7 @@ class DeploymentSchema(_Strict):
 
     @field_validator("num_replicas")
     @classmethod
-    def _a_number_or_auto(cls, value: Any) -> Any:
+    def _a_number_or_auto(cls, value: Any) -> object:
         if value is None or value == "auto" or (isinstance(value, int) and value > 0):
             return value
         raise ValueError(f'num_replicas takes a number of at least 1, or "auto"; got {value!r}')

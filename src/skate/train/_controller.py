@@ -193,7 +193,7 @@ class TrainController:
         events: Conversation,
         group: WorkerGroup,
         is_new_group: bool = False,
-        datasets: list[dict[str, Any]] | None = None,
+        datasets: list[dict[str, object]] | None = None,
     ) -> None:
         """Tell workers who have all joined who they are, and whose state counts."""
         infos = [self._info(rank, group) for rank in range(len(group))]
@@ -211,7 +211,7 @@ class TrainController:
 
     def _prepare_newcomers(
         self, group: WorkerGroup, backend: Backend, ranks: set[int]
-    ) -> list[dict[str, Any]] | None:
+    ) -> list[dict[str, object]] | None:
         """Give workers that take the places of others their jobs; new parts of the datasets, for
         all ranks."""
         config = self._plan.backend

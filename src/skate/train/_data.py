@@ -31,7 +31,7 @@ class DataConfig:
     def __init__(
         self,
         datasets_to_split: str | list[str] = "all",
-        execution_options: Any = None,
+        execution_options: object = None,
         enable_shard_locality: bool = True,
         uneven: str = "repeat",
     ) -> None:
@@ -82,7 +82,7 @@ class DataConfig:
                 share[name] = Shard(part, context=placed._settings())
         return shares
 
-    def prepared(self, datasets: dict[str, Any], preprocessor: Any) -> dict[str, Any]:
+    def prepared(self, datasets: dict[str, object], preprocessor: Any) -> dict[str, Any]:
         """Return all datasets transformed by a preprocessor, which is fitted to the "train" one.
 
         Args:
@@ -111,7 +111,7 @@ class DataConfig:
         )
 
 
-def check_datasets(given: Any) -> None:
+def check_datasets(given: object) -> None:
     """That they are datasets, or functions that make one, by name."""
     if given is None or given == {}:
         return
@@ -134,7 +134,7 @@ def checked_datasets(given: Any) -> dict[str, Any]:
     return made
 
 
-def fit_once(preprocessor: Any, datasets: dict[str, Any], name: str) -> None:
+def fit_once(preprocessor: Any, datasets: dict[str, object], name: str) -> None:
     """Fit a preprocessor to the dataset of this name, unless it is fitted or needs not be."""
     status = preprocessor.fit_status()
     if status != status.NOT_FITTED:

@@ -51,7 +51,7 @@ class DatasetConfigs(DataConfig):
     def __getitem__(self, name: str) -> DatasetConfig:
         return self.settings.get(name) or self.settings.get(OTHERS) or DatasetConfig()
 
-    def prepared(self, datasets: dict[str, Any], preprocessor: Any) -> dict[str, Any]:
+    def prepared(self, datasets: dict[str, object], preprocessor: object) -> dict[str, Any]:
         """The datasets, transformed and shuffled as the settings say."""
         if preprocessor is not None and datasets:
             fitting = [name for name in datasets if self[name].fit]
@@ -69,7 +69,7 @@ def _prepared(dataset: Any, setting: DatasetConfig, preprocessor: Any) -> Any:
     return dataset.random_shuffle() if setting.global_shuffle else dataset
 
 
-def as_data_config(given: Any, datasets: Any) -> DataConfig:
+def as_data_config(given: object, datasets: object) -> DataConfig:
     """A DataConfig, or settings by name: "train" is split, the others are not, unless it says
     otherwise, by name or for all others ("*")."""
     if given is None:

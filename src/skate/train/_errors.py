@@ -59,7 +59,7 @@ def controller_failure_of(failure: Exception) -> ControllerError:
     return _of_both_types(ControllerError, failure, failure)
 
 
-def _of_both_types(base: type[AnyError], cause: BaseException, *args: Any) -> AnyError:
+def _of_both_types(base: type[AnyError], cause: BaseException, *args: object) -> AnyError:
     own = type(cause)
     if not issubclass(own, Exception) or issubclass(base, own):
         return base(*args)
@@ -109,7 +109,7 @@ class ControllerError(TrainingFailedError):
 class LoopExitedError(RuntimeError):
     """A loop called `sys.exit`, with another code than 0."""
 
-    def __init__(self, code: Any) -> None:
+    def __init__(self, code: object) -> None:
         super().__init__(f"the training loop called sys.exit({code!r})")
         self.code = code
 

@@ -26,7 +26,7 @@ class WorkerGroup:
     def __init__(
         self,
         scaling: ScalingConfig,
-        runtime_env: Any = None,
+        runtime_env: object = None,
         worker_cls: type[TrainWorker] | None = None,
     ) -> None:
         skate.init(ignore_reinit_error=True)
@@ -60,7 +60,7 @@ class WorkerGroup:
         self._actor: Any = actor.options(**given)
         self.workers.extend(self._new_worker(rank) for rank in range(count))
 
-    def _new_worker(self, rank: int) -> Any:
+    def _new_worker(self, rank: int) -> object:
         place = PlacementGroupSchedulingStrategy(self._reservation, rank)
         return self._actor.options(scheduling_strategy=place).remote()
 
@@ -87,34 +87,34 @@ class WorkerGroup:
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def execute_async(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+    def execute_async(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> list[Any]:
         """Call a function in each worker; references to the results, by rank."""
         return [worker.execute.remote(func, *args, **kwargs) for worker in self.workers]
 
-    def execute(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+    def execute(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> list[Any]:
         """Call a function in each worker; the results, by rank."""
         return self.gather(self.execute_async(func, *args, **kwargs))
 
     def execute_single_async(
-        self, worker_index: int, func: Callable[..., Any], *args: Any, **kwargs: Any
+        self, worker_index: int, func: Callable[..., object], *args: Any, **kwargs: Any
     ) -> Any:
         """Call a function in one worker; a reference to the result."""
         return self.workers[worker_index].execute.remote(func, *args, **kwargs)
 
     def execute_single(
-        self, worker_index: int, func: Callable[..., Any], *args: Any, **kwargs: Any
+        self, worker_index: int, func: Callable[..., object], *args: Any, **kwargs: Any
     ) -> Any:
         """Call a function in one worker; the result."""
         ref = self.execute_single_async(worker_index, func, *args, **kwargs)
         return self.gather_from({ref: worker_index})[worker_index]
 
-    def gather(self, refs: Sequence[Any]) -> list[Any]:
+    def gather(self, refs: Sequence[object]) -> list[Any]:
         """The values of references, one from each worker, by rank. As `skate.get`, but a worker
         that has stopped without dying is noticed."""
         found = self.gather_from({ref: rank for rank, ref in enumerate(refs)})
         return [found[rank] for rank in range(len(refs))]
 
-    def gather_from(self, asked: dict[Any, int]) -> dict[int, Any]:
+    def gather_from(self, asked: dict[object, int]) -> dict[int, Any]:
         """The values of references of some ranks."""
         try:
             return dict(self.monitor.answers(asked))

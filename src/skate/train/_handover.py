@@ -43,7 +43,7 @@ def hand_over(
     return event
 
 
-def _uploaded(returned: Any) -> Checkpoint:
+def _uploaded(returned: object) -> Checkpoint:
     if not isinstance(returned, Checkpoint):
         raise TypeError(
             "checkpoint_upload_fn must return a Checkpoint, of the place it has uploaded to; "

@@ -25,7 +25,7 @@ class Tap(UserCallback):
         self._count = 0
 
     def after_report(
-        self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any
+        self, run_context: object, metrics: list[dict[str, object]], checkpoint: Any
     ) -> None:
         self.checkpoint = checkpoint or self.checkpoint
         if not any(metrics):  # a checkpoint alone

@@ -21,14 +21,14 @@ class LocalSession(RunSession):
     """Reports are recorded on the spot."""
 
     def __init__(
-        self, info: SessionInfo, plan: TrainPlan, datasets: dict[str, Any], recorder: Recorder,
+        self, info: SessionInfo, plan: TrainPlan, datasets: dict[str, object], recorder: Recorder,
         view: View,
     ) -> None:  # fmt: skip
         super().__init__(info, recorder.checkpoint or plan.checkpoint, datasets)
         self._recorder = recorder
         self._view = view
 
-    def meet(self, value: Any = None) -> Any:
+    def meet(self, value: object = None) -> Any:
         """There is nobody to wait for."""
         return value
 
@@ -48,7 +48,9 @@ class LocalSession(RunSession):
             raise StoppedError
 
 
-def run_here(plan: TrainPlan, recorder: Recorder, view: View, datasets: dict[str, Any]) -> Result:
+def run_here(
+    plan: TrainPlan, recorder: Recorder, view: View, datasets: dict[str, object]
+) -> Result:
     """Run the loop in the calling thread."""
     run = recorder.run
     info = SessionInfo(

@@ -21,8 +21,8 @@ class ModelFileCheckpoint(Checkpoint):
     @classmethod
     def _written(
         cls: type[AnyModelFileCheckpoint],
-        write: Callable[[str], Any],
-        preprocessor: Any,
+        write: Callable[[str], object],
+        preprocessor: object,
         path: str | os.PathLike[str] | None,
     ) -> AnyModelFileCheckpoint:
         """What `write` puts into a file, in an empty folder `path`, or one that is deleted with
@@ -55,7 +55,7 @@ class BoosterCheckpoint(ModelFileCheckpoint):
         cls: type[AnyBoosterCheckpoint],
         booster: BoosterLike,
         *,
-        preprocessor: Any = None,
+        preprocessor: object = None,
         path: str | os.PathLike[str] | None = None,
     ) -> AnyBoosterCheckpoint:
         """Make a checkpoint that holds a model.

@@ -90,9 +90,9 @@ class Recorder:
         self,
         name: str,
         run_config: RunConfig,
-        config: Mapping[str, Any],
-        preprocessor: Any = None,
-        loggers: Sequence[Any] | None = None,
+        config: Mapping[str, object],
+        preprocessor: object = None,
+        loggers: Sequence[object] | None = None,
     ) -> None:
         self.storage = Storage(
             run_config.storage_path,
@@ -129,7 +129,7 @@ class Recorder:
             raise
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._result is None and error is not None:
             self.close(error)
 
@@ -336,7 +336,7 @@ class Recorder:
 
     # -- at the end -----------------------------------------------------------------------------
 
-    def close(self, error: BaseException | None = None, value: Any = None) -> Result:
+    def close(self, error: BaseException | None = None, value: object = None) -> Result:
         """Tell everybody, once, that it is over; the result."""
         if self._result is None:
             if error is None:
@@ -359,7 +359,7 @@ class Recorder:
         self.callbacks.call("on_experiment_end", [self.run])
         self.callbacks.call("after_run", run_context=self.run, result=self._result)
 
-    def _as_result(self, error: BaseException | None, value: Any) -> Result:
+    def _as_result(self, error: BaseException | None, value: object) -> Result:
         last = self.run.last_result
         return Result(
             metrics=Metrics(last, config=self.run.config) if last else None,

@@ -12,7 +12,6 @@ have got through a collective in which another one was lost.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import skate
 from skate._run.context import SessionInfo
@@ -47,7 +46,7 @@ class WorkerReplacement:
         events: Conversation,
         backend: Backend,
         config: BackendConfig,
-        prepare: Callable[[set[int]], list[dict[str, Any]] | None],
+        prepare: Callable[[set[int]], list[dict[str, object]] | None],
         may_replace: Callable[[dict[int, BaseException]], bool],
     ) -> None:
         self._group = group
@@ -155,7 +154,7 @@ def answers_to(
     events: Conversation,
     next_checkpoint: int,
     is_new_group: bool,
-    datasets: list[dict[str, Any]] | None,
+    datasets: list[dict[str, object]] | None,
 ) -> dict[int, Answer]:
     """Make the answers to workers that have all joined, by rank."""
     source = max(joined, key=lambda rank: (joined[rank].commits, -rank))

@@ -56,22 +56,22 @@ class Shard(DataIterator):
     def _resumable(self) -> bool:
         return self._part._resumable()
 
-    def _cursor(self, start: Mapping[str, Any] | None = None) -> BlockCursor:
+    def _cursor(self, start: Mapping[str, object] | None = None) -> BlockCursor:
         if start is not None:
             self._skip = 0
             return self._part._cursor(start)
         return super()._cursor() if self._skip else self._part._cursor()
 
-    def _about_state(self) -> dict[str, Any]:
+    def _about_state(self) -> dict[str, object]:
         return self._part._about_state()
 
-    def _next_epoch(self) -> dict[str, Any]:
+    def _next_epoch(self) -> dict[str, object]:
         return self._part._next_epoch()
 
-    def _set_epoch(self, state: Mapping[str, Any]) -> None:
+    def _set_epoch(self, state: Mapping[str, object]) -> None:
         self._part._set_epoch(state)
 
-    def _start_of(self, states: Any) -> dict[str, Any]:
+    def _start_of(self, states: object) -> dict[str, object]:
         return self._part._start_of(states)
 
     def _shows_kept_blocks(self) -> bool:
@@ -90,12 +90,14 @@ class Shard(DataIterator):
     def iter_torch_batches(self, **options: Any) -> StatefulEpochs[Any]:
         return self._counting(super().iter_torch_batches(**options), _rows_each(options))
 
-    def _counting(self, epochs: StatefulEpochs[Any], rows_each: int | None) -> StatefulEpochs[Any]:
+    def _counting(
+        self, epochs: StatefulEpochs[object], rows_each: int | None
+    ) -> StatefulEpochs[Any]:
         if rows_each is None or not self._keeps_order():
             return epochs
         return DerivedEpochs(epochs, lambda: self._counted(epochs, rows_each))
 
-    def _counted(self, items: Iterable[Any], rows_each: int) -> Iterator[Any]:
+    def _counted(self, items: Iterable[object], rows_each: int) -> Iterator[Any]:
         if getattr(items, "goes_on", False):  # the loop itself knows where it was
             yield from items
             return
@@ -151,7 +153,7 @@ def _rows_each(options: dict[str, Any]) -> int | None:
 
 
 def going_on(
-    shares: list[dict[str, Any]], before: list[dict[str, int]] | None
+    shares: list[dict[str, object]], before: list[dict[str, int]] | None
 ) -> list[dict[str, Any]]:
     """The datasets of all workers, from where they were. Another number of workers shares the rows
     out differently: then an epoch begins anew."""
@@ -163,7 +165,7 @@ def going_on(
     ]
 
 
-def _shard(part: Any, skip: int) -> Any:
+def _shard(part: object, skip: int) -> Any:
     """Whatever else a DataConfig of the user's own has given is left alone."""
     if not isinstance(part, DataIterator):
         return part

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 from skate._core.serialization import dumps
 from skate._run.types import Config
@@ -12,7 +11,7 @@ from skate._run.types import Config
 LARGE_BYTES = 10 << 20  # a loop that carries more is worth a warning
 
 
-def pickled_loop(loop: Callable[..., Any], config: Config) -> bytes:
+def pickled_loop(loop: Callable[..., object], config: Config) -> bytes:
     """Pickle once for all workers, whichever way the group is started."""
     import cloudpickle
 

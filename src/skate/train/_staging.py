@@ -84,7 +84,11 @@ def _taken_over(path: str, whole: bool) -> str:
 
 
 def write_staged(
-    data: dict[str, Any] | None, staged: StagedCheckpoint, storage: Storage, name: str, key: bytes
+    data: dict[str, object] | None,
+    staged: StagedCheckpoint,
+    storage: Storage,
+    name: str,
+    key: bytes,
 ) -> None:
     """In a task: write what was staged into the draft of this name."""
     adopt_signing_key(key)
@@ -121,7 +125,7 @@ class ReportQueue:
         writes = [self._write(event) for event in staged]
         self._waiting.append(PendingReport(events, result, writes))
 
-    def _write(self, event: Event) -> Any:
+    def _write(self, event: Event) -> object:
         write: Any = skate.remote(num_cpus=0, max_retries=-1)(write_staged)
         staged = event.staged
         key = signing_key()

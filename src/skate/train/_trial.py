@@ -94,7 +94,7 @@ def changed(trainer: BaseTrainer, config: Config) -> BaseTrainer:
     return fresh
 
 
-def _merged(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _merged(before: dict[str, object], changes: dict[str, object]) -> dict[str, Any]:
     """The changes go into dicts inside of dicts."""
     merged = dict(before)
     for name, value in changes.items():
@@ -122,7 +122,7 @@ class ForwardingRecorder(Recorder):
             self._hand_over(events[0].metrics)
         return checkpoint
 
-    def close(self, error: BaseException | None = None, value: Any = None) -> Result:
+    def close(self, error: BaseException | None = None, value: object = None) -> Result:
         if error is None and self._unreported is not None:
             self._hand_over(None)
         return super().close(error, value)

@@ -140,12 +140,12 @@ class Validator:
                 skate.cancel(self._running, force=True)
 
 
-def _none_was_given(checkpoint: Checkpoint, **kwargs: Any) -> dict[str, Any]:
+def _none_was_given(checkpoint: Checkpoint, **kwargs: object) -> dict[str, Any]:
     raise ValueError("the trainer has no validation_config: give it ValidationConfig(fn)")
 
 
 @skate.remote
-def _validate(fn: Any, checkpoint: Checkpoint, kwargs: dict[str, Any]) -> dict[str, Any]:
+def _validate(fn: Any, checkpoint: Checkpoint, kwargs: dict[str, object]) -> dict[str, Any]:
     metrics = fn(checkpoint, **kwargs)
     if not isinstance(metrics, dict):
         raise TypeError(

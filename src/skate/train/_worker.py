@@ -56,7 +56,7 @@ class WorkerJob:
 class WorkerSession(RunSession):
     """Reports go through the mailbox; each waits for the rest of the group."""
 
-    def __init__(self, job: WorkerJob, datasets: dict[str, Any], mailbox: LoopMailbox) -> None:
+    def __init__(self, job: WorkerJob, datasets: dict[str, object], mailbox: LoopMailbox) -> None:
         super().__init__(job.info, job.checkpoint, datasets)
         self._storage = job.storage
         self._next = job.next_checkpoint
@@ -97,7 +97,7 @@ class WorkerSession(RunSession):
         name, checkpoint = self._held
         write_into(self._storage.draft(name), checkpoint, written_since=self.began)
 
-    def meet(self, value: Any = None) -> Any:
+    def meet(self, value: object = None) -> Any:
         """Wait for all ranks; what rank 0 brought."""
         brought = value if self.info.world_rank == 0 else None
         return self.membership.exchange(Event(MEETING, value=brought)).value
@@ -118,14 +118,14 @@ class TrainWorker:
     def ping(self) -> None:
         """An answer means that the process is alive and well."""
 
-    def execute(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def execute(self, function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
         """Call a function here, for a back end."""
         if self._session is None:
             return function(*args, **kwargs)
         with activated(self._session):
             return function(*args, **kwargs)
 
-    def prepare(self, job: WorkerJob, datasets: dict[str, Any]) -> None:
+    def prepare(self, job: WorkerJob, datasets: dict[str, object]) -> None:
         """Have a session, in which back ends can look around before the loop begins."""
         adopt_signing_key(job.signing_key)
         self._session = WorkerSession(job, datasets, self._mailbox)
@@ -174,7 +174,7 @@ class TrainWorker:
         return event
 
 
-def takes_config(loop: Callable[..., Any]) -> bool:
+def takes_config(loop: Callable[..., object]) -> bool:
     """Whether a loop has a parameter for its configuration. Raises if it has more than that."""
     if not callable(loop):
         raise ValueError(f"train_loop_per_worker is a function; got {type(loop).__name__}")
@@ -189,7 +189,7 @@ def takes_config(loop: Callable[..., Any]) -> bool:
     return bool(places)
 
 
-def call_loop(loop: Callable[..., Any], config: Config) -> Any:
+def call_loop(loop: Callable[..., object], config: Config) -> Any:
     """What the loop returns. `sys.exit` ends the loop, not the process."""
     try:
         return loop(config) if takes_config(loop) else loop()
@@ -214,7 +214,7 @@ def check_metrics(metrics: ResultRow | None) -> None:
             )
 
 
-def portable(value: Any) -> Any:
+def portable(value: object) -> Any:
     """What a loop returned, if it can travel: many return a model without meaning to."""
     try:
         cloudpickle.dumps(value)

@@ -78,17 +78,17 @@ class DataParallelTrainer(BaseTrainer):
 
     def __init__(
         self,
-        train_loop_per_worker: Callable[..., Any],
+        train_loop_per_worker: Callable[..., object],
         *,
         train_loop_config: Config | None = None,
         backend_config: BackendConfig | None = None,
-        scaling_config: ScalingConfig | dict[str, Any] | None = None,
-        run_config: RunConfig | dict[str, Any] | None = None,
+        scaling_config: ScalingConfig | dict[str, object] | None = None,
+        run_config: RunConfig | dict[str, object] | None = None,
         datasets: dict[str, Any] | None = None,
-        dataset_config: Any = None,
-        preprocessor: Any = None,
+        dataset_config: object = None,
+        preprocessor: object = None,
         resume_from_checkpoint: Checkpoint | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: dict[str, object] | None = None,
         validation_config: ValidationConfig | None = None,
     ) -> None:
         takes_config(train_loop_per_worker)
@@ -173,7 +173,7 @@ class DataParallelTrainer(BaseTrainer):
         return going_on(shares, positions)
 
     def _plan(self, datasets: dict[str, Any]) -> TrainPlan:
-        def shards(group: WorkerGroup, positions: Any) -> list[dict[str, Any]]:
+        def shards(group: WorkerGroup, positions: object) -> list[dict[str, Any]]:
             return self._shards(datasets, len(group), positions, group.workers)
 
         assert self.run_config.failure_config is not None
@@ -287,7 +287,7 @@ class DataParallelTrainer(BaseTrainer):
         return trainer
 
 
-def _pickled_or_none(value: Any) -> bytes | None:
+def _pickled_or_none(value: object) -> bytes | None:
     try:
         data: bytes = cloudpickle.dumps(value)
     except Exception:  # something that only lives in this process
@@ -324,5 +324,5 @@ def _check_restart(run: RunConfig, backend: BackendConfig) -> None:
         )
 
 
-def _is_limits(stop: Any) -> bool:
+def _is_limits(stop: object) -> bool:
     return isinstance(stop, Mapping) and all(isinstance(n, (int, float)) for n in stop.values())

@@ -138,12 +138,12 @@ class Trainer:
 
     def _begin(
         self,
-        train_func: Callable[..., Any],
+        train_func: Callable[..., object],
         config: Config | None,
-        dataset: Any,
-        checkpoint: Any,
+        dataset: object,
+        checkpoint: object,
         strategy: CheckpointConfig | None,
-        loggers: list[Any],
+        loggers: list[object],
     ) -> TrainingIterator:
         if not self._started:
             raise RuntimeError("this Trainer is not active: call start() first")
@@ -173,7 +173,9 @@ class Trainer:
             number += 1
         return number
 
-    def _trainer(self, loop: Callable[..., Any], dataset: Any, config: Any = None) -> _LoopTrainer:
+    def _trainer(
+        self, loop: Callable[..., object], dataset: object, config: Any = None
+    ) -> _LoopTrainer:
         datasets = dataset if isinstance(dataset, dict) or dataset is None else {"train": dataset}
         return _LoopTrainer(
             loop,
@@ -271,7 +273,7 @@ class TrainWorkerGroup:
 
 
 class _LoopTrainer(DataParallelTrainer):
-    def _plan(self, datasets: dict[str, Any]) -> TrainPlan:
+    def _plan(self, datasets: dict[str, object]) -> TrainPlan:
         return replace(super()._plan(datasets), all_values=True, retries_errors=False)
 
 
@@ -288,7 +290,7 @@ class _LoopTrial(TrainerTrial):
 
 
 class _Hooked:
-    def __init__(self, hook: Callable[[], None], loop: Callable[..., Any]) -> None:
+    def __init__(self, hook: Callable[[], None], loop: Callable[..., object]) -> None:
         self._hook, self._loop = hook, loop
 
     def __call__(self, config: Config) -> Any:
@@ -296,7 +298,7 @@ class _Hooked:
         return call_loop(self._loop, config)
 
 
-def _backend_config(backend: Any) -> BackendConfig:
+def _backend_config(backend: object) -> BackendConfig:
     if isinstance(backend, BackendConfig):
         return backend
     if backend == "torch":

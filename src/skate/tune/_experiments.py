@@ -12,7 +12,7 @@ from skate.tune.tune_config import TuneConfig
 
 
 def make_experiment(
-    trainable: Any, space: Config | None, tuning: TuneConfig, run: RunConfig, **more: Any
+    trainable: object, space: Config | None, tuning: TuneConfig, run: RunConfig, **more: Any
 ) -> Experiment:
     """What is run, on which space, where, and with which limits."""
     samples = tuning.num_samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate._core import notices
 from skate._core.optional_imports import is_installed
@@ -41,7 +41,7 @@ class LineReporter(ProgressReporter):
         total_samples: int | None = None,
         metric: str | None = None,
         mode: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         self._start_time = start_time or self._start_time
         self._total, self._metric, self._mode = total_samples, metric, mode
@@ -49,7 +49,7 @@ class LineReporter(ProgressReporter):
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
         return not done and self._lines.due()  # at the end there is a summary
 
-    def report(self, trials: list[Trial], done: bool, *sys_info: Any) -> None:
+    def report(self, trials: list[Trial], done: bool, *sys_info: object) -> None:
         ended = sum(trial.is_finished() for trial in trials)
         running = sum(trial.status == "RUNNING" for trial in trials)
         failed = sum(trial.status == "ERROR" for trial in trials)

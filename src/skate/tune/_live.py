@@ -53,7 +53,7 @@ class LiveReporter(TuneReporterBase):
             self._live.stop()
             self._live = None
 
-    def _drawing(self, trials: list[Trial], cut: bool = True, width: int = 120) -> Any:
+    def _drawing(self, trials: list[Trial], cut: bool = True, width: int = 120) -> object:
         """With long lines cut, or not, and the columns that fit."""
         from rich.console import Group
         from rich.table import Table

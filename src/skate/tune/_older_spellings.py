@@ -42,7 +42,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
 }
 
 
-def in_todays_words(today: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
+def in_todays_words(today: Mapping[str, Any], older: Mapping[str, object]) -> dict[str, object]:
     """Rewrite the arguments of a call of `tune.run`.
 
     Args:
@@ -70,7 +70,7 @@ def in_todays_words(today: Mapping[str, Any], older: Mapping[str, Any]) -> dict[
     }
 
 
-def trainable_of(trainable: Any, older: Mapping[str, Any]) -> Any:
+def trainable_of(trainable: object, older: Mapping[str, object]) -> object:
     """Return the trainable that `Tuner.restore` was given, under today's name or the earlier one.
 
     Args:
@@ -87,7 +87,7 @@ def trainable_of(trainable: Any, older: Mapping[str, Any]) -> Any:
     return trainable if trainable is not None else older.get("overwrite_trainable")
 
 
-def changed(older: Mapping[str, Any]) -> dict[str, Any]:
+def changed(older: Mapping[str, object]) -> dict[str, object]:
     """Return those of the older arguments that ask for something."""
     return {k: v for k, v in older.items() if k in _REWRITTEN and v != _REWRITTEN[k]}
 
@@ -127,7 +127,7 @@ def checkpoint_config_of(given: Mapping[str, Any], config: Any) -> Any:
     )
 
 
-def _check(older: Mapping[str, Any], known: Iterable[str]) -> None:
+def _check(older: Mapping[str, object], known: Iterable[str]) -> None:
     for name, value in older.items():
         if name in _REWRITTEN:
             continue

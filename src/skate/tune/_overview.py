@@ -48,15 +48,15 @@ def columns(trials: Sequence[Trial], metric: str | None) -> list[Column]:
     return found
 
 
-def _is_shown(name: str, value: Any) -> bool:
+def _is_shown(name: str, value: object) -> bool:
     return name not in AUTOMATIC and isinstance(plain(value), (int, float, str))
 
 
-def _result(name: str) -> Callable[[Trial], Any]:
+def _result(name: str) -> Callable[[Trial], object]:
     return lambda trial: lookup(trial.last_result, name)
 
 
-def _parameter(name: str) -> Callable[[Trial], Any]:
+def _parameter(name: str) -> Callable[[Trial], object]:
     return lambda trial: trial.evaluated_params.get(name)
 
 
@@ -95,7 +95,7 @@ def _width(header: str, cells: Sequence[str], frame: int) -> int:
     return max([len(header) + 2 * frame, *map(len, cells)]) + 3
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     value = plain(value)
     text = "" if value is None else short_number(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

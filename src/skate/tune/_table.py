@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 
-def text_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table with a frame."""
     columns = [_column(name, [row[i] for row in rows]) for i, name in enumerate(headers)]
     frame = "+".join("-" * (len(column[0]) + 2) for column in columns)
@@ -14,7 +13,7 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join([f"+{frame}+", lines[0], f"|{frame}|", *lines[1:], f"+{frame}+"])
 
 
-def _column(name: str, values: list[Any]) -> list[str]:
+def _column(name: str, values: list[object]) -> list[str]:
     """The header and the cells, all of the same width."""
     known = [value for value in values if value is not None and value != ""]
     numeric = bool(known) and all(_is_number(value) for value in known)
@@ -28,11 +27,11 @@ def _column(name: str, values: list[Any]) -> list[str]:
     return [name.ljust(width), *(cell.ljust(width) for cell in cells)]
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _cell(value: Any, numeric: bool) -> str:
+def _cell(value: object, numeric: bool) -> str:
     if value is None:
         return ""
     return format(value, "g") if numeric and isinstance(value, float) else str(value)

@@ -12,7 +12,7 @@ _trainables: dict[str, Any] = {}
 _environments: dict[str, Callable[..., Any]] = {}
 
 
-def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
+def register_trainable(name: str, trainable: object, warn: bool = True) -> None:
     """Make a trainable usable by its name, as in `tune.run("name")`.
 
     Args:
@@ -54,7 +54,7 @@ def is_registered(name: str) -> bool:
     return name in _trainables
 
 
-def register_env(name: str, env_creator: Callable[..., Any]) -> None:
+def register_env(name: str, env_creator: Callable[..., object]) -> None:
     """Make an environment of reinforcement learning usable by its name.
 
     Args:

@@ -179,7 +179,7 @@ def _experiment(
 
 
 def run_experiments(
-    experiments: Any,
+    experiments: object,
     scheduler: Any = None,
     verbose: int | None = None,
     progress_reporter: Any = None,
@@ -255,7 +255,7 @@ def _one_after_the_other(
     return joined
 
 
-def _warn_of_unused(given: Mapping[str, Any]) -> None:
+def _warn_of_unused(given: Mapping[str, object]) -> None:
     """No error: with Ray, programs that say such things a second time, to `run`, go well."""
     usual = run.__kwdefaults__ or {}
     own = {*inspect.signature(Experiment).parameters, *(given.keys() - usual.keys())}
@@ -300,7 +300,7 @@ def _existing(
     )
 
 
-def _latest(trainable: Any, place: Any, filesystem: Any) -> str | None:
+def _latest(trainable: object, place: object, filesystem: object) -> str | None:
     """The newest experiment of a trainable, by its default name."""
     identifier = Experiment.get_trainable_name(trainable)
     root = Storage(place or default_storage_path(), "", filesystem)

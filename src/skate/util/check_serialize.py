@@ -10,7 +10,7 @@ FailureTuple = Culprit
 
 
 def inspect_serializability(
-    base_obj: Any, name: str | None = None, depth: int = 3, print_file: Any = None
+    base_obj: object, name: str | None = None, depth: int = 3, print_file: Any = None
 ) -> tuple[bool, set[Culprit]]:
     """Look for what cannot be serialised inside a value, and print it.
 

@@ -235,7 +235,7 @@ def _check_bundles(bundles: Any) -> None:
             )
 
 
-def _check_selectors(selectors: Any, count: int) -> None:
+def _check_selectors(selectors: object, count: int) -> None:
     name = "bundle_label_selector"
     wanted = f'{name} takes a list with one selector per bundle, like [{{"zone": "in(a, b)"}}]'
     if not isinstance(selectors, list) or len(selectors) != count:

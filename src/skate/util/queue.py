@@ -43,7 +43,7 @@ class Queue(Generic[T]):
         >>> queue.shutdown()
     """
 
-    def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
+    def __init__(self, maxsize: int = 0, actor_options: dict[str, object] | None = None) -> None:
         self.maxsize: int = maxsize
         actor_class: Any = skate.remote(_QueueActor)
         self.actor: Any = actor_class.options(**(actor_options or {})).remote(maxsize)
@@ -225,7 +225,7 @@ def _raise_if_full(refusal: str | None) -> None:
         raise Full(refusal)
 
 
-def _items(answer: list[Any] | str) -> list[Any]:
+def _items(answer: list[object] | str) -> list[Any]:
     if isinstance(answer, str):
         raise Empty(answer)
     return answer

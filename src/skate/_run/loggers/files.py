@@ -34,27 +34,27 @@ class FileLoggerCallback(LoggerCallback):
         """Write all that waits."""
         self._buffer.flush()
 
-    def place_of(self, trial: Any) -> str | None:
+    def place_of(self, trial: object) -> str | None:
         """The trial's file, if it has one."""
         raise NotImplementedError
 
-    def _flush_trial(self, trial: Any) -> None:
+    def _flush_trial(self, trial: object) -> None:
         self._buffer.flush_file(self.place_of(trial))
 
-    def log_trial_save(self, trial: Any) -> None:
+    def log_trial_save(self, trial: object) -> None:
         self._flush_trial(trial)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: object, failed: bool = False) -> None:
         self._flush_trial(trial)
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: object, **info: object
     ) -> None:
         """What came after the last checkpoint will be taken out of the file."""
         self._flush_trial(trial)
 
-    def on_step_end(self, iteration: int, trials: Sequence[Any], **info: object) -> None:
+    def on_step_end(self, iteration: int, trials: Sequence[object], **info: object) -> None:
         self._buffer.flush_if_due()
 
-    def on_experiment_end(self, trials: Sequence[Any], **info: object) -> None:
+    def on_experiment_end(self, trials: Sequence[object], **info: object) -> None:
         self.flush()

@@ -33,7 +33,7 @@ class JsonLoggerCallback(FileLoggerCallback):
             drop_cut_line(place)
             self._places[trial.trial_id] = place
 
-    def update_config(self, trial: Any, config: Any) -> None:
+    def update_config(self, trial: object, config: Any) -> None:
         """Write down a trial's configuration."""
         storage = Storage.at(folder_of(trial))
         storage.write("params.json", to_json(config, indent=2, sort_keys=True).encode())
@@ -51,7 +51,7 @@ class JsonLoggerCallback(FileLoggerCallback):
         self._places.pop(trial.trial_id, None)
 
 
-def _has_ledger(trial: Any) -> bool:
+def _has_ledger(trial: object) -> bool:
     ledger = getattr(trial, "ledger", None)
     return ledger is not None and ledger.is_open
 

@@ -52,7 +52,7 @@ class TBXLoggerCallback(FileLoggerCallback):
         return self._files.get(trial.trial_id)
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: Any, **info: object
     ) -> None:
         """What came after the last checkpoint may be taken out of the file, which a TensorBoard
         that has it open does not notice: it looks for a newer one."""

@@ -102,7 +102,7 @@ def setup_wandb(
     api_key: str | None = None,
     api_key_file: str | None = None,
     rank_zero_only: bool = True,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Start a W&B run in a training loop or a trial; the run. On other ranks than 0 what it gives
     does nothing, unless `rank_zero_only` is False."""

@@ -33,7 +33,7 @@ class Absent:
     def __bool__(self) -> bool:
         return False  # a switch that does not exist is off
 
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         """A class of a program may derive from it; who makes an instance is told."""
 
         def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
@@ -44,7 +44,7 @@ class Absent:
     def __getitem__(self, parameters: Any) -> Absent:
         return self  # in an annotation
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> object:
         return Any  # in an annotation
 
     __ror__ = __or__

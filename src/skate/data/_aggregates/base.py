@@ -27,12 +27,12 @@ class AggregateFn:
 
     def __init__(
         self,
-        init: Callable[[Any], Any],
-        merge: Callable[[Any, Any], Any],
+        init: Callable[[object], object],
+        merge: Callable[[object, object], object],
         name: str,
-        accumulate_row: Callable[[Any, Any], Any] | None = None,
-        accumulate_block: Callable[[Any, Block], Any] | None = None,
-        finalize: Callable[[Any], Any] | None = None,
+        accumulate_row: Callable[[object, object], object] | None = None,
+        accumulate_block: Callable[[object, Block], object] | None = None,
+        finalize: Callable[[object], object] | None = None,
     ) -> None:
         if (accumulate_row is None) == (accumulate_block is None):
             raise ValueError("give one of accumulate_row and accumulate_block")
@@ -45,7 +45,7 @@ class AggregateFn:
         self._block = accumulate_block
         self._finalize = finalize or (lambda state: state)
 
-    def zero(self, key: Any = None) -> Any:
+    def zero(self, key: object = None) -> object:
         return self._init(key)
 
     def add(self, state: Any, block: Block) -> Any:
@@ -57,17 +57,17 @@ class AggregateFn:
             state = self._row(state, row)
         return state
 
-    def merge(self, a: Any, b: Any) -> Any:
+    def merge(self, a: object, b: object) -> object:
         return self._merge(a, b)
 
-    def finalize(self, state: Any) -> Any:
+    def finalize(self, state: object) -> object:
         return self._finalize(state)
 
     def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
         """Name and type of the result, if they follow from the schema alone."""
         return None
 
-    def arrow(self) -> tuple[Any, str, Any] | None:
+    def arrow(self) -> tuple[object, str, object] | None:
         """(column, hash aggregation of Arrow, its options), if that gives the same result."""
         return None
 
@@ -91,7 +91,7 @@ class AggregateFnV2(AggregateFn):
     def __init__(
         self,
         name: str,
-        zero_factory: Callable[[], Any] = lambda: None,
+        zero_factory: Callable[[], object] = lambda: None,
         *,
         on: str | None = None,
         ignore_nulls: bool = True,
@@ -109,15 +109,15 @@ class AggregateFnV2(AggregateFn):
         """What it computes, as "sum" for one that is named sum(x)."""
         return self.name.partition("(")[0]
 
-    def aggregate_block(self, block: Block) -> Any:
+    def aggregate_block(self, block: Block) -> object:
         """The state of one block."""
         raise TypeError(f"{type(self).__name__} must override aggregate_block")
 
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
+    def combine(self, current_accumulator: Any, new: Any) -> object:
         """The state of both."""
         raise TypeError(f"{type(self).__name__} must override combine")
 
-    def zero(self, key: Any = None) -> Any:
+    def zero(self, key: object = None) -> object:
         return self._zero()
 
     def add(self, state: Any, block: Block) -> Any:
@@ -128,13 +128,13 @@ class AggregateFnV2(AggregateFn):
         except pa.ArrowNotImplementedError:
             raise unfit(self.name, [self.on] if self.on else [], block) from None
 
-    def merge(self, a: Any, b: Any) -> Any:
+    def merge(self, a: object, b: object) -> object:
         """None is a state without values: it does not count."""
         if a is None or b is None:
             return b if a is None else a
         return self.combine(a, b)
 
-    def finalize(self, accumulator: Any) -> Any:
+    def finalize(self, accumulator: object) -> object:
         return accumulator
 
     def column(self, block: Block) -> pa.ChunkedArray:
@@ -160,7 +160,7 @@ class BuiltinAggregate(AggregateFnV2):
     def output_type(self, input_schema: pa.Schema) -> pa.DataType | None:
         return None
 
-    def _known(self, result: Any) -> Any:
+    def _known(self, result: object) -> object:
         """A result that NaN among the values has spoiled is a missing one, as in Ray, unless
         missing ones count."""
         return None if self.ignore_nulls and is_nan(result) else result
@@ -170,11 +170,11 @@ class BuiltinAggregate(AggregateFnV2):
             return column
         return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
 
-    def _options(self) -> Any:
+    def _options(self) -> object:
         return pc.ScalarAggregateOptions(skip_nulls=self.ignore_nulls, min_count=1)
 
 
-def is_nan(value: Any) -> bool:
+def is_nan(value: object) -> bool:
     return isinstance(value, float) and value != value
 
 

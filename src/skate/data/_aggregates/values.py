@@ -101,7 +101,7 @@ class _Counting(BuiltinAggregate):
         except pa.ArrowNotImplementedError:
             return Counter(hashable(value) for value in column_to_rows(column))
 
-    def combine(self, current_accumulator: Counter[Any], new: Counter[Any]) -> Counter[Any]:
+    def combine(self, current_accumulator: Counter[object], new: Counter[object]) -> Counter[Any]:
         current_accumulator.update(new)
         return current_accumulator
 
@@ -159,7 +159,7 @@ class ApproximateQuantile(BuiltinAggregate):
     def aggregate_block(self, block: Block) -> list[Any]:
         return [column_to_numpy(self.column(block).drop_null())]
 
-    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
+    def combine(self, current_accumulator: list[object], new: list[object]) -> list[Any]:
         current_accumulator.extend(new)
         return current_accumulator
 
@@ -182,7 +182,7 @@ class AsList(BuiltinAggregate):
         values = column_to_rows(self.column(block))
         return [value for value in values if value is not None or not self.ignore_nulls]
 
-    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
+    def combine(self, current_accumulator: list[object], new: list[object]) -> list[Any]:
         current_accumulator.extend(new)
         return current_accumulator
 
@@ -224,7 +224,7 @@ class ZeroPercentage(_Percentage):
         return pc.sum(pc.equal(column, zero)).as_py() or 0, total
 
 
-def _digest(value: Any) -> int:
+def _digest(value: object) -> int:
     """The same in every process, unlike hash()."""
     return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=7).digest(), "big")
 
@@ -236,7 +236,7 @@ def is_list(type_: pa.DataType) -> bool:
 _nan = float("nan")  # one object, so that it is found again as a key
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> Any:
     return _nan if value != value else value
 
 
@@ -244,7 +244,7 @@ class _Fields(tuple[tuple[str, Any], ...]):
     """A dictionary that can be counted."""
 
 
-def hashable(value: Any) -> Any:
+def hashable(value: object) -> Any:
     """The value as it can be counted: lists and arrays as tuples."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
@@ -253,14 +253,14 @@ def hashable(value: Any) -> Any:
     return tuple(map(hashable, value)) if isinstance(value, list) else _key(value)
 
 
-def shown(value: Any) -> Any:
+def shown(value: object) -> Any:
     """What was made hashable, as users see it: dictionaries again."""
     if isinstance(value, _Fields):
         return {name: shown(inner) for name, inner in value}
     return tuple(map(shown, value)) if isinstance(value, tuple) else value
 
 
-def as_lists(value: Any) -> Any:
+def as_lists(value: object) -> Any:
     """Return the value with lists again where `Unique` gives tuples, which can be hashed."""
     if isinstance(value, dict):
         return {name: as_lists(inner) for name, inner in value.items()}

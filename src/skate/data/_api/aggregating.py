@@ -56,7 +56,7 @@ class Aggregating(Consuming):
     def summary(
         self,
         columns: Sequence[str] | None = None,
-        override_dtype_agg_mapping: Mapping[Any, Callable[[str], Any]] | None = None,
+        override_dtype_agg_mapping: Mapping[object, Callable[[str], object]] | None = None,
     ) -> DatasetSummary:
         """Compute numbers about columns: count, mean, extremes, as far as a type has them.
 
@@ -92,7 +92,7 @@ class Aggregating(Consuming):
         """
         return self._one(agg.Sum, on, ignore_nulls=ignore_nulls)
 
-    def min(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+    def min(self, on: object = None, ignore_nulls: bool = True) -> Any:
         """Find the smallest value of columns.
 
         Args:
@@ -108,7 +108,7 @@ class Aggregating(Consuming):
         """
         return self._one(agg.Min, on, ignore_nulls=ignore_nulls)
 
-    def max(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+    def max(self, on: object = None, ignore_nulls: bool = True) -> Any:
         """Find the greatest value of columns.
 
         Args:
@@ -124,7 +124,7 @@ class Aggregating(Consuming):
         """
         return self._one(agg.Max, on, ignore_nulls=ignore_nulls)
 
-    def mean(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+    def mean(self, on: object = None, ignore_nulls: bool = True) -> Any:
         """Compute the mean of columns.
 
         Args:
@@ -140,7 +140,7 @@ class Aggregating(Consuming):
         """
         return self._one(agg.Mean, on, ignore_nulls=ignore_nulls)
 
-    def std(self, on: Any = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
+    def std(self, on: object = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
         """Compute the standard deviation of columns.
 
         Args:
@@ -176,7 +176,9 @@ class Aggregating(Consuming):
         found = self.aggregate(agg.Unique(column, ignore_nulls=ignore_nulls))
         return [as_lists(value) for value in next(iter(found.values()))]
 
-    def _one(self, make: Callable[..., agg.AggregateFn], on: Any, **arguments: Any) -> Any:
+    def _one(
+        self, make: Callable[..., agg.AggregateFn], on: object, **arguments: object
+    ) -> object:
         """One number for one column; a dictionary for several."""
         columns = self._numeric_columns(on)
         if not columns:

@@ -103,10 +103,10 @@ class Core(Iterating):
         found = execute(self._plan, self._context, self._new_stats(), position)
         return BlockCursor(found, start, position)
 
-    def _about_state(self) -> dict[str, Any]:
+    def _about_state(self) -> dict[str, object]:
         return {"draws": self._draws or draws_of(self._plan)}
 
-    def _next_epoch(self) -> dict[str, Any]:
+    def _next_epoch(self) -> dict[str, object]:
         return {"draws": draws_of(self._plan)}
 
     def _set_epoch(self, state: Mapping[str, Any]) -> None:
@@ -114,12 +114,12 @@ class Core(Iterating):
 
     def _mapped(
         self,
-        step: Any,
+        step: object,
         label: str,
         udf: UserFunction | None = None,
-        compute: Any = None,
-        concurrency: Any = None,
-        remote_args: dict[str, Any] | None = None,
+        compute: object = None,
+        concurrency: object = None,
+        remote_args: dict[str, object] | None = None,
         min_rows: int = 0,
         keeps_rows: bool = False,
     ) -> Dataset:
@@ -164,12 +164,12 @@ def check_least(name: str, number: int, least: int) -> None:
         raise ValueError(f"{name} takes a number of at least {least}; got {number}")
 
 
-def given_options(remote_args: dict[str, Any]) -> dict[str, Any]:
+def given_options(remote_args: dict[str, object]) -> dict[str, Any]:
     """Those that have a value."""
     return {name: value for name, value in remote_args.items() if value is not None}
 
 
-def _worker_options(remote_args: dict[str, Any]) -> dict[str, Any]:
+def _worker_options(remote_args: dict[str, object]) -> dict[str, object]:
     """Those that are given, and those that `ray_remote_args_fn` gives. Ray calls that function for
     each worker; here all workers of a step are alike, and it is called once."""
     options = given_options(remote_args)
@@ -193,14 +193,14 @@ _OF_MAPS = (
 )  # fmt: skip
 
 
-def _check_misspelt(label: str, options: dict[str, Any]) -> None:
+def _check_misspelt(label: str, options: dict[str, object]) -> None:
     """Raise for an option that looks like an argument of maps."""
     for name in options:
         for meant in nearest_names(name, _OF_MAPS, 1):
             raise ValueError(f"{label} has no argument {name!r}: did you mean {meant!r}?")
 
 
-def check_unused(method: str, own: Sequence[str], remote_args: dict[str, Any]) -> None:
+def check_unused(method: str, own: Sequence[str], remote_args: dict[str, object]) -> None:
     """Raise for options that a method, which needs none, was given but tasks do not know either:
     they may be misspelt arguments of its own."""
     for name, value in given_options(remote_args).items():

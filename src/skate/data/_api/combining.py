@@ -199,7 +199,7 @@ class Combining(Core):
         *,
         seed: int | RandomSeedConfig | None = None,
         num_blocks: int | None = None,
-        **ray_remote_args: Any,
+        **ray_remote_args: object,
     ) -> Dataset:
         """Put all rows into random order.
 
@@ -228,7 +228,7 @@ class Combining(Core):
         self,
         key: str | Sequence[str] | None,
         descending: bool | Sequence[bool] = False,
-        boundaries: Sequence[Any] | None = None,
+        boundaries: Sequence[object] | None = None,
     ) -> Dataset:
         """Sort the rows by columns; equal rows keep their order, None comes last.
 

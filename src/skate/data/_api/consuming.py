@@ -386,7 +386,7 @@ class Consuming(Core):
     def __iter__(self) -> Any:
         raise TypeError("iterate over a dataset with iter_rows() or iter_batches()")
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> object:
         raise TypeError(
             f"a dataset has no [{key!r}]: select_columns() and filter() choose columns and rows, "
             "take(n) returns the first rows"

@@ -46,7 +46,9 @@ class StatefulEpochs(Epochs[T_co], ABC):
         """
 
     @abstractmethod
-    def load_state_dict(self, state_dict: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    def load_state_dict(
+        self, state_dict: Mapping[str, object] | Sequence[Mapping[str, object]]
+    ) -> None:
         """Let the next iteration go on where `state_dict` was called, in whatever process.
 
         Args:
@@ -83,7 +85,7 @@ class Batches(StatefulEpochs[T_co]):
     def __init__(
         self,
         source: Iterating,
-        make: Callable[[Iterator[Any], LocalShuffle | None], Iterator[T_co]],
+        make: Callable[[Iterator[object], LocalShuffle | None], Iterator[T_co]],
         batch_size: int | None,
         shuffle_size: int | None,
         shuffle_seed: int | None,
@@ -148,7 +150,7 @@ class Batches(StatefulEpochs[T_co]):
             self._loaded = self._source._start_of(state_dict)
             self.batches_before = self._loaded["batches"]
 
-    def _check(self, state: Any) -> None:
+    def _check(self, state: object) -> None:
         if not isinstance(state, Mapping) or state.get("version") != VERSION:
             raise ValueError(
                 f"load_state_dict takes what state_dict has returned, of version {VERSION}; got "
@@ -164,12 +166,16 @@ class Batches(StatefulEpochs[T_co]):
 class DerivedEpochs(StatefulEpochs[T_co]):
     """Something made of each of the batches, which know where they are."""
 
-    def __init__(self, batches: StatefulEpochs[Any], start: Callable[[], Iterator[T_co]]) -> None:
+    def __init__(
+        self, batches: StatefulEpochs[object], start: Callable[[], Iterator[T_co]]
+    ) -> None:
         super().__init__(start)
         self._batches = batches
 
     def state_dict(self) -> dict[str, Any]:
         return self._batches.state_dict()
 
-    def load_state_dict(self, state_dict: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    def load_state_dict(
+        self, state_dict: Mapping[str, object] | Sequence[Mapping[str, object]]
+    ) -> None:
         self._batches.load_state_dict(state_dict)

@@ -153,7 +153,7 @@ class Exposing(Consuming):
         return RandomAccessDataset(self._with(self._plan), key, num_workers or 4)
 
 
-def _frame_of(block: skate.ObjectRef[pa.Table] | pa.Table) -> Any:
+def _frame_of(block: skate.ObjectRef[pa.Table] | pa.Table) -> object:
     """Dask on skate puts values in place of references before a task runs; Dask alone does not."""
     return pandas_of(skate.get(block) if isinstance(block, skate.ObjectRef) else block)
 

@@ -95,19 +95,19 @@ class Iterating(ABC):
         """Whether another run can go on where an iteration was."""
         return False
 
-    def _cursor(self, start: Mapping[str, Any] | None = None) -> BlockCursor:
+    def _cursor(self, start: Mapping[str, object] | None = None) -> BlockCursor:
         """The blocks from a position on."""
         return BlockCursor(map(bundle_of, self._blocks()), start)
 
-    def _about_state(self) -> dict[str, Any]:
+    def _about_state(self) -> dict[str, object]:
         """What states say besides the position."""
         return {}
 
-    def _next_epoch(self) -> dict[str, Any]:
+    def _next_epoch(self) -> dict[str, object]:
         """What a state between two epochs says."""
         return {}
 
-    def _set_epoch(self, state: Mapping[str, Any]) -> None:  # noqa: B027
+    def _set_epoch(self, state: Mapping[str, object]) -> None:  # noqa: B027
         """Let the next iteration be the epoch that the state is of, where epochs differ."""
 
     def _start_of(self, states: Any) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Groups:
     """The groups of columns that are the elements of a tf.data.Dataset: features, labels and maybe
     more, with TensorFlow's descriptions of them, as far as they are given."""
 
-    def __init__(self, columns: list[Any], specs: list[Any]) -> None:
+    def __init__(self, columns: list[object], specs: list[object]) -> None:
         self._columns = [_by_key(group) for group in columns]
         self._single = [isinstance(group, str) for group in columns]
         self._specs = specs
@@ -62,7 +62,7 @@ class Groups:
                 found = {key: _spec_of(tf, name, types[name]) for key, name in group.items()}
                 self._specs[place] = self._whole(place, found)
 
-    def dataset(self, arrays: Iterable[dict[str, Any]]) -> Any:
+    def dataset(self, arrays: Iterable[dict[str, object]]) -> Any:
         """A tf.data.Dataset with one element per batch."""
         tf = try_import("tensorflow", "tensorflow")
         specs = [self._spec_by_key(place) for place in range(len(self._columns))]
@@ -82,10 +82,10 @@ class Groups:
 
         return _generated(tf, generate, tuple(self._specs))
 
-    def _whole(self, place: int, by_key: dict[str, Any]) -> Any:
+    def _whole(self, place: int, by_key: dict[str, object]) -> object:
         return next(iter(by_key.values())) if self._single[place] else by_key
 
-    def _spec_by_key(self, place: int) -> dict[str, Any]:
+    def _spec_by_key(self, place: int) -> dict[str, object]:
         given, keys = self._specs[place], list(self._columns[place])
         specs = dict.fromkeys(keys, given) if self._single[place] else given
         if not isinstance(specs, dict) or specs.keys() != set(keys):
@@ -103,7 +103,7 @@ def _by_key(group: Any) -> dict[str, str]:
 
 
 def side_by_side(
-    arrays: Iterable[dict[str, Any]], features: Any, label: str | None, signature: Any
+    arrays: Iterable[dict[str, object]], features: object, label: str | None, signature: object
 ) -> Any:
     """A tf.data.Dataset of tensors with a column for each column of the batch."""
     tf = try_import("tensorflow", "tensorflow")
@@ -118,7 +118,7 @@ def side_by_side(
     return _generated(tf, generate, tuple(signature) if isinstance(signature, list) else signature)
 
 
-def _together(batch: dict[str, Any], columns: Any) -> Any:
+def _together(batch: dict[str, Any], columns: Any) -> object:
     if isinstance(columns, dict):
         return {key: _together(batch, names) for key, names in columns.items()}
     if any(isinstance(names, list) for names in columns):
@@ -128,14 +128,14 @@ def _together(batch: dict[str, Any], columns: Any) -> Any:
     return np.concatenate(parts, axis=1)
 
 
-def _generated(tf: Any, generate: Callable[[], Iterator[Any]], signature: Any) -> Any:
+def _generated(tf: Any, generate: Callable[[], Iterator[object]], signature: Any) -> object:
     return unsplit(tf.data.Dataset.from_generator(generate, output_signature=signature))
 
 
 # -- columns -------------------------------------------------------------------------------------
 
 
-def _spec_of(tf: Any, name: str, type_: pa.DataType) -> Any:
+def _spec_of(tf: Any, name: str, type_: pa.DataType) -> object:
     """How TensorFlow describes batches of a column."""
     if is_fixed_tensor(type_):
         dtype = _dtype_of(tf, name, type_.value_type)
@@ -152,7 +152,7 @@ def _spec_of(tf: Any, name: str, type_: pa.DataType) -> Any:
     return _ragged_spec(tf, depth, dtype) if depth else tf.TensorSpec((None,), dtype, name=name)
 
 
-def _ragged_spec(tf: Any, depth: int, dtype: Any) -> Any:
+def _ragged_spec(tf: Any, depth: int, dtype: Any) -> object:
     return tf.RaggedTensorSpec([None] * (depth + 1), dtype)
 
 
@@ -161,7 +161,7 @@ def _is_list(type_: pa.DataType) -> bool:
     return any(is_kind(type_) for is_kind in kinds)
 
 
-def _dtype_of(tf: Any, name: str, type_: pa.DataType) -> Any:
+def _dtype_of(tf: Any, name: str, type_: pa.DataType) -> object:
     types = pa.types
     if types.is_dictionary(type_):
         type_ = type_.value_type
@@ -178,7 +178,7 @@ def _dtype_of(tf: Any, name: str, type_: pa.DataType) -> Any:
     )
 
 
-def _tensor(tf: Any, name: str, array: Any, spec: Any) -> Any:
+def _tensor(tf: Any, name: str, array: Any, spec: Any) -> object:
     """A batch of a column, as the spec says."""
     if isinstance(spec, tf.RaggedTensorSpec):
         return _ragged(tf, name, array, spec)
@@ -198,7 +198,7 @@ def _tensor(tf: Any, name: str, array: Any, spec: Any) -> Any:
     return tf.convert_to_tensor(array, spec.dtype)
 
 
-def _ragged(tf: Any, name: str, array: Any, spec: Any) -> Any:
+def _ragged(tf: Any, name: str, array: Any, spec: Any) -> object:
     rows = list(array)
     if any(row is None for row in rows):
         raise ValueError(f"column {name!r} has missing values: fill them, or filter them out")

@@ -50,7 +50,7 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
         """See `StatefulEpochs`; in a worker of a DataLoader, where this worker is."""
         return self.arrays.state_dict()
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """See `StatefulEpochs`."""
         self.arrays.load_state_dict(state_dict)
 

@@ -50,13 +50,13 @@ class Transforming(Core):
         self,
         fn: RowFunction,
         *,
-        compute: Any = None,
+        compute: object = None,
         fn_args: Arguments = None,
         fn_kwargs: Keywords = None,
         fn_constructor_args: Arguments = None,
         fn_constructor_kwargs: Keywords = None,
-        concurrency: Any = None,
-        **remote_args: Any,
+        concurrency: object = None,
+        **remote_args: object,
     ) -> Dataset:
         """Call a function with each row; it returns a row.
 
@@ -88,16 +88,16 @@ class Transforming(Core):
         fn: BatchFunction,
         *,
         batch_size: int | str | None = None,
-        compute: Any = None,
+        compute: object = None,
         batch_format: str | None = "default",
         zero_copy_batch: bool = True,
         fn_args: Arguments = None,
         fn_kwargs: Keywords = None,
         fn_constructor_args: Arguments = None,
         fn_constructor_kwargs: Keywords = None,
-        concurrency: Any = None,
+        concurrency: object = None,
         udf_modifying_row_count: bool = True,
-        **remote_args: Any,
+        **remote_args: object,
     ) -> Dataset:
         """Call a function with batches; it returns a batch, or yields several.
 
@@ -154,13 +154,13 @@ class Transforming(Core):
         self,
         fn: RowFunction,
         *,
-        compute: Any = None,
+        compute: object = None,
         fn_args: Arguments = None,
         fn_kwargs: Keywords = None,
         fn_constructor_args: Arguments = None,
         fn_constructor_kwargs: Keywords = None,
-        concurrency: Any = None,
-        **remote_args: Any,
+        concurrency: object = None,
+        **remote_args: object,
     ) -> Dataset:
         """Call a function with each row; it returns or yields any number of rows.
 
@@ -189,13 +189,13 @@ class Transforming(Core):
         fn: RowFunction | None = None,
         expr: str | Expr | None = None,
         *,
-        compute: Any = None,
+        compute: object = None,
         fn_args: Arguments = None,
         fn_kwargs: Keywords = None,
         fn_constructor_args: Arguments = None,
         fn_constructor_kwargs: Keywords = None,
-        concurrency: Any = None,
-        **remote_args: Any,
+        concurrency: object = None,
+        **remote_args: object,
     ) -> Dataset:
         """Keep the rows for which something is true.
 
@@ -249,11 +249,11 @@ class Transforming(Core):
     def add_column(
         self,
         col: str,
-        fn: Callable[[Any], Any],
+        fn: Callable[[object], object],
         *,
         batch_format: str | None = "pandas",
-        compute: Any = None,
-        concurrency: Any = None,
+        compute: object = None,
+        concurrency: object = None,
         **remote_args: Any,
     ) -> Dataset:
         """Add a column that a function computes from batches.
@@ -286,8 +286,8 @@ class Transforming(Core):
         )
 
     def drop_columns(
-        self, cols: str | Sequence[str], *, compute: Any = None, concurrency: Any = None,
-        **remote_args: Any,
+        self, cols: str | Sequence[str], *, compute: object = None, concurrency: object = None,
+        **remote_args: object,
     ) -> Dataset:  # fmt: skip
         """Leave out columns.
 
@@ -312,8 +312,8 @@ class Transforming(Core):
         )
 
     def select_columns(
-        self, cols: str | Sequence[str], *, compute: Any = None, concurrency: Any = None,
-        **remote_args: Any,
+        self, cols: str | Sequence[str], *, compute: object = None, concurrency: object = None,
+        **remote_args: object,
     ) -> Dataset:  # fmt: skip
         """Keep some columns, in this order; files of columns are not read for the others.
 
@@ -360,7 +360,7 @@ class Transforming(Core):
         )
 
     def with_column(
-        self, column_name: str, expr: Expr, *, compute: Any = None, **remote_args: Any
+        self, column_name: str, expr: Expr, *, compute: object = None, **remote_args: object
     ) -> Dataset:
         """Add or replace a column by an expression.
 
@@ -381,7 +381,7 @@ class Transforming(Core):
         self,
         exprs: Mapping[str, Expr] | Expr | Sequence[Expr],
         *more_exprs: Expr,
-        compute: Any = None,
+        compute: object = None,
         **remote_args: Any,
     ) -> Dataset:
         """Add or replace columns by expressions.
@@ -403,7 +403,7 @@ class Transforming(Core):
         return self._with_columns(exprs, compute, remote_args)
 
     def _with_columns(
-        self, exprs: Mapping[str, Expr], compute: Any, remote_args: dict[str, Any]
+        self, exprs: Mapping[str, Expr], compute: object, remote_args: dict[str, object]
     ) -> Dataset:
         for name, expression in exprs.items():
             if not isinstance(expression, Expr):
@@ -422,9 +422,9 @@ class Transforming(Core):
         step: FilterStep | WithColumns,
         label: str,
         expressions: Iterable[Expr],
-        compute: Any,
-        concurrency: Any,
-        remote_args: dict[str, Any],
+        compute: object,
+        concurrency: object,
+        remote_args: dict[str, object],
         keeps_rows: bool = False,
     ) -> Dataset:
         """A step made of expressions. Those that count rows need the blocks one after another, and
@@ -536,7 +536,7 @@ class AddColumn:
         return batch.with_columns(value.alias(self.column))
 
 
-def _names(method: str, cols: Any) -> tuple[str, ...]:
+def _names(method: str, cols: object) -> tuple[str, ...]:
     if not isinstance(cols, (str, Iterable)):
         raise TypeError(f"{method} requires names of columns; got {cols!r}")
     names = (cols,) if isinstance(cols, str) else tuple(cols)

@@ -50,12 +50,12 @@ class Writing(Consuming):
 
     def write_parquet(
         self,
-        path: Any,
+        path: object,
         *,
         partition_cols: list[str] | None = None,
         partitioning_flavor: str | None = "hive",
         schema: pa.Schema | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         """Write Parquet files; tensors come back as tensors.
 
@@ -82,7 +82,7 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         style, rest = partition_style(partitioning_flavor), files.rest
 
-        def write(block: Block, file: Any, number: str) -> None:
+        def write(block: Block, file: object, number: str) -> None:
             if schema is not None:
                 inside = [field for field in schema if field.name in block.column_names]
                 block = block.select([field.name for field in inside]).cast(pa.schema(inside))
@@ -91,7 +91,7 @@ class Writing(Consuming):
         split = partial(_by_folder, files.names_for("parquet"), partition_cols, style)
         self._write_blocks(files, "parquet", write, split)
 
-    def write_csv(self, path: Any, **options: Any) -> None:
+    def write_csv(self, path: object, **options: object) -> None:
         """Write CSV files.
 
         Args:
@@ -113,13 +113,13 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         rest = files.rest
 
-        def write(block: Block, file: Any, number: str) -> None:
+        def write(block: Block, file: object, number: str) -> None:
             _check_flat(block)
             csv.write_csv(block, file, **rest)
 
         self._write_blocks(files, "csv", write)
 
-    def write_json(self, path: Any, **options: Any) -> None:
+    def write_json(self, path: object, **options: object) -> None:
         """Write files with one JSON object per line.
 
         Args:
@@ -171,7 +171,7 @@ class Writing(Consuming):
 
         self._write_blocks(files, "npy", write)
 
-    def write_orc(self, path: Any, **options: Any) -> None:
+    def write_orc(self, path: object, **options: object) -> None:
         """Write ORC files; tensors become lists.
 
         Args:
@@ -190,7 +190,7 @@ class Writing(Consuming):
 
         self._write_blocks(files, "orc", write)
 
-    def write_tfrecords(self, path: Any, **options: Any) -> None:
+    def write_tfrecords(self, path: object, **options: object) -> None:
         """Write TFRecord files of tf.train.Example.
 
         Args:
@@ -209,7 +209,7 @@ class Writing(Consuming):
 
         self._write_blocks(files, "tfrecords", write)
 
-    def write_webdataset(self, path: Any, **options: Any) -> None:
+    def write_webdataset(self, path: object, **options: object) -> None:
         """Write WebDataset archives: columns are named by extensions, `__key__` names the sample.
 
         Args:
@@ -293,9 +293,9 @@ class Writing(Consuming):
 
     def write_datasink(
         self,
-        datasink: Datasink[Any],
+        datasink: Datasink[object],
         *,
-        ray_remote_args: dict[str, Any] | None = None,
+        ray_remote_args: dict[str, object] | None = None,
         concurrency: int | None = None,
         resume: bool = False,
     ) -> None:
@@ -360,7 +360,7 @@ class Writing(Consuming):
             write_in_order(files.cut(self._blocks()), one, files.concurrency)
 
 
-def _written_to(write: Write, block: Block, number: str, file: Any) -> None:
+def _written_to(write: Write, block: Block, number: str, file: object) -> None:
     write(block, file, number)
 
 
@@ -441,7 +441,7 @@ def at_least(
         yield concat(held)
 
 
-def _no_image(value: Any, column: str, file_format: str) -> TypeError:
+def _no_image(value: object, column: str, file_format: str) -> TypeError:
     shape, kind = getattr(value, "shape", None), getattr(value, "dtype", type(value).__name__)
     return TypeError(
         f"column {column!r} holds a value of type {kind} and shape {shape}, of which no "
@@ -464,7 +464,7 @@ def _check_flat(block: Block) -> None:
 def _by_folder(
     names: FilenameProvider,
     by: list[str] | None,
-    style: Callable[[str, Any], str],
+    style: Callable[[str, object], str],
     block: Block,
     write_uuid: str,
     number: int,

@@ -64,14 +64,14 @@ class WritingLakes(Consuming):
     def write_iceberg(
         self,
         table_identifier: str,
-        catalog_kwargs: dict[str, Any] | None = None,
+        catalog_kwargs: dict[str, object] | None = None,
         *,
         snapshot_properties: dict[str, str] | None = None,
         mode: SaveMode | str = SaveMode.APPEND,
-        overwrite_filter: Any = None,
-        upsert_kwargs: dict[str, Any] | None = None,
-        overwrite_kwargs: dict[str, Any] | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
+        overwrite_filter: object = None,
+        upsert_kwargs: dict[str, object] | None = None,
+        overwrite_kwargs: dict[str, object] | None = None,
+        ray_remote_args: dict[str, object] | None = None,
         concurrency: int | None = None,
     ) -> None:
         """Write into a table of Iceberg that exists; all rows are held in memory on the way.

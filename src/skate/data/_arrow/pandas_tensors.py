@@ -87,7 +87,7 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         return cls(np.copy(scalars) if copy else scalars)
 
     @classmethod
-    def _from_factorized(cls, values: Any, original: TensorArray) -> TensorArray:
+    def _from_factorized(cls, values: object, original: TensorArray) -> TensorArray:
         raise NotImplementedError("tensors cannot be counted as categories")
 
     @classmethod
@@ -130,7 +130,9 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
             return np.zeros(len(self), bool)
         return np.array([tensor is None for tensor in self._tensors], bool)
 
-    def take(self, indices: Any, allow_fill: bool = False, fill_value: Any = None) -> TensorArray:
+    def take(
+        self, indices: object, allow_fill: bool = False, fill_value: object = None
+    ) -> TensorArray:
         positions = np.asarray(indices)
         if not allow_fill:
             return type(self)(self._tensors[positions])
@@ -140,7 +142,7 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
     def copy(self) -> TensorArray:
         return type(self)(self._tensors.copy())
 
-    def to_numpy(self, dtype: Any = None, copy: bool = False, na_value: Any = None) -> Any:
+    def to_numpy(self, dtype: Any = None, copy: bool = False, na_value: object = None) -> Any:
         array = self._tensors if dtype is None else self._tensors.astype(dtype)
         return array.copy() if copy else array
 
@@ -159,7 +161,7 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
     def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:
         return repr
 
-    def _reduce(self, name: str, *, skipna: bool = True, **kwargs: Any) -> Any:
+    def _reduce(self, name: str, *, skipna: bool = True, **kwargs: object) -> Any:
         known: dict[str, Any] = {
             "sum": np.sum,
             "mean": np.mean,
@@ -172,7 +174,7 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         return known[name](self._tensors, axis=0)
 
     @classmethod
-    def _create_method(cls, op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def _create_method(cls, op: Callable[[object, object], object]) -> Callable[[Any, Any], Any]:
         def method(self: TensorArray, other: Any) -> Any:
             if isinstance(other, (_pandas.Series, _pandas.DataFrame, _pandas.Index)):
                 return NotImplemented
@@ -192,7 +194,7 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
             setattr(cls, f"__r{name}__", cls._create_method(swapped))
 
 
-def _swapped(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _swapped(op: Callable[[object, object], object]) -> Callable[[Any, Any], Any]:
     return lambda left, right: op(right, left)
 
 

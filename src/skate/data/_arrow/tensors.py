@@ -188,7 +188,7 @@ def _ragged(arrays: Sequence[np.ndarray[Any, Any] | None]) -> pa.Array:
     return pa.ExtensionArray.from_storage(type_, storage)
 
 
-def column_of_values(values: Sequence[Any]) -> pa.Array:
+def column_of_values(values: Sequence[object]) -> pa.Array:
     """The column of these Python values, one per row."""
     first = next((value for value in values if value is not None), None)
     if is_array(first):
@@ -225,7 +225,7 @@ def is_array(value: Any) -> bool:
     )
 
 
-def _column_of_numpy_scalars(values: Sequence[Any]) -> pa.Array | None:
+def _column_of_numpy_scalars(values: Sequence[object]) -> pa.Array | None:
     kinds = {type(value) for value in values}
     return _numbers(np.array(values)) if len(kinds) == 1 else None
 
@@ -247,7 +247,7 @@ def _column_of_arrays(values: Sequence[Any]) -> pa.Array:
     return _objects(values)
 
 
-def _objects(values: Iterable[Any]) -> pa.Array:
+def _objects(values: Iterable[object]) -> pa.Array:
     pickles = [None if value is None else cloudpickle.dumps(value) for value in values]
     return pa.ExtensionArray.from_storage(ObjectType(), pa.array(pickles, pa.large_binary()))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +43,7 @@ _ARROW_TESTS: dict[str, Callable[[pa.DataType], bool]] = {
 }
 
 
-def is_kind(type_: Any, kind: str) -> bool:
+def is_kind(type_: object, kind: str) -> bool:
     """Whether a type of Arrow, NumPy or Python is of this kind."""
     if isinstance(type_, pa.DataType):
         inner = type_.value_type if pa.types.is_dictionary(type_) else type_
@@ -60,7 +59,7 @@ def is_kind(type_: Any, kind: str) -> bool:
     return type_ in _PYTHON_TYPES.get(kind, ())
 
 
-def is_number(type_: Any) -> bool:
+def is_number(type_: object) -> bool:
     """Whether one can calculate with it."""
     if isinstance(type_, np.dtype):
         return type_.kind in "iufc"

@@ -67,7 +67,7 @@ def batches(
             yield from slices(detached(piece, batch_format), batch_size, batch_format)
 
 
-def prefetched(items: Iterator[Any], count: int) -> Iterator[Any]:
+def prefetched(items: Iterator[object], count: int) -> Iterator[Any]:
     """The items, computed up to `count` ahead by a thread."""
     import queue
     import threading
@@ -76,7 +76,7 @@ def prefetched(items: Iterator[Any], count: int) -> Iterator[Any]:
     ready: queue.Queue[Any] = queue.Queue(maxsize=count)
     departure = Departure()
 
-    def offer(item: Any) -> bool:
+    def offer(item: object) -> bool:
         while not departure.declared:
             try:
                 ready.put(item, timeout=0.1)
@@ -141,12 +141,12 @@ def torch_batches(
             yield moved(batch, device, pin_memory)
 
 
-def of_column(given: Any, name: str) -> Any:
+def of_column(given: object, name: str) -> Any:
     """What was given for one column, or for all."""
     return given.get(name) if isinstance(given, dict) else given
 
 
-def check_given(given: Any, names: Sequence[str]) -> None:
+def check_given(given: object, names: Sequence[str]) -> None:
     """Raise if something was given for a column that there is not."""
     if isinstance(given, dict):
         check_columns(list(given), names)
@@ -171,7 +171,7 @@ def tensor_of(array: np.ndarray[Any, Any], dtype: Any, name: str) -> Any:
     return tensor if dtype is None else tensor.to(dtype)
 
 
-def _numpy_dtype(dtype: Any) -> Any:
+def _numpy_dtype(dtype: object) -> Any:
     """NumPy's name of a torch type, which then converts and copies at once."""
     if dtype is None:
         return None
@@ -236,7 +236,7 @@ def torch_device(device: Any) -> torch.device | None:
 
 
 def collated(
-    items: Iterable[Batch], collate_fn: Callable[[Batch], Any], device: Any, pin_memory: bool
+    items: Iterable[Batch], collate_fn: Callable[[Batch], object], device: object, pin_memory: bool
 ) -> Iterator[Any]:
     for batch in items:
         yield moved(collate_fn(batch), device, pin_memory)

@@ -29,7 +29,7 @@ class Bundle(NamedTuple):
         assert self.ref is not None
         return skate.get(self.ref)
 
-    def payload(self) -> Any:
+    def payload(self) -> object:
         """As an argument of a task."""
         return self.ref if self.block is None else compact(self.block)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from skate.data._settings.context import DataContext, driver_threads
 
@@ -92,7 +91,7 @@ def _check_positive(**numbers: int | None) -> None:
 Compute = TaskPoolStrategy | ActorPoolStrategy
 
 
-def choose_compute(compute: Any, concurrency: Any, is_class: bool, name: str) -> Compute:
+def choose_compute(compute: object, concurrency: object, is_class: bool, name: str) -> Compute:
     """What `compute=` and `concurrency=` of one call mean."""
     if isinstance(compute, str):
         compute = _by_name(compute)
@@ -113,7 +112,7 @@ def choose_compute(compute: Any, concurrency: Any, is_class: bool, name: str) ->
     return compute
 
 
-def _same_size(one: Any, other: Compute) -> bool:
+def _same_size(one: object, other: Compute) -> bool:
     if isinstance(one, ActorPoolStrategy) and isinstance(other, ActorPoolStrategy):
         return (one.min_size, one.max_size) == (other.min_size, other.max_size)
     return bool(one == other)
@@ -129,7 +128,7 @@ def _by_name(name: str) -> Compute:
     return known[name]
 
 
-def _of_concurrency(concurrency: Any, is_class: bool, name: str) -> Compute:
+def _of_concurrency(concurrency: object, is_class: bool, name: str) -> Compute:
     if concurrency is None:
         return ActorPoolStrategy(max_size=driver_threads()) if is_class else TaskPoolStrategy()
     sizes = concurrency if isinstance(concurrency, tuple) else (concurrency,)

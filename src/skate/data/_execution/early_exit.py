@@ -10,12 +10,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any
 
 _current: ContextVar[Departure | None] = ContextVar("skate.data.departure", default=None)
 
 
-def close_early(items: Iterator[Any]) -> None:
+def close_early(items: Iterator[object]) -> None:
     """End an iterator that nobody wants the rest of; what fails in doing so concerns no one."""
     close = getattr(items, "close", None)
     if close is not None:

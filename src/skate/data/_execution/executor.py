@@ -248,7 +248,7 @@ class PlanExecution:
         stage = Stage(ThreadPool(chain), stats, 0, self._may_fail)
         return self._loop(items, [stage])
 
-    def _remote(self, items: Iterator[Any], fused: list[Fused]) -> Iterator[Bundle]:
+    def _remote(self, items: Iterator[object], fused: list[Fused]) -> Iterator[Bundle]:
         check_resources(fused)
         stages: list[Stage] = []
         for part in fused:
@@ -266,7 +266,7 @@ class PlanExecution:
     def _chain(self, part: Fused, is_last: bool) -> TransformChain:
         return TransformChain(part.steps, "->".join(part.names))
 
-    def _loop(self, items: Iterator[Any], stages: list[Stage]) -> Iterator[Bundle]:
+    def _loop(self, items: Iterator[object], stages: list[Stage]) -> Iterator[Bundle]:
         limits = self.context.execution_options.resource_limits
         limit = limits.object_store_memory
         limit = 4 * self.context.target_max_block_size if isinf(limit) else int(limit)

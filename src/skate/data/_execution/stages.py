@@ -38,7 +38,7 @@ def _allow_views() -> None:
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
 
 
-def stream_chain(chain: TransformChain, payloads: Sequence[Any]) -> Iterator[Any]:
+def stream_chain(chain: TransformChain, payloads: Sequence[object]) -> Iterator[object]:
     """Block, meta, block, meta …, as they come. Functions see the settings of their dataset."""
     _allow_views()
     return chain.settings.during(chain.stream(payloads))
@@ -199,7 +199,7 @@ class Actors:
         self._started: list[skate.ObjectRef[Any]] = []
         self.window = strategy.max_size * self.depth
 
-    def _grow(self) -> Any:
+    def _grow(self) -> object:
         actor = self._actor.remote(self._chain, self._overlaps)
         self.load[actor] = 0
         self._started.append(actor.started.remote())
@@ -240,7 +240,7 @@ class Actors:
         free = skate.available_resources()
         return all(free.get(name, 0) >= amount for name, amount in self.demand.items())
 
-    def _ended(self, actor: Any) -> None:
+    def _ended(self, actor: object) -> None:
         self.load[actor] -= 1
 
     def shrink(self) -> None:
@@ -285,7 +285,7 @@ class ThreadPool:
 
 
 def _run_here(
-    chain: TransformChain, payloads: Sequence[Any], closed: threading.Event
+    chain: TransformChain, payloads: Sequence[object], closed: threading.Event
 ) -> tuple[Block, Meta]:
     called_off.set(closed)
     start = time.perf_counter()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from skate.data._execution.bottleneck import bottleneck
 
@@ -86,7 +86,7 @@ class ExecutionStats:
         return "\n".join(lines)
 
 
-def live_rows_of(stats: ExecutionStats) -> list[dict[str, Any]]:
+def live_rows_of(stats: ExecutionStats) -> list[dict[str, object]]:
     """Return a row per operator of an execution, for those who look in from outside."""
     over = stats.wall_seconds
     return [

@@ -82,7 +82,7 @@ class TransformChain:
                 add_note(error, f"while processing {names}")
             raise
 
-    def stream(self, payloads: Sequence[Any]) -> Iterator[Any]:
+    def stream(self, payloads: Sequence[object]) -> Iterator[object]:
         """Block, meta, block, meta …: what a job gives."""
         start = time.perf_counter()
         for block in self.blocks(payloads):
@@ -90,7 +90,7 @@ class TransformChain:
             yield (block.num_rows, block.nbytes, time.perf_counter() - start)
             start = time.perf_counter()
 
-    def blocks(self, payloads: Sequence[Any]) -> Iterator[Block]:
+    def blocks(self, payloads: Sequence[object]) -> Iterator[Block]:
         """The blocks that leave, neither too large nor with more memory than their rows need."""
         for found in portions(self(payloads), self.max_bytes, every=1):
             yield from map(compact, self.pieces(concat(found)))

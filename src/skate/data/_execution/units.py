@@ -130,7 +130,7 @@ class UnitChain(TransformChain):
         super().__init__(steps, name)
         self.writer = writer
 
-    def stream(self, payloads: Sequence[Any]) -> Iterator[Any]:
+    def stream(self, payloads: Sequence[Any]) -> Iterator[object]:
         first = payloads[0]
         try:
             if isinstance(first, UnitsOfTask):
@@ -143,7 +143,7 @@ class UnitChain(TransformChain):
                 add_note(error, f"while processing {first.task.name}")
             raise
 
-    def _of_part(self, place: PartOfUnit, blocks: Sequence[Block]) -> Iterator[Any]:
+    def _of_part(self, place: PartOfUnit, blocks: Sequence[Block]) -> Iterator[object]:
         start = time.perf_counter()
         for block, is_last in with_last(self._outputs(place, blocks)):
             part = place._replace(is_last=place.is_last and is_last)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def sum_of(a: Any, b: Any) -> Any:
+def sum_of(a: Any, b: Any) -> object:
     """Of numbers; of texts, one after the other."""
     a, b = _decoded(a), _decoded(b)
     if not (_is_text(a.type) and _is_text(b.type)):
@@ -19,7 +19,7 @@ def sum_of(a: Any, b: Any) -> Any:
     return pc.binary_join_element_wise(a.cast(wide), b.cast(wide), pa.scalar("", wide))
 
 
-def _decoded(values: Any) -> Any:
+def _decoded(values: Any) -> object:
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
@@ -27,16 +27,16 @@ def _is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
-def _quotient(a: Any, b: Any) -> Any:
+def _quotient(a: object, b: object) -> object:
     return pc.divide(pc.cast(a, pa.float64()), pc.cast(b, pa.float64()))
 
 
-def ratio(a: Any, b: Any) -> Any:
+def ratio(a: object, b: object) -> object:
     """Of whole numbers a whole number, rounded towards zero, as Ray and Arrow do."""
     return pc.divide(a, b)
 
 
-def floor_quotient(a: Any, b: Any) -> Any:
+def floor_quotient(a: Any, b: Any) -> object:
     """Rounded down, as in Python. Arrow's own division of whole numbers rounds towards zero."""
     if not (pa.types.is_integer(a.type) and pa.types.is_integer(b.type)):
         return pc.floor(_quotient(a, b))
@@ -47,5 +47,5 @@ def floor_quotient(a: Any, b: Any) -> Any:
     return pc.subtract(whole, pc.cast(too_large, whole.type))
 
 
-def remainder(a: Any, b: Any) -> Any:
+def remainder(a: object, b: object) -> object:
     return pc.subtract(a, pc.multiply(b, floor_quotient(a, b)))

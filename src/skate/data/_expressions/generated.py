@@ -61,7 +61,7 @@ def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> E
 
 
 def _counting(make: Callable[[int, RowPosition], Any], text: str, repeatable: bool = True) -> Expr:
-    def evaluate(block: Block) -> Any:
+    def evaluate(block: Block) -> object:
         return pa.array(make(block.num_rows, _place.get()))
 
     return Expr(evaluate, text, (), counts_rows=True, repeatable=repeatable)
@@ -70,7 +70,7 @@ def _counting(make: Callable[[int, RowPosition], Any], text: str, repeatable: bo
 def uuid() -> Expr:
     """A random UUID in each row, as text."""
 
-    def evaluate(block: Block) -> Any:
+    def evaluate(block: Block) -> object:
         return pa.array([str(uuids.uuid4()) for _ in range(block.num_rows)])
 
     return Expr(evaluate, "uuid()", (), repeatable=False)

@@ -23,7 +23,7 @@ def parse(text: str) -> Expr:
     return _parsed(body, text)
 
 
-def _parsed(node: Any, text: str) -> Expr:
+def _parsed(node: object, text: str) -> Expr:
     if isinstance(node, (ast.Name, ast.Attribute)):
         return col(ast.unparse(node))  # `sepal.length` is the name of a column
     if isinstance(node, ast.Constant):

@@ -47,7 +47,7 @@ class OutputFolder:
     may come from them."""
 
     def __init__(
-        self, path: Any, filesystem: Any, try_create_dir: bool, mode: SaveMode | str
+        self, path: object, filesystem: object, try_create_dir: bool, mode: SaveMode | str
     ) -> None:
         self.filesystem: pafs.FileSystem
         self.path: str
@@ -99,7 +99,9 @@ class OutputFolder:
         """The complete path of a file in the folder."""
         return f"{self.path.rstrip('/')}/{name}"
 
-    def write(self, place: str, write: Callable[[Any], None], open_: Callable[[str], Any]) -> None:
+    def write(
+        self, place: str, write: Callable[[object], None], open_: Callable[[str], Any]
+    ) -> None:
         """Write a file, anew after errors of the store that pass by.
 
         Args:
@@ -182,8 +184,8 @@ class TaskContext:
 
 
 def write_in_order(
-    blocks: Iterator[Block], write: Callable[[Block, int], Any], threads: int | None
-) -> list[Any]:
+    blocks: Iterator[Block], write: Callable[[Block, int], object], threads: int | None
+) -> list[object]:
     """Call `write` with each block and its number, several at a time; the results in order."""
     count = threads or driver_threads()
     results: list[Any] = []

@@ -36,7 +36,7 @@ _LARGEST = 2**63 - 1  # that a column of whole numbers holds
 
 
 def from_items(
-    items: Iterable[Any],
+    items: Iterable[object],
     *,
     parallelism: int = -1,
     override_num_blocks: int | None = None,
@@ -134,7 +134,7 @@ def range_tensor(
     return Dataset(plan.Read(Range(length, tuple(shape)), wanted, concurrency))
 
 
-def from_numpy(ndarrays: Any) -> MaterializedDataset:
+def from_numpy(ndarrays: object) -> MaterializedDataset:
     """Make a dataset of arrays, which are copied.
 
     Args:
@@ -182,7 +182,7 @@ def from_pandas(
     return _of_blocks("FromPandas", [_copied(frame) for frame in frames], override_num_blocks)
 
 
-def _copied(frame: Any) -> Block:
+def _copied(frame: object) -> Block:
     """The block of a frame whose memory stays the caller's."""
     if not hasattr(frame, "columns") or not hasattr(frame, "copy"):
         raise TypeError(f"from_pandas takes a DataFrame, or a list of them; got {frame!r}")
@@ -199,7 +199,7 @@ def from_pandas_refs(dfs: Any) -> MaterializedDataset:
 
 
 def from_arrow(
-    tables: Any, *, override_num_blocks: int | None = None, allow_pickle: bool = False
+    tables: object, *, override_num_blocks: int | None = None, allow_pickle: bool = False
 ) -> MaterializedDataset:
     """Make a dataset of Arrow tables.
 
@@ -268,7 +268,9 @@ def from_polars(frames: Any, *, override_num_blocks: int | None = None) -> Mater
     return _of_blocks("FromPolars", blocks, override_num_blocks)
 
 
-def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
+def from_duckdb(
+    relation: object, *, override_num_blocks: int | None = None
+) -> MaterializedDataset:
     """Make a dataset of a relation of DuckDB, which computes it.
 
     The way back is `duckdb.sql("from dataset")`, which reads the variable of that name.
@@ -307,7 +309,7 @@ def sql(query: str, **datasets: Dataset) -> Dataset:
     return queried(query, datasets)
 
 
-def from_blocks(blocks: Sequence[Any]) -> MaterializedDataset:
+def from_blocks(blocks: Sequence[object]) -> MaterializedDataset:
     """Make a dataset of blocks as they are.
 
     Args:
@@ -330,7 +332,7 @@ def from_dask(df: Any) -> MaterializedDataset:
     return from_pandas(list(dask.compute(*df.to_delayed())))
 
 
-def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
+def from_torch(dataset: object, local_read: bool = False) -> Dataset:
     """Make a dataset of a torch Dataset, one row per element.
 
     Args:
@@ -412,7 +414,7 @@ def _of_blocks(
     return MaterializedDataset(plan.Input(tuple(bundles), schema, label))
 
 
-def _number(name: str, n: Any) -> int:
+def _number(name: str, n: object) -> int:
     if not isinstance(n, (int, float, np.number)) or n != int(n):
         raise TypeError(f"{name} takes a whole number; got {n!r}")
     if n < 0:
@@ -422,7 +424,7 @@ def _number(name: str, n: Any) -> int:
     return int(n)
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 

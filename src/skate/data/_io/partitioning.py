@@ -45,12 +45,12 @@ class Partitioning:
         return path if not path or path.endswith("/") else path + "/"
 
     @property
-    def resolved_filesystem(self) -> Any:
+    def resolved_filesystem(self) -> object:
         from skate.data._io.paths import resolve
 
         return resolve(self.base_dir or ".", self.filesystem)[0]
 
-    def to_pyarrow(self) -> Any:
+    def to_pyarrow(self) -> object:
         """The same as pyarrow.dataset knows it."""
         from pyarrow import dataset
 
@@ -105,7 +105,7 @@ class Partitioning:
         return {name: _value(text) for name, text in pairs if name is not None}
 
 
-def agreeing(column: pa.ChunkedArray, value: Any, name: str, path: str) -> pa.ChunkedArray:
+def agreeing(column: pa.ChunkedArray, value: object, name: str, path: str) -> pa.ChunkedArray:
     """A column of a file whose path has a value for it, too: missing values are that; others must
     be the same."""
     try:
@@ -121,12 +121,12 @@ def agreeing(column: pa.ChunkedArray, value: Any, name: str, path: str) -> pa.Ch
     return filled
 
 
-def hive_folder(name: str, value: Any) -> str:
+def hive_folder(name: str, value: object) -> str:
     """`key=value/`."""
     return f"{folder_of(name, value)}/"
 
 
-def partition_style(flavor: str | None) -> Callable[[str, Any], str]:
+def partition_style(flavor: str | None) -> Callable[[str, object], str]:
     """How a path says the value of a column: by the name that pyarrow has for it."""
     styles: dict[str | None, Callable[[str, Any], str]] = {
         "hive": hive_folder,
@@ -138,12 +138,12 @@ def partition_style(flavor: str | None) -> Callable[[str, Any], str]:
     return styles[flavor]
 
 
-def folder_of(name: str, value: Any) -> str:
+def folder_of(name: str, value: object) -> str:
     """The folder `name=value`. The value is readable by all that know Hive's folders."""
     return f"{quote(name, safe=' ')}={_NONE if value is None else quote(str(value), safe=' ')}"
 
 
-def _name_of(name: str, value: Any) -> str:
+def _name_of(name: str, value: object) -> str:
     """The value alone as the name of a folder; ".." would be another one, and names that begin so,
     or with "_", are hidden from readers."""
     text = _NONE if value is None else quote(str(value), safe=" ")
@@ -160,7 +160,7 @@ def _value(text: str) -> str | None:
     return None if value == _NONE else value
 
 
-def _typed(value: str | None, kind: type) -> Any:
+def _typed(value: str | None, kind: type) -> object:
     if value is None:
         return None
     if kind is bool:
@@ -180,7 +180,7 @@ class PathPartitionParser:
         base_dir: str | None = None,
         field_names: Sequence[str | None] | None = None,
         field_types: dict[str, type] | None = None,
-        filesystem: Any = None,
+        filesystem: object = None,
     ) -> PathPartitionParser:
         return PathPartitionParser(
             Partitioning(style, base_dir, field_names, field_types, filesystem)
@@ -198,7 +198,7 @@ class PathPartitionFilter:
     def __init__(
         self,
         path_partition_parser: PathPartitionParser | Partitioning,
-        filter_fn: Callable[[dict[str, Any]], bool],
+        filter_fn: Callable[[dict[str, object]], bool],
     ) -> None:
         if isinstance(path_partition_parser, Partitioning):
             path_partition_parser = PathPartitionParser(path_partition_parser)
@@ -208,12 +208,12 @@ class PathPartitionFilter:
     @classmethod
     def of(
         cls,
-        filter_fn: Callable[[dict[str, Any]], bool],
+        filter_fn: Callable[[dict[str, object]], bool],
         style: PartitionStyle | str = PartitionStyle.HIVE,
         base_dir: str | None = None,
         field_names: Sequence[str | None] | None = None,
         field_types: dict[str, type] | None = None,
-        filesystem: Any = None,
+        filesystem: object = None,
     ) -> PathPartitionFilter:
         scheme = Partitioning(style, base_dir, field_names, field_types, filesystem)
         return cls(PathPartitionParser(scheme), filter_fn)

@@ -161,7 +161,7 @@ def _is_below(path: str, places: Sequence[str]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
-def _given(paths: Any) -> list[Any]:
+def _given(paths: object) -> list[Any]:
     one = isinstance(paths, (str, os.PathLike))
     given = [paths] if one else list(paths) if isinstance(paths, Iterable) else None
     if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):

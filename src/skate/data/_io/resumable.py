@@ -90,11 +90,11 @@ class PartWriter(ABC):
         return pa.table({"rows": [note["rows"]], "bytes": [note["bytes"]]})
 
     @abstractmethod
-    def written(self, place: PartOfUnit, blocks: Iterator[Block]) -> dict[str, Any]:
+    def written(self, place: PartOfUnit, blocks: Iterator[Block]) -> dict[str, object]:
         """Write the blocks; return what is to be known of it at the end."""
 
 
-def _counted(blocks: Iterator[Block], note: dict[str, Any]) -> Iterator[Block]:
+def _counted(blocks: Iterator[Block], note: dict[str, object]) -> Iterator[Block]:
     for block in blocks:
         if block.num_rows:
             note["rows"] += block.num_rows
@@ -123,7 +123,7 @@ class FileParts(PartWriter):
     most: int | None
     stream: dict[str, Any]
 
-    def written(self, place: PartOfUnit, blocks: Iterator[Block]) -> dict[str, Any]:
+    def written(self, place: PartOfUnit, blocks: Iterator[Block]) -> dict[str, object]:
         unit = f"{place.unit.task:06}_{place.unit.block:06}_{place.number:03}"
         files: list[list[str]] = []
         for number, block in enumerate(cut(blocks, self.most)):
@@ -153,7 +153,7 @@ class SinkParts(PartWriter):
 
     sink: Datasink[Any]
 
-    def written(self, place: PartOfUnit, blocks: Iterator[Block]) -> dict[str, Any]:
+    def written(self, place: PartOfUnit, blocks: Iterator[Block]) -> dict[str, object]:
         unit = place.unit
         number = (unit.task << 40) + (unit.block << 20) + place.number
         told = {"write_uuid": self.write_uuid}
@@ -223,7 +223,7 @@ class ResumableWrite:
                     "without resume=True"
                 )
 
-    def _asked(self) -> dict[str, Any]:
+    def _asked(self) -> dict[str, object]:
         files = files_of(self.node)
         for path in files:
             if path.startswith(f"{self.log.folder}/"):
@@ -344,7 +344,7 @@ def resumed_files(
 
 
 def resumed_sink(
-    sink: Datasink[Any],
+    sink: Datasink[object],
     node: plan.Node,
     context: DataContext,
     stats: ExecutionStats,
@@ -382,7 +382,7 @@ def resumed_sink(
         raise
 
 
-def _result(parts: list[dict[str, Any]]) -> WriteResult[Any]:
+def _result(parts: list[dict[str, Any]]) -> WriteResult[object]:
     """What a sink is told at the end."""
     return WriteResult(
         sum(part["rows"] for part in parts),
@@ -391,7 +391,7 @@ def _result(parts: list[dict[str, Any]]) -> WriteResult[Any]:
     )
 
 
-def write_stage(concurrency: int | None, remote_args: dict[str, Any] | None) -> Fused | None:
+def write_stage(concurrency: int | None, remote_args: dict[str, object] | None) -> Fused | None:
     """How to write as a stage of its own; None: where the last function runs."""
     if concurrency is None and not remote_args:
         return None

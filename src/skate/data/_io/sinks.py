@@ -64,7 +64,7 @@ class Datasink(Generic[WriteReturnType]):
                 yet.
         """
 
-    def write(self, blocks: Iterable[Block], ctx: Any) -> WriteReturnType:
+    def write(self, blocks: Iterable[Block], ctx: object) -> WriteReturnType:
         """Write some blocks. Override it.
 
         Args:
@@ -146,7 +146,7 @@ class FilenameProvider:
         return self.get_filename_for_task(write_uuid, task_index)
 
     def get_filename_for_row(
-        self, row: dict[str, Any], write_uuid: str, task_index: int, block_index: int,
+        self, row: dict[str, object], write_uuid: str, task_index: int, block_index: int,
         row_index: int,
     ) -> str:  # fmt: skip
         """The name of the file of a row; `block_index` is 0."""
@@ -179,7 +179,7 @@ class DummyOutputDatasink(Datasink[None]):
         self.num_failed: int = 0
         self.enabled = True
 
-    def write(self, blocks: Iterable[Block], ctx: Any) -> None:
+    def write(self, blocks: Iterable[Block], ctx: object) -> None:
         if not self.enabled:
             raise ValueError("disabled")
         skate.get([self.data_sink.write.remote(block) for block in blocks])
@@ -199,9 +199,9 @@ class _FileDatasink(Datasink[None]):
         self,
         path: str,
         *,
-        filesystem: Any = None,
+        filesystem: object = None,
         try_create_dir: bool = True,
-        open_stream_args: dict[str, Any] | None = None,
+        open_stream_args: dict[str, object] | None = None,
         filename_provider: FilenameProvider | None = None,
         dataset_uuid: str | None = None,
         file_format: str = "bin",
@@ -228,12 +228,12 @@ class _FileDatasink(Datasink[None]):
         self.folder.path = path
 
     @property
-    def filesystem(self) -> Any:
+    def filesystem(self) -> object:
         """The file system that the folder is on."""
         return self.folder.filesystem
 
     @filesystem.setter
-    def filesystem(self, filesystem: Any) -> None:
+    def filesystem(self, filesystem: object) -> None:
         self.folder.filesystem = filesystem
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
@@ -242,7 +242,7 @@ class _FileDatasink(Datasink[None]):
     def _writing(self) -> AbstractContextManager[None]:
         return self.folder.replacing()
 
-    def open_output_stream(self, path: str) -> Any:
+    def open_output_stream(self, path: str) -> object:
         """Open a file to write to.
 
         Args:
@@ -250,12 +250,12 @@ class _FileDatasink(Datasink[None]):
         """
         return self.folder.open(path, **self.open_stream_args)
 
-    def write(self, blocks: Iterable[Block], ctx: Any) -> None:
+    def write(self, blocks: Iterable[Block], ctx: object) -> None:
         block = concat(list(blocks))
         if block.num_rows and not self._skip:
             self.write_block(BlockAccessor(block), 0, ctx)
 
-    def write_block(self, block: BlockAccessor, block_index: int, ctx: Any) -> None:
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: object) -> None:
         raise TypeError(f"{type(self).__name__} must override write_block")
 
 
@@ -279,7 +279,7 @@ class BlockBasedFileDatasink(_FileDatasink):
         """How many rows `write` is given at least; None does not care."""
         return self._min_rows_per_file
 
-    def write_block_to_file(self, block: BlockAccessor, file: Any) -> None:
+    def write_block_to_file(self, block: BlockAccessor, file: object) -> None:
         """Write a block. Override it.
 
         Args:
@@ -317,7 +317,7 @@ class RowBasedFileDatasink(_FileDatasink):
         mode: What happens to a folder that has files: a `SaveMode`.
     """
 
-    def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
+    def write_row_to_file(self, row: dict[str, object], file: object) -> None:
         """Write a row. Override it.
 
         Args:

@@ -39,7 +39,7 @@ class WriteLog(UnitLog):
 
     # -- notes ----------------------------------------------------------------------------------
 
-    def note(self, name: str, content: Any) -> None:
+    def note(self, name: str, content: object) -> None:
         """Write a note, which appears complete."""
         place = f"{self.root}/{name}"
         first = f"{self.root}/{uuid.uuid4().hex}.tmp"
@@ -56,7 +56,7 @@ class WriteLog(UnitLog):
         except (FileNotFoundError, ValueError):
             return None
 
-    def begin(self, content: Any) -> None:
+    def begin(self, content: object) -> None:
         """Make an empty log for what is asked for."""
         self.remove()
         for name in ("tasks", "units", "files"):
@@ -68,7 +68,7 @@ class WriteLog(UnitLog):
         if self.filesystem.get_file_info(self.root).type != pafs.FileType.NotFound:
             self.filesystem.delete_dir(self.root)
 
-    def keep_end(self, content: Any) -> None:
+    def keep_end(self, content: object) -> None:
         """Note that all is done, and what there was to do it is not needed any more."""
         self.note("complete.json", content)
         for info in self._inside(""):
@@ -115,7 +115,7 @@ class WriteLog(UnitLog):
             self.note("choice.json", number)
         return number if known is None else int(known)
 
-    def note_part(self, place: PartOfUnit, content: dict[str, Any]) -> None:
+    def note_part(self, place: PartOfUnit, content: dict[str, object]) -> None:
         """Note what was written of a part: the last step of it."""
         self.note(f"units/{_name_of(place)}", content)
 

@@ -100,7 +100,7 @@ def _of_node(node: plan.Node) -> Description:
     return found
 
 
-def _of_fields(value: Any, name: str) -> Description:
+def _of_fields(value: object, name: str) -> Description:
     """A description per field of an object of ours; of anything else, its own."""
     if isinstance(value, UserFunction):
         return _of_function(value)
@@ -123,7 +123,7 @@ def _of_function(udf: UserFunction) -> Description:
     return found
 
 
-def variables_of(function: Any) -> Description:
+def variables_of(function: object) -> Description:
     """What a function of ours was made with: each value by its name, keywords by their own."""
     if isinstance(function, partial):
         return {f"argument {n}": shown(value) for n, value in enumerate(function.args)}
@@ -136,14 +136,14 @@ def variables_of(function: Any) -> Description:
     return found
 
 
-def _code_owner(fn: Any) -> Any:
+def _code_owner(fn: object) -> object:
     """The function that is called."""
     if isinstance(fn, type):
         return vars(fn).get("__call__")
     return fn if inspect.isfunction(fn) else vars(type(fn)).get("__call__")
 
 
-def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+def _fields(value: object) -> Iterator[tuple[str, object]]:
     if dataclasses.is_dataclass(value):
         named = [
             (field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)
@@ -156,11 +156,11 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     return ((name, part) for name, part in named if name not in ignored and name[0] != "_")
 
 
-def _is_ours(value: Any) -> bool:
+def _is_ours(value: object) -> bool:
     return type(value).__module__.startswith("skate.")
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """The value as text if it is short and plain, else a digest that begins with '#'."""
     if isinstance(value, _PLAIN) and len(repr(value)) <= _SHOWN:
         return repr(value)
@@ -176,7 +176,7 @@ class Digest:
     def __init__(self) -> None:
         self._inside: set[int] = set()
 
-    def of(self, value: Any) -> str:
+    def of(self, value: object) -> str:
         """A digest of a value; of one that contains itself, of the rest."""
         if id(value) in self._inside:
             return "itself"
@@ -188,7 +188,7 @@ class Digest:
         text = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(text, digest_size=12).hexdigest()
 
-    def _content(self, value: Any) -> str | bytes:
+    def _content(self, value: object) -> str | bytes:
         kind = type(value)
         if isinstance(value, _PLAIN):
             return f"{kind.__name__} {value!r}"
@@ -211,7 +211,7 @@ class Digest:
             return f"objects {array.shape} {self.of(array.tolist())}"
         return f"{array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes()
 
-    def _code(self, value: Any) -> str:
+    def _code(self, value: object) -> str:
         if isinstance(value, partial):
             return f"partial {self.of((value.func, value.args, value.keywords))}"
         if isinstance(value, types.MethodType):
@@ -230,7 +230,7 @@ class Digest:
             return f"{value.__module__}.{value.__qualname__}"
         return ""
 
-    def _object(self, value: Any) -> str:
+    def _object(self, value: object) -> str:
         kind = type(value)
         if isinstance(value, Expr):
             code = [value._evaluate] if value.runs_python else []
@@ -242,7 +242,7 @@ class Digest:
         return f"{kind.__module__}.{kind.__qualname__} {parts}"
 
 
-def _is_code(value: Any) -> bool:
+def _is_code(value: object) -> bool:
     return isinstance(value, (types.FunctionType, staticmethod, classmethod, property, *_PLAIN))
 
 
@@ -253,7 +253,7 @@ def _table(table: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _variables(function: Any) -> Iterator[tuple[str, Any]]:
+def _variables(function: object) -> Iterator[tuple[str, object]]:
     """What a function uses besides its arguments: values of functions around it, and plain values
     and functions of its own module."""
     if not isinstance(function, types.FunctionType):
@@ -275,7 +275,7 @@ def _names_in(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple, set, frozenset)):
         return all(map(_is_plain, value))
     if isinstance(value, dict):
@@ -283,5 +283,5 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, _PLAIN)
 
 
-def _is_code_object(value: Any) -> bool:
+def _is_code_object(value: object) -> bool:
     return isinstance(value, (types.FunctionType, type))

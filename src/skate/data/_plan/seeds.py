@@ -79,7 +79,7 @@ class RandomSeedConfig:
             return seed
         return RandomSeedConfig(seed, False, use_timestamp_as_default)
 
-    def get_seed_tuple(self, *, data_context: Any = None) -> tuple[int, ...] | None:
+    def get_seed_tuple(self, *, data_context: object = None) -> tuple[int, ...] | None:
         """Return the numbers that the next execution is seeded with; None if there is no seed.
 
         Args:

@@ -159,7 +159,7 @@ class DataContext(RaySettings, UnsupportedSettings):
         """Return what `plain_rows` means here and now."""
         return not ray_is_skate() if self.plain_rows is None else self.plain_rows
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name == "target_max_block_size" and value is None:
             value = _NO_LIMIT
         known = hasattr(self, name) or name in type(self).__dataclass_fields__
@@ -259,7 +259,7 @@ class DataContext(RaySettings, UnsupportedSettings):
         """Return settings of their own with the same values."""
         return copy.deepcopy(self)
 
-    def get_config(self, key: str, default: Any = None) -> Any:
+    def get_config(self, key: str, default: object = None) -> object:
         """Return a value of your own, as `set_config` left it.
 
         Args:
@@ -268,7 +268,7 @@ class DataContext(RaySettings, UnsupportedSettings):
         """
         return self._config.get(key, default)
 
-    def set_config(self, key: str, value: Any) -> None:
+    def set_config(self, key: str, value: object) -> None:
         """Keep a value of your own with the settings.
 
         Args:

@@ -104,7 +104,7 @@ class UnsupportedSettings:
     execution_no_progress_timeout_s: Any = None
     enforce_schemas: bool = False
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         hint = _WAYS_OUT.get(name)
         if hint is not None and value and value != getattr(type(self), name, None):
             raise ValueError(f"DataContext.{name} = {value!r} is not supported: {hint}")

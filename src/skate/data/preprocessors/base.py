@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class BuiltinPreprocessor(Preprocessor):
     """Gives batches in the form they came in."""
 
-    def _returned(self, result: Any, data: Any) -> Any:
+    def _returned(self, result: object, data: Any) -> Any:
         if isinstance(data, Mapping):
             return numpy_of(block_of_batch(result))
         return block_of_batch(result) if isinstance(data, pa.Table) else result

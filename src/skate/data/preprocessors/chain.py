@@ -39,7 +39,7 @@ class Chain(BuiltinPreprocessor):
             ds = preprocessor.fit_transform(ds)
         return self
 
-    def _transform(self, batch: Any) -> Any:
+    def _transform(self, batch: object) -> Any:
         for preprocessor in self.preprocessors:
             batch = preprocessor._transform(preprocessor._prepared(batch))
         return batch
@@ -70,7 +70,7 @@ class BatchMapper(BuiltinPreprocessor):
 
     def __init__(
         self,
-        fn: Callable[[Any], Any],
+        fn: Callable[[object], object],
         batch_format: str | None = "pandas",
         batch_size: int | None = None,
     ) -> None:
@@ -84,5 +84,5 @@ class BatchMapper(BuiltinPreprocessor):
     def _get_transform_config(self) -> dict[str, Any]:
         return {"batch_size": self.batch_size}
 
-    def _transform(self, batch: Any) -> Any:
+    def _transform(self, batch: object) -> Any:
         return self.fn(batch)

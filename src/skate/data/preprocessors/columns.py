@@ -89,7 +89,7 @@ def _is_arrow(values: Any) -> bool:
     return str(values.dtype).endswith("[pyarrow]")
 
 
-def _most_frequent(counts: Counter[Any]) -> Any:
+def _most_frequent(counts: Counter[object]) -> Any:
     """Of several the one that comes first in the dataset."""
     known = [value for value in counts if value is not None]
     return max(known, key=lambda value: counts[value], default=None)
@@ -176,7 +176,7 @@ class TorchVisionPreprocessor(BuiltinPreprocessor):
         self.torchvision_transform = transform
         self.batched = batched
 
-    def _transform_numpy(self, np_data: dict[str, Any]) -> dict[str, Any]:
+    def _transform_numpy(self, np_data: dict[str, object]) -> dict[str, Any]:
         check_columns(self.columns, list(np_data))
         pairs = zip(self.columns, self.output_columns, strict=True)
         return {**np_data, **{out: self._images(np_data[name]) for name, out in pairs}}

@@ -27,7 +27,7 @@ class _Discretizer(ColumnPreprocessor):
     def __init__(
         self,
         columns: Sequence[str],
-        bins: Any,
+        bins: object,
         *,
         right: bool = True,
         include_lowest: bool = False,

@@ -169,7 +169,7 @@ class Categorizer(BuiltinPreprocessor):
     def __init__(
         self,
         columns: Sequence[str],
-        dtypes: Mapping[str, Any] | None = None,
+        dtypes: Mapping[str, object] | None = None,
         output_columns: Sequence[str] | None = None,
     ) -> None:
         self.columns: Sequence[str] = list(columns)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
-def _unchanged(value: Any) -> Any:
+def _unchanged(value: object) -> Any:
     return value
 
 

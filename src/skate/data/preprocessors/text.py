@@ -122,7 +122,7 @@ class HashingVectorizer(CountingPreprocessor):
         return _placed(list(vectors), present)
 
 
-def _placed(results: list[Any], present: Any) -> list[Any]:
+def _placed(results: list[object], present: Any) -> list[Any]:
     """A result for each text, and None where there is none."""
     following = iter(results)
     return [next(following) if there else None for there in present]

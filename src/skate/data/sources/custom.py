@@ -50,7 +50,7 @@ class CustomSource(Source):
         return CustomSource(self.datasource.apply_predicate(expression), self.arguments)
 
 
-def _says(datasource: Any, method: str) -> bool:
+def _says(datasource: object, method: str) -> bool:
     return bool(getattr(datasource, method, lambda: False)())
 
 

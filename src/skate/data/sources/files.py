@@ -237,7 +237,7 @@ class FileSource(Source):
         with self.place.filesystem.open_input_stream(path, **given) as stream:
             return bytes(stream.read())
 
-    def _with(self, **changes: Any) -> Any:
+    def _with(self, **changes: object) -> Any:
         """A copy that keeps what was found out so far."""
         clone = copy(self)
         for name, value in changes.items():
@@ -245,13 +245,13 @@ class FileSource(Source):
         return clone
 
 
-def protocol_of(handler: Any) -> Any:
+def protocol_of(handler: object) -> Any:
     """What fsspec calls the file system of a handler; None if it is none of fsspec's."""
     protocol = getattr(getattr(handler, "fs", None), "protocol", None)
     return protocol[0] if isinstance(protocol, tuple) else protocol
 
 
-def constant(value: Any, rows: int, type_: pa.DataType) -> pa.Array:
+def constant(value: object, rows: int, type_: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(value, type_), rows)
 
 

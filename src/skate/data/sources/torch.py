@@ -51,7 +51,7 @@ class TorchSource(Source):
 class Shared:
     """A value that many tasks use: in this process itself, elsewhere one copy in the store."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
         self._ref: skate.ObjectRef[Any] | None = None
 

@@ -53,7 +53,7 @@ class WebDatasetSource(FileSource):
         if rows:
             yield block_of_rows(rows)
 
-    def _samples(self, stream: Any, path: str) -> Iterator[dict[str, Any]]:
+    def _samples(self, stream: object, path: str) -> Iterator[dict[str, Any]]:
         sample: dict[str, Any] = {}
         finished: set[str] = set()
         for name, content in _files_in(stream, path):
@@ -90,7 +90,7 @@ class WebDatasetSource(FileSource):
             sample = {**sample, **(json.loads(inside) if isinstance(inside, bytes) else inside)}
         return sample
 
-    def _decoded_by(self, step: Any, sample: dict[str, Any]) -> dict[str, Any]:
+    def _decoded_by(self, step: object, sample: dict[str, object]) -> dict[str, Any]:
         if callable(step):
             return step(sample)  # type: ignore[no-any-return]
         if not step:
@@ -100,7 +100,7 @@ class WebDatasetSource(FileSource):
             name: self._decoded(name, value, sample, keep_images) for name, value in sample.items()
         }
 
-    def _decoded(self, name: str, value: Any, sample: dict[str, Any], keep_images: bool) -> Any:
+    def _decoded(self, name: str, value: Any, sample: dict[str, object], keep_images: bool) -> Any:
         if name.startswith("__") or not isinstance(value, bytes):
             return value
         where = f"{sample['__key__']}.{name} in {sample['__url__']}"
@@ -265,7 +265,7 @@ def encoded(name: str, value: Any) -> bytes:
     raise TypeError(f"cannot write a {type(value).__name__} as .{name}; give bytes or text")
 
 
-def archive_of(rows: Iterator[Mapping[str, Any]], number: str) -> bytes:
+def archive_of(rows: Iterator[Mapping[str, object]], number: str) -> bytes:
     """A tar file with the samples; those without `__key__` are numbered."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:

@@ -44,8 +44,8 @@ class Actor:
         objects: Objects,
         resources: Resources,
         holding: Holding,
-        group: Any,
-        runtime_env: dict[str, Any],
+        group: object,
+        runtime_env: dict[str, object],
         actor_id: str,
         construct_again: Callable[[Actor], None],
     ) -> None:
@@ -95,7 +95,7 @@ class Actor:
             stream.drain()
         self.streams.clear()
 
-    def row(self, driver: Context) -> dict[str, Any]:
+    def row(self, driver: Context) -> dict[str, object]:
         """What there is to say of it, with the keys of Ray's state API."""
         state = "PENDING_CREATION" if self.instance is None else "ALIVE"
         cause = {"actor_died_error_context": {"error_message": str(self.death)}}
@@ -244,7 +244,7 @@ class MethodCall(Call):
             return function(instance, *rest, **kwargs)
         return method_of(instance, self.method)(*args, **kwargs)
 
-    def finish(self, value: Any) -> None:
+    def finish(self, value: object) -> None:
         if self.context.task_id in self.actor.leaving:
             raise ActorExit(0)  # again: the method has caught the first one
         super().finish(value)

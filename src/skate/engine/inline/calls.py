@@ -44,7 +44,9 @@ class ArgumentError(KnownError):
 class Arguments:
     """Arguments as they were at submission, whatever the caller does to them afterwards."""
 
-    def __init__(self, objects: Objects, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, objects: Objects, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
         serialized = dumps((args, kwargs), "arguments")
         self._objects = objects
         self._packed = serialized.packed()
@@ -62,7 +64,7 @@ class Arguments:
             {name: self._resolved(value) for name, value in kwargs.items()},
         )
 
-    def _resolved(self, value: Any) -> Any:
+    def _resolved(self, value: object) -> object:
         if type(value) is not ObjectRef:
             return value
         entry = self._objects.entry(value)
@@ -85,7 +87,7 @@ class Results:
         if num_returns == "streaming":
             self.stream = self.refs[0]._entry.stream = Stream(objects, self.refs[0])
 
-    def returned(self) -> Any:
+    def returned(self) -> object:
         """What the caller of `.remote()` gets."""
         if self.stream is not None:
             return ObjectRefGenerator(self.refs[0])
@@ -96,11 +98,11 @@ class Results:
     def done(self) -> bool:
         return any(ref._entry.done for ref in self.refs)
 
-    def succeed(self, value: Any) -> None:
+    def succeed(self, value: object) -> None:
         """Store the value. Raises for one that does not fit or cannot be serialised."""
         self.give(self._split(value))
 
-    def give(self, values: list[Any], error: SkateError | None = None) -> None:
+    def give(self, values: list[object], error: SkateError | None = None) -> None:
         """Store values; what comes after them is the error."""
         packed = [dumps(item, "result") for item in values]
         for ref, serialized in zip(self.refs, packed, strict=error is None):
@@ -110,7 +112,7 @@ class Results:
             for ref in self.refs[len(values) :]:
                 self._objects.fail(ref, error)
 
-    def _split(self, value: Any) -> list[Any]:
+    def _split(self, value: object) -> list[object]:
         if not isinstance(self.num_returns, int) or self.num_returns == 1:
             return [value]
         if self.num_returns == 0:
@@ -185,7 +187,7 @@ class Call:
                 raise
         return True
 
-    def invoke(self) -> Any:
+    def invoke(self) -> object:
         args, kwargs = self.arguments.load()
         return self.function(*args, **kwargs)
 
@@ -205,7 +207,7 @@ class Call:
         else:
             self.results.stream.pull_from(value, self.step, self.failed)
 
-    def _take(self, items: Iterator[Any], count: int) -> None:
+    def _take(self, items: Iterator[object], count: int) -> None:
         """The first items of a generator are the values; after an error, that is."""
         values: list[Any] = []
 
@@ -224,7 +226,7 @@ class Call:
         else:
             self.results.give(values)
 
-    def _collect(self, generator: Any) -> list[ObjectRef[Any]]:
+    def _collect(self, generator: Any) -> list[ObjectRef[object]]:
         """A reference for each item; an error is the last of them."""
         stream = Stream(self.objects, self.objects.new())
         failure: list[BaseException] = []
@@ -290,7 +292,7 @@ class ActorExit(SystemExit):
     """Raised by exit_actor(); a SystemExit so that `except Exception` lets it through."""
 
 
-def _event(name: str, began: float) -> dict[str, Any]:
+def _event(name: str, began: float) -> dict[str, object]:
     return {
         "cat": "task",
         "name": name,

@@ -77,7 +77,7 @@ class InlineEngine(Engine):
         labels: Mapping[str, str] | None = None,
         object_store_memory: int | None = None,
         namespace: str | None = None,
-        runtime_env: Mapping[str, Any] | None = None,
+        runtime_env: Mapping[str, object] | None = None,
     ) -> None:
         if hook := (runtime_env or {}).get("worker_process_setup_hook"):
             run_setup_hook(hook)  # this process is the worker
@@ -125,7 +125,7 @@ class InlineEngine(Engine):
         return [self._objects.value(ref, copy) for ref in refs]
 
     def _all_done_or_one_failed(
-        self, pending: Sequence[ObjectRef[Any]], refs: Sequence[ObjectRef[Any]]
+        self, pending: Sequence[ObjectRef[object]], refs: Sequence[ObjectRef[object]]
     ) -> Callable[[], bool]:
         """A condition that is cheap to ask each time that any object is done: it looks again at
         none of `pending` that was, and for errors among `refs` only where there are new ones."""
@@ -158,13 +158,13 @@ class InlineEngine(Engine):
             (ready if ref._entry.done and len(ready) < num_returns else others).append(ref)
         return ready, others
 
-    def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+    def add_done_callback(self, ref: ObjectRef[object], callback: Callable[[], None]) -> None:
         self._objects.when_done(ref, callback)
 
-    def adopt(self, id: int) -> ObjectRef[Any]:
+    def adopt(self, id: int) -> ObjectRef[object]:
         return self._objects.adopt(id)
 
-    def pin(self, ref: ObjectRef[Any]) -> None:
+    def pin(self, ref: ObjectRef[object]) -> None:
         self._objects.pin(ref)
 
     # -- tasks ---------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class InlineEngine(Engine):
 
     def _reserve(
         self, options: TaskOptions | ActorOptions, default_cpus: float, what: str
-    ) -> tuple[Holding, Any]:
+    ) -> tuple[Holding, object]:
         """(what it gets, its placement group). Raises what says that it can never run."""
         amounts = request(options, default_cpus)
         amounts.update(elsewhere(options.strategy, self._driver.node_id))
@@ -240,9 +240,9 @@ class InlineEngine(Engine):
     def _context(
         self,
         holding: Holding,
-        group: Any,
+        group: object,
         capture: bool,
-        runtime_env: dict[str, Any],
+        runtime_env: dict[str, object],
         **fields: Any,
     ) -> Context:
         driver = self._driver
@@ -264,7 +264,7 @@ class InlineEngine(Engine):
             **fields,
         )
 
-    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+    def cancel(self, ref: ObjectRef[object], force: bool, recursive: bool) -> None:
         entry = self._objects.entry(ref)
         if force and entry.by_actor:
             raise ValueError("force=True would end the whole actor: use kill() for that")
@@ -283,20 +283,20 @@ class InlineEngine(Engine):
             raise GetTimeoutError(f"item {index} is not there after {timeout} s")
         return ref
 
-    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_ready(self, generator: ObjectRef[object], index: int) -> bool:
         return self._objects.stream(generator).ready(index)
 
-    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_finished(self, generator: ObjectRef[object], index: int) -> bool:
         return self._objects.stream(generator).finished(index)
 
-    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_close(self, generator: ObjectRef[object], index: int) -> None:
         self._objects.stream(generator).close()
 
-    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_abandoned(self, generator: ObjectRef[object], index: int) -> None:
         generator._entry.stream.abandon()
 
     def add_stream_callback(
-        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+        self, generator: ObjectRef[object], index: int, callback: Callable[[], None]
     ) -> None:
         self._objects.stream(generator).when_ready(index, callback)
 
@@ -328,12 +328,12 @@ class InlineEngine(Engine):
 
     def _new_actor(
         self,
-        ref: ObjectRef[Any],
+        ref: ObjectRef[object],
         cls: ClassSpec,
         options: ActorOptions,
         arguments: Arguments,
         holding: Holding,
-        group: Any,
+        group: object,
     ) -> Actor:
         weak = WeakRef(ref)
 
@@ -362,19 +362,19 @@ class InlineEngine(Engine):
 
     def _stillborn(
         self,
-        ref: ObjectRef[Any],
+        ref: ObjectRef[object],
         cls: ClassSpec,
         options: ActorOptions,
         arguments: Arguments,
         error: SkateError,
-    ) -> tuple[ObjectRef[Any], ActorMeta]:
+    ) -> tuple[ObjectRef[object], ActorMeta]:
         """An actor that can never run: its reference and all its calls hold the error."""
         actor = self._new_actor(ref, cls, options, arguments, Holding({}), None)
         actor.end(error)
         self._objects.fail(ref, error)
         return ref, cls.meta
 
-    def _construct(self, ref: ObjectRef[Any], actor: Actor, results: Results) -> None:
+    def _construct(self, ref: ObjectRef[object], actor: Actor, results: Results) -> None:
         name = f"{actor.cls.meta.class_name}.__init__"
         context = self._actor_context(ref, actor, name, _method_name(actor.cls, "__init__"))
         call = self._call(Construction, name, actor.arguments, results, context)
@@ -382,7 +382,7 @@ class InlineEngine(Engine):
         actor.start(call, None)
 
     def _actor_context(
-        self, ref: ObjectRef[Any], actor: Actor, name: str, function_name: str
+        self, ref: ObjectRef[object], actor: Actor, name: str, function_name: str
     ) -> Context:
         return self._context(
             actor.holding,
@@ -423,7 +423,7 @@ class InlineEngine(Engine):
         target.start(call, options.concurrency_group)
         return results.returned()
 
-    def _actor(self, ref: ObjectRef[Any]) -> Actor:
+    def _actor(self, ref: ObjectRef[object]) -> Actor:
         actor = self._objects.entry(ref).actor
         assert actor is not None
         return actor
@@ -490,13 +490,15 @@ class InlineEngine(Engine):
             return []
         return [actor.row(self._driver) for actor in list(self._actors)]
 
-    def timeline(self) -> list[dict[str, Any]]:
+    def timeline(self) -> list[dict[str, object]]:
         return list(self._events)
 
-    def profile(self, name: str, extra: Mapping[str, Any]) -> Span:
+    def profile(self, name: str, extra: Mapping[str, object]) -> Span:
         return Span(name, extra, self._record_span)
 
-    def _record_span(self, name: str, start: float, micros: int, extra: Mapping[str, Any]) -> None:
+    def _record_span(
+        self, name: str, start: float, micros: int, extra: Mapping[str, object]
+    ) -> None:
         where = {"pid": os.getpid(), "tid": threading.get_ident()}
         event = {"cat": "span", "name": name, "ph": "X", "ts": start * 1e6, "dur": micros}
         self._events.append({**event, **where, "args": dict(extra)})
@@ -521,13 +523,13 @@ class InlineEngine(Engine):
             self._actor(maker[0]).groups.append(group)
         return group
 
-    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+    def remove_placement_group(self, group: ObjectRef[object]) -> None:
         self._placement.remove(group)
 
     def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
         return self._placement.find(name)
 
-    def placement_group_table(self) -> dict[str, dict[str, Any]]:
+    def placement_group_table(self) -> dict[str, dict[str, object]]:
         return self._placement.table(self._driver.node_id)
 
     # -- life ----------------------------------------------------------------------------------

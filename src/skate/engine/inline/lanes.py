@@ -38,10 +38,10 @@ class Lane:
             with self._running:
                 function()
 
-    def _ready(self, refs: list[ObjectRef[Any]]) -> bool:
+    def _ready(self, refs: list[ObjectRef[object]]) -> bool:
         return all(self._objects.ready(ref) for ref in refs)
 
-    def _await(self, refs: list[ObjectRef[Any]]) -> None:
+    def _await(self, refs: list[ObjectRef[object]]) -> None:
         self._objects.wait_for(lambda: all(ref._entry.done for ref in refs), None)
 
     def _work(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 
 class LoopThread(threading.Thread):
@@ -32,7 +31,7 @@ class LoopThread(threading.Thread):
             self._loop.close()
 
     def start_call(
-        self, make: Callable[[], Coroutine[Any, Any, None]]
+        self, make: Callable[[], Coroutine[object, object, None]]
     ) -> Callable[[], None] | None:
         """Run the coroutine up to its first real wait, then let it go on by itself.
 
@@ -56,7 +55,7 @@ class LoopThread(threading.Thread):
             begun.wait()  # on another loop's thread, that loop could be what is waited for
         return lambda: self._post(lambda: started[0].cancel())
 
-    def _post(self, function: Callable[[], Any]) -> None:
+    def _post(self, function: Callable[[], object]) -> None:
         with self._guard:
             if not self._stopped:
                 self._loop.call_soon_threadsafe(function)

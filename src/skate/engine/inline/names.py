@@ -22,7 +22,7 @@ class Names:
         if detached:
             self._detached[(key[0], key[1] or ref.hex())] = ref
 
-    def find(self, key: Key) -> ObjectRef[Any] | None:
+    def find(self, key: Key) -> ObjectRef[object] | None:
         ref = self._refs.get(key)
         if ref is None or ref._entry.actor is None or ref._entry.actor.death is not None:
             return None

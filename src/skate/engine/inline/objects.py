@@ -75,18 +75,18 @@ class Objects:
 
     # -- references ----------------------------------------------------------------------------
 
-    def new(self) -> ObjectRef[Any]:
+    def new(self) -> ObjectRef[object]:
         ref: ObjectRef[Any] = ObjectRef(next(_ids), self, Entry())
         self._refs[ref._id] = ref
         return ref
 
-    def adopt(self, id: int) -> ObjectRef[Any]:
+    def adopt(self, id: int) -> ObjectRef[object]:
         ref = self._refs.get(id)
         if ref is None:
             raise gone(f"{id:056x}")
         return ref
 
-    def pin(self, ref: ObjectRef[Any]) -> None:
+    def pin(self, ref: ObjectRef[object]) -> None:
         self._pinned.add(ref)
 
     def _ref_gone(self, failure: Failure) -> None:
@@ -104,7 +104,7 @@ class Objects:
                 self._unread.add(failure)
         self._unread.close()
 
-    def entry(self, ref: ObjectRef[Any]) -> Entry:
+    def entry(self, ref: ObjectRef[object]) -> Entry:
         if ref._home is not self:
             raise gone(ref.hex())
         entry: Entry = ref._entry
@@ -117,11 +117,11 @@ class Objects:
 
     # -- values --------------------------------------------------------------------------------
 
-    def store(self, ref: ObjectRef[Any], serialized: Serialized) -> None:
+    def store(self, ref: ObjectRef[object], serialized: Serialized) -> None:
         ref._entry.packed, ref._entry.refs = serialized.packed(), serialized.refs
         self._finish(ref._entry)
 
-    def fail(self, ref: ObjectRef[Any], error: SkateError) -> None:
+    def fail(self, ref: ObjectRef[object], error: SkateError) -> None:
         if not ref._entry.done:
             ref._entry.error = error
             failure = ref._entry.failure = failure_of(error)
@@ -138,14 +138,14 @@ class Objects:
         for callback in callbacks:
             callback()
 
-    def ready(self, ref: ObjectRef[Any]) -> bool:
+    def ready(self, ref: ObjectRef[object]) -> bool:
         """Whether the value is there; a generator is run to its end for that."""
         entry = self.entry(ref)
         if not entry.done and entry.stream is not None:
             entry.stream.drain()
         return entry.done
 
-    def when_done(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+    def when_done(self, ref: ObjectRef[object], callback: Callable[[], None]) -> None:
         self.ready(ref)
         with self.changed:
             if not ref._entry.done:

@@ -35,7 +35,7 @@ class Placement:
         strategy: str,
         name: str,
         needed: Sequence[Amounts],
-    ) -> ObjectRef[Any]:
+    ) -> ObjectRef[object]:
         """Reserve the bundles, if the machine has what is `needed` for each of them."""
         if name and any(g.name == name and not g.removed for g, _ in self._groups.values()):
             raise ValueError(f"a placement group named {name!r} exists already")
@@ -73,14 +73,14 @@ class Placement:
     def enter(self, group: Any, actor: Actor) -> None:
         self._inside.setdefault(group._ref, WeakSet()).add(actor)
 
-    def remove(self, ref: ObjectRef[Any]) -> None:
+    def remove(self, ref: ObjectRef[object]) -> None:
         group, holding = self._groups[ref]
         group.removed = True
         self._resources.free(holding)
         for actor in list(self._inside.pop(ref, ())):
             actor.end(ActorDiedError("Its placement group was removed.", actor.actor_id))
 
-    def find(self, name: str) -> tuple[ObjectRef[Any], list[Amounts]]:
+    def find(self, name: str) -> tuple[ObjectRef[object], list[Amounts]]:
         for ref, (group, _) in self._groups.items():
             if name and group.name == name and not group.removed:
                 return ref, [dict(bundle) for bundle in group.bundles]
@@ -95,7 +95,7 @@ class Placement:
         self._inside.clear()
 
 
-def _described(ref: ObjectRef[Any], group: Group, node_id: str) -> dict[str, Any]:
+def _described(ref: ObjectRef[object], group: Group, node_id: str) -> dict[str, object]:
     reserved = ref._entry.error is None
     return {
         "placement_group_id": group_id(ref),

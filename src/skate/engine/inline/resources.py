@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate._core.accelerators import NUMBERED, hidden_variables, nth, variables_for, visible_ids
 from skate.exceptions import TaskUnschedulableError
@@ -157,7 +157,7 @@ def request(options: TaskOptions | ActorOptions, default_cpus: float) -> Amounts
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-def group_id(ref: ObjectRef[Any]) -> str:
+def group_id(ref: ObjectRef[object]) -> str:
     from skate._core.ids import PlacementGroupID
 
     return ref.binary()[-PlacementGroupID.SIZE :].hex()

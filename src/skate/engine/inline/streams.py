@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from skate.engine.inline.objects import Objects
 
 
-def _as_is(function: Callable[[], Any]) -> Any:
+def _as_is(function: Callable[[], object]) -> object:
     return function()
 
 
 class Stream:
     """The items of one streaming task so far, and how to get the next."""
 
-    def __init__(self, objects: Objects, ref: ObjectRef[Any]) -> None:
+    def __init__(self, objects: Objects, ref: ObjectRef[object]) -> None:
         self._objects = objects
         self._ref = weakref.ref(ref)  # which owns this stream
         self._items: list[ObjectRef[Any] | None] = []
@@ -36,8 +36,8 @@ class Stream:
 
     def pull_from(
         self,
-        iterator: Iterator[Any],
-        step: Callable[[Callable[[], Any]], Any],
+        iterator: Iterator[object],
+        step: Callable[[Callable[[], object]], object],
         failed: Callable[[BaseException], SkateError],
     ) -> None:
         """Compute items on demand; `step` runs code in the task's surroundings."""
@@ -48,7 +48,7 @@ class Stream:
 
     # -- producing -----------------------------------------------------------------------------
 
-    def push(self, value: Any) -> None:
+    def push(self, value: object) -> None:
         """Add an item. Raises TypeError for what cannot be serialised."""
         serialized = dumps(value, "item")
         ref = self._objects.new()
@@ -74,7 +74,7 @@ class Stream:
             self._objects.changed.notify_all()
         self._call_back()
 
-    def _add(self, ref: ObjectRef[Any]) -> None:
+    def _add(self, ref: ObjectRef[object]) -> None:
         with self._objects.changed:
             self._items.append(ref)
             self._objects.changed.notify_all()
@@ -113,7 +113,7 @@ class Stream:
             self._advance()
         return self._has(index)
 
-    def take(self, index: int, timeout: float | None) -> tuple[bool, ObjectRef[Any] | None]:
+    def take(self, index: int, timeout: float | None) -> tuple[bool, ObjectRef[object] | None]:
         """(whether it is there in time, the item or None for the end)."""
         if not self.ready(index) and not self._objects.wait_for(lambda: self._has(index), timeout):
             return False, None
@@ -131,7 +131,7 @@ class Stream:
         while self._iterator is not None:
             self._advance()
 
-    def drained(self) -> list[ObjectRef[Any]]:
+    def drained(self) -> list[ObjectRef[object]]:
         """All items of a task that is run to its end."""
         self.drain()
         return [ref for ref in self._items if ref is not None]

@@ -12,7 +12,7 @@ from typing import Any
 from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 
-def merged(outer: Mapping[str, Any], inner: Mapping[str, Any] | None) -> dict[str, Any]:
+def merged(outer: Mapping[str, object], inner: Mapping[str, object] | None) -> dict[str, object]:
     """The runtime environment of something started inside `outer`."""
     if not inner:
         return dict(outer)

@@ -31,7 +31,7 @@ class PackedArguments:
     __slots__ = ("data", "dependencies", "kind", "nested")
 
     def __init__(
-        self, kind: int, data: Any, dependencies: Dependencies, nested: list[ObjectRef[Any]]
+        self, kind: int, data: Any, dependencies: Dependencies, nested: list[ObjectRef[object]]
     ) -> None:
         self.kind: int = kind
         self.data: Any = data
@@ -42,7 +42,7 @@ class PackedArguments:
 _NOTHING = PackedArguments(INLINE, NO_ARGUMENTS, [], [])
 
 
-def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> PackedArguments:
+def pack(args: tuple[object, ...], kwargs: dict[str, object], put: Put) -> PackedArguments:
     """Serialise; references at the top level are left out, to be filled in with their values.
 
     Large arguments become an object of their own: the callee may keep views on them.
@@ -67,7 +67,7 @@ def pack(args: tuple[Any, ...], kwargs: dict[str, Any], put: Put) -> PackedArgum
     return PackedArguments(STORED, (ref._entry.data, ref._id), dependencies, [ref])
 
 
-def _dumps(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Serialized:
+def _dumps(args: tuple[object, ...], kwargs: dict[str, object]) -> Serialized:
     try:
         return serialization.dumps((args, kwargs), "arguments")
     except TypeError:
@@ -76,13 +76,13 @@ def _dumps(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Serialized:
         raise
 
 
-def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _named(args: tuple[object, ...], kwargs: dict[str, object]) -> Iterator[tuple[str, Any]]:
     for position, value in enumerate(args):
         yield f"argument {position}", value
     yield from kwargs.items()
 
 
-def unpack(value: Any, dependencies: Sequence[tuple[int | str, Any]]) -> tuple[Any, Any]:
+def unpack(value: Any, dependencies: Sequence[tuple[int | str, object]]) -> tuple[Any, Any]:
     """(args, kwargs) with the values of the dependencies in their places."""
     args, kwargs = value
     if dependencies:
@@ -95,7 +95,7 @@ def unpack(value: Any, dependencies: Sequence[tuple[int | str, Any]]) -> tuple[A
     return args, kwargs
 
 
-def dump_function(function: Any, name: str) -> Serialized:
+def dump_function(function: object, name: str) -> Serialized:
     """Serialise a function or class; warn once if it carries something large."""
     serialized = serialization.dumps(function, name)
     if serialized.size > LARGE_CAPTURE_BYTES:
@@ -111,7 +111,7 @@ def dump_function(function: Any, name: str) -> Serialized:
     return serialized
 
 
-def modules_used(function: Any, payload: bytes) -> bytes:
+def modules_used(function: object, payload: bytes) -> bytes:
     """Return where to look for names of modules: the pickle, and the globals of what is by
     reference."""
     scope = getattr(function, "__globals__", None)
@@ -130,7 +130,7 @@ def _level_of_user() -> int:
     return level
 
 
-def _captured(function: Any) -> list[tuple[str, int]]:
+def _captured(function: object) -> list[tuple[str, int]]:
     """Variables from outside that make a function (or the methods of a class) large."""
     found = {variable: _size(value) for variable, value in _from_outside(function)}
     large = [
@@ -139,7 +139,7 @@ def _captured(function: Any) -> list[tuple[str, int]]:
     return sorted(large, key=lambda variable_and_size: -variable_and_size[1])
 
 
-def _from_outside(function: Any) -> Iterator[tuple[str, Any]]:
+def _from_outside(function: object) -> Iterator[tuple[str, Any]]:
     from skate._core.unpicklable import members, variables
 
     if isinstance(function, types.FunctionType):
@@ -150,7 +150,7 @@ def _from_outside(function: Any) -> Iterator[tuple[str, Any]]:
             yield from variables("", member) if is_method else [(name, member)]
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     try:
         return serialization.dumps(value).size
     except TypeError:

@@ -63,11 +63,13 @@ class Asking(Engine):
     def timeline(self) -> list[dict[str, Any]]:
         return list(self.ask("timeline"))
 
-    def profile(self, name: str, extra: Mapping[str, Any]) -> Span:
+    def profile(self, name: str, extra: Mapping[str, object]) -> Span:
         return Span(name, extra, self.record_span)
 
     @abstractmethod
-    def record_span(self, name: str, start: float, micros: int, extra: Mapping[str, Any]) -> None:
+    def record_span(
+        self, name: str, start: float, micros: int, extra: Mapping[str, object]
+    ) -> None:
         """Put a span of this process on the timeline."""
 
     # -- placement groups ----------------------------------------------------------------------
@@ -86,7 +88,7 @@ class Asking(Engine):
         self.ask("create_group", ref._id, plain, strategy, name, detached, chosen)
         return ref
 
-    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+    def remove_placement_group(self, group: ObjectRef[object]) -> None:
         self.ask("remove_group", group._id)
 
     def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
@@ -97,7 +99,7 @@ class Asking(Engine):
         return dict(self.ask("group_table"))
 
 
-def described(engine: Engine, ref: ObjectRef[Any]) -> str:
+def described(engine: Engine, ref: ObjectRef[object]) -> str:
     """Return which value it is, in words: of which task, if that is known."""
     task = ref.task_id().hex()
     names = [row["name"] for row in engine.state("tasks") if row["task_id"] == task]

@@ -16,7 +16,7 @@ def install() -> None:
         sys.breakpointhook = _hook
 
 
-def _hook(*args: Any, **kwargs: Any) -> Any:
+def _hook(*args: Any, **kwargs: Any) -> object:
     if os.environ.get(_VARIABLE, "") not in _NEEDS_TERMINAL:
         return sys.__breakpointhook__(*args, **kwargs)
     raise RuntimeError(

@@ -50,36 +50,36 @@ class DriverStreams(DriverWaits):
         self._write()
         return ref
 
-    def _stream_of(self, generator: ObjectRef[Any]) -> ItemStream:
+    def _stream_of(self, generator: ObjectRef[object]) -> ItemStream:
         stream = self.entry_of(generator).stream
         assert stream is not None
         return stream
 
-    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_ready(self, generator: ObjectRef[object], index: int) -> bool:
         self.reactor.help()
         return self._stream_of(generator).ready(index)
 
-    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_finished(self, generator: ObjectRef[object], index: int) -> bool:
         self.reactor.help()
         return self._stream_of(generator).ended(index)
 
-    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_close(self, generator: ObjectRef[object], index: int) -> None:
         with self.lock:
             self.hub.streaming.close(self.entry_of(generator))
         self._tell_all()
 
-    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_abandoned(self, generator: ObjectRef[object], index: int) -> None:
         """Do nothing: the generator's reference goes with it, and the stream with that."""
 
     def add_stream_callback(
-        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+        self, generator: ObjectRef[object], index: int, callback: Callable[[], None]
     ) -> None:
         stream = self._stream_of(generator)
         with self.lock:
             stream.when_ready(index, lambda: self.reactor.after.append(callback))
         self.reactor.interrupt()
 
-    def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
+    def _watch_item(self, generator: ObjectRef[object], index: int) -> ObjectEntry:
         entry = ObjectEntry(self.next_id())
         entry.task = self.entry_of(generator).task
         with self.lock:

@@ -211,7 +211,7 @@ class LocalEngine(DriverStreams, Asking):
     def _release(self, entry: ObjectEntry) -> None:
         self.hub.counts.drop_entry(entry)
 
-    def _described(self, ref: ObjectRef[Any]) -> str:
+    def _described(self, ref: ObjectRef[object]) -> str:
         return described(self, ref)
 
     def _refetch(self, entry: ObjectEntry) -> None:
@@ -386,7 +386,9 @@ class LocalEngine(DriverStreams, Asking):
         self._tell_all()
         return answer
 
-    def record_span(self, name: str, start: float, micros: int, extra: Mapping[str, Any]) -> None:
+    def record_span(
+        self, name: str, start: float, micros: int, extra: Mapping[str, object]
+    ) -> None:
         with self.lock:
             self.hub.state.spans.append((name, start, micros, dict(extra), os.getpid()))
 

@@ -281,7 +281,7 @@ class Execution:
                 self.exit_code = 0 if wanted else _exit_code(exit)
                 self._on_exit()
 
-    def _flush_unless_short(self, key: Any) -> None:
+    def _flush_unless_short(self, key: object) -> None:
         """Answers wait for the next run only if that is known to be short."""
         outbox = self.engine.hub.outbox
         if outbox and (

@@ -70,7 +70,7 @@ class HostedActor:
                 traceback.print_exc()
 
 
-def safe_repr(value: Any) -> str:
+def safe_repr(value: object) -> str:
     """Return a repr for messages: a user's own may fail, before `__init__` is done above all."""
     try:
         return repr(value)
@@ -78,7 +78,7 @@ def safe_repr(value: Any) -> str:
         return object.__repr__(value)
 
 
-def _own_repr(actor: Any) -> str:
+def _own_repr(actor: object) -> str:
     """Return what the user's own `__repr__` says in one line, or nothing."""
     cls: Any = type(actor)
     if cls.__repr__ is object.__repr__:

@@ -410,7 +410,7 @@ def encode_work(
     target: int | str,
     kind: int,
     data: Any,
-    dependencies: Sequence[tuple[Slot, int, Any, int]] | None,
+    dependencies: Sequence[tuple[Slot, int, object, int]] | None,
     num_returns: int,
     settings: WorkSettings | None,
 ) -> Message:
@@ -423,7 +423,7 @@ def encode_result(id: int, kind: int, data: Any, contained: Sequence[int], micro
     return RESULT, (id, kind, data, contained, micros)
 
 
-def decode_work(fields: tuple[Any, ...]) -> Work:
+def decode_work(fields: tuple[object, ...]) -> Work:
     """Return the work that was written as these fields."""
     return _bare(Work, fields)
 

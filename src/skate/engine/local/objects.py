@@ -148,7 +148,7 @@ class ObjectTable(ABC):
     @abstractmethod
     def _facts_in_time(
         self, wanted: Iterable[ObjectEntry], timeout: float | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Return why these are not there, of a wait whose time is over."""
 
     @abstractmethod
@@ -156,7 +156,7 @@ class ObjectTable(ABC):
         """Find out where a segment is now that was moved (it was spilled)."""
 
     @abstractmethod
-    def _described(self, ref: ObjectRef[Any]) -> str:
+    def _described(self, ref: ObjectRef[object]) -> str:
         """Return which value it is, in words: of which task, if that is known."""
 
     # -- references ----------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class ObjectTable(ABC):
         return values
 
     def _name_unreadable(
-        self, error: Exception, refs: Sequence[ObjectRef[Any]], entries: Sequence[ObjectEntry]
+        self, error: Exception, refs: Sequence[ObjectRef[object]], entries: Sequence[ObjectEntry]
     ) -> None:
         """Note in an error which of several values could not be unpickled: the first again."""
         for ref, entry in zip(refs, entries, strict=True):
@@ -448,13 +448,13 @@ _kind_of: Callable[[ObjectEntry], int | None] = operator.attrgetter("kind")
 _home_of: Callable[[ObjectRef[Any]], EngineHome] = operator.attrgetter("_home")
 
 
-def late(what: str, facts: list[dict[str, Any]]) -> exceptions.GetTimeoutError:
+def late(what: str, facts: list[dict[str, object]]) -> exceptions.GetTimeoutError:
     """Return the error of a wait whose time is over, with the reason."""
     text = f"{what}: {main_reason(facts)}" if facts else what
     return exceptions.GetTimeoutError(text, facts)
 
 
-def main_reason(facts: list[dict[str, Any]]) -> str:
+def main_reason(facts: list[dict[str, object]]) -> str:
     """Return the facts about a wait in one sentence: a deadlock before all else."""
     first = next((row for row in facts if row["deadlock"]), facts[0])
     more = f" (and {len(facts) - 1} more)" if len(facts) > 1 else ""

@@ -89,9 +89,9 @@ class Peers:
 
     def call(
         self,
-        actor: ObjectRef[Any],
+        actor: ObjectRef[object],
         id: int,
-        refs: list[ObjectRef[Any]],
+        refs: list[ObjectRef[object]],
         method: str,
         packed: PackedArguments,
         options: CallOptions,
@@ -117,9 +117,9 @@ class Peers:
     def _send_directly(
         self,
         link: _Link,
-        actor: ObjectRef[Any],
+        actor: ObjectRef[object],
         id: int,
-        refs: list[ObjectRef[Any]],
+        refs: list[ObjectRef[object]],
         method: str,
         packed: PackedArguments,
         options: CallOptions,
@@ -142,9 +142,9 @@ class Peers:
     def _send_by_hub(
         self,
         link: _Link,
-        actor: ObjectRef[Any],
+        actor: ObjectRef[object],
         id: int,
-        refs: list[ObjectRef[Any]],
+        refs: list[ObjectRef[object]],
         method: str,
         packed: PackedArguments,
         options: CallOptions,
@@ -159,7 +159,7 @@ class Peers:
             link.asked = True
             engine.send(m.ConnectTo(actor._id))
 
-    def _count_by_hub(self, link: _Link, ref: ObjectRef[Any]) -> None:
+    def _count_by_hub(self, link: _Link, ref: ObjectRef[object]) -> None:
         """Know when the call is answered, also if nobody else asks for its value."""
         link.by_hub += 1
 
@@ -234,7 +234,7 @@ class Peers:
                 self._go_on_by_hub(link)
 
     def _on_result(
-        self, link: _Link, id: int, kind: int, data: Any, contained: Any, micros: int
+        self, link: _Link, id: int, kind: int, data: Any, contained: object, micros: int
     ) -> None:
         sent = link.in_flight.pop(id)
         if kind == _AT_HUB:
@@ -252,7 +252,7 @@ class Peers:
         for ref, (kind, data, _) in zip(refs, values, strict=True):
             self._complete(ref, kind, data)
 
-    def _complete(self, ref: ObjectRef[Any], kind: int, data: Any) -> None:
+    def _complete(self, ref: ObjectRef[object], kind: int, data: Any) -> None:
         engine, entry = self._engine, ref._entry
         promised = entry.link is None
         engine.complete(entry, kind, data)
@@ -273,7 +273,7 @@ class Peers:
         for ref in refs:
             self._engine.on_complete(ref._entry, came)
 
-    def _wait_for_hub(self, refs: list[ObjectRef[Any]]) -> None:
+    def _wait_for_hub(self, refs: list[ObjectRef[object]]) -> None:
         for ref in refs:
             entry = ref._entry
             entry.link, entry.asked = None, False
@@ -281,7 +281,7 @@ class Peers:
             self._keep_until_complete(ref)
         self._engine._want([ref._entry for ref in refs])
 
-    def _keep_until_complete(self, ref: ObjectRef[Any]) -> None:
+    def _keep_until_complete(self, ref: ObjectRef[object]) -> None:
         self._kept.add(ref)
         self._engine.on_complete(ref._entry, lambda entry: self._kept.discard(ref))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _MOST_CHARACTERS = 1 << 20
 
@@ -36,6 +36,6 @@ class RecentOutput:
         while self._size > _MOST_CHARACTERS and len(self._kept) > 1:
             self._size -= len(self._kept.popleft().text)
 
-    def since(self, number: int) -> list[dict[str, Any]]:
+    def since(self, number: int) -> list[dict[str, object]]:
         """Return the pieces after that number, as rows."""
         return [piece._asdict() for piece in list(self._kept) if piece.number > number]

@@ -24,7 +24,7 @@ class Running:
         function_name: str,
         label: str,
         settings: WorkSettings | None,
-        function: Any = None,
+        function: object = None,
     ) -> None:
         self.began: float  # by `time.perf_counter`; set where it begins, on the main thread
         self.id: int = id

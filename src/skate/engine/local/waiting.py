@@ -93,7 +93,7 @@ def _in_event_loop() -> Iterator[tuple[Work, list[FrameType], bool]]:
             yield work, frames, True
 
 
-def _inwards(coroutine: Any) -> Iterator[FrameType]:
+def _inwards(coroutine: object) -> Iterator[FrameType]:
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None)
         if frame is not None:

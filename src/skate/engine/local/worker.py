@@ -230,7 +230,7 @@ class WorkerEngine(ObjectTable, Asking):
         self._recent_mapping.keep(entry.mapping())
         return value
 
-    def _described(self, ref: ObjectRef[Any]) -> str:
+    def _described(self, ref: ObjectRef[object]) -> str:
         return described(self, ref)
 
     def _refetch(self, entry: ObjectEntry) -> None:
@@ -238,7 +238,7 @@ class WorkerEngine(ObjectTable, Asking):
 
     def _facts_in_time(
         self, wanted: Iterable[ObjectEntry], timeout: float | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         return list(self.request("waits", [entry.id for entry in wanted if entry.link is None]))
 
     def pin(self, ref: ObjectRef[Any]) -> None:
@@ -325,7 +325,7 @@ class WorkerEngine(ObjectTable, Asking):
                 exported = self._first_export(spec, key)
         return exported[1]  # type: ignore[no-any-return]
 
-    def _first_export(self, spec: Any, key: int) -> Any:
+    def _first_export(self, spec: Any, key: int) -> object:
         """Return what all threads use: the export that was first, also when several had begun.
         Another thread may be about to submit a task of it. The lock is held."""
         exported = spec.exported
@@ -377,7 +377,9 @@ class WorkerEngine(ObjectTable, Asking):
         id = self.request("stream_next", generator._id, index, timeout, blocking=True)
         return None if id is None else self.given(id)
 
-    def record_span(self, name: str, start: float, micros: int, extra: Mapping[str, Any]) -> None:
+    def record_span(
+        self, name: str, start: float, micros: int, extra: Mapping[str, object]
+    ) -> None:
         with self.lock:
             self.send(m.RecordSpan(name, start, micros, dict(extra)))
         self._write()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate._core.refs import ObjectRef
 from skate._core.serialization import dumps
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def carried_arguments(
-    args: tuple[Any, ...], kwargs: dict[str, Any], references: References
-) -> tuple[list[Any], dict[str, Any]]:
+    args: tuple[object, ...], kwargs: dict[str, object], references: References
+) -> tuple[list[object], dict[str, object]]:
     """Top-level references become Ray's, which it replaces by their values."""
 
-    def one(value: Any) -> Any:
+    def one(value: object) -> object:
         if type(value) is ObjectRef:
             return references.ray_ref(value)
         return carried(value, "arguments")
@@ -29,7 +29,7 @@ def carried_arguments(
         raise
 
 
-def inner_references(args: list[Any], kwargs: dict[str, Any]) -> list[ObjectRef[Any]]:
+def inner_references(args: list[object], kwargs: dict[str, object]) -> list[ObjectRef[object]]:
     """The references inside carried arguments. (Those at the top are Ray's own affair.)"""
     values = (value for value in (*args, *kwargs.values()) if type(value) is Carried)
     return [ref for value in values for ref in value.references]

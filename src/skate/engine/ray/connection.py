@@ -22,9 +22,9 @@ def inside_worker() -> bool:
 def connect(
     address: str | None = None,
     namespace: str | None = None,
-    runtime_env: dict[str, Any] | None = None,
+    runtime_env: dict[str, object] | None = None,
     log_to_driver: bool = True,
-    **machine: Any,
+    **machine: object,
 ) -> RayEngine:
     """The engine for the cluster at `address`.
 
@@ -49,12 +49,12 @@ def connect(
     return RayEngine(disconnect=ray.shutdown)
 
 
-def _refuse(why: str, **settings: Any) -> None:
+def _refuse(why: str, **settings: object) -> None:
     if wrong := [f"{name}={value!r}" for name, value in settings.items() if value is not None]:
         raise ValueError(f"init({', '.join(wrong)}) cannot be had: {why}; leave it out")
 
 
-def _for_ray(machine: dict[str, Any]) -> dict[str, Any]:
+def _for_ray(machine: dict[str, object]) -> dict[str, object]:
     """What a Ray of our own is started with."""
     wrong = {name: machine.pop(name, None) for name in ("preload", "spill_dir")}
     _refuse("it belongs to engine='local'", **wrong)
@@ -67,7 +67,7 @@ class _Keeper(threading.Thread):
     """Starts a Ray of our own, and stays: Ray's processes end with the thread that started them,
     which may be any of the program's."""
 
-    def __init__(self, arguments: dict[str, Any]) -> None:
+    def __init__(self, arguments: dict[str, object]) -> None:
         super().__init__(name="skate-ray", daemon=True)
         self._arguments = arguments
         self._running, self._ended = threading.Event(), threading.Event()
@@ -105,7 +105,7 @@ def _join(address: str, given: dict[str, Any]) -> None:
         _attach(address, {**given, "runtime_env": env})
 
 
-def _attach(address: str, given: dict[str, Any]) -> None:
+def _attach(address: str, given: dict[str, object]) -> None:
     try:
         ray.init(address, **given)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -128,7 +128,7 @@ def _missing_packages() -> list[str]:
 
     import skate
 
-    def versions() -> tuple[Any, Any]:  # by value: the cluster may not have skate
+    def versions() -> tuple[object, object]:  # by value: the cluster may not have skate
         import importlib
 
         found = []

@@ -307,7 +307,7 @@ class RayEngine(Engine):
     def timeline(self) -> list[dict[str, Any]]:
         return list(ray.timeline() or ())
 
-    def profile(self, name: str, extra: Mapping[str, Any]) -> AbstractContextManager[None]:
+    def profile(self, name: str, extra: Mapping[str, object]) -> AbstractContextManager[None]:
         texts = {key: str(value) for key, value in extra.items()}
         # The name of an event of Ray's is one of few; what is shown may be anything.
         return profiling.profile("span", {"name": name, **texts})  # type: ignore[no-any-return]

@@ -88,7 +88,7 @@ def _retry_exceptions(options: TaskOptions | CallOptions) -> bool | list[type[Ba
 # -- placement -----------------------------------------------------------------------------------
 
 
-def _strategy(options: TaskOptions | ActorOptions) -> Any:
+def _strategy(options: TaskOptions | ActorOptions) -> object:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     group = options.placement_group
@@ -103,7 +103,7 @@ def _strategy(options: TaskOptions | ActorOptions) -> Any:
     )
 
 
-def _spread(strategy: Any) -> Any:
+def _spread(strategy: Any) -> object:
     from ray.util import scheduling_strategies as theirs
 
     if strategy is None or isinstance(strategy, str):
@@ -120,7 +120,7 @@ def _spread(strategy: Any) -> Any:
     )
 
 
-def _labels(expressions: Any) -> Mapping[str, Any]:
+def _labels(expressions: Any) -> Mapping[str, object]:
     from ray.util import scheduling_strategies as theirs
 
     found = {}

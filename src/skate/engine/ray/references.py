@@ -33,11 +33,11 @@ class Value:
 
     __slots__ = ("arrived", "ref")
 
-    def __init__(self, ref: Any) -> None:
+    def __init__(self, ref: object) -> None:
         self.ref: Any = ref
         self.arrived: list[Any] = []  # the value, if a callback has brought it
 
-    def carrier(self) -> Any:
+    def carrier(self) -> object:
         """What stands for it inside Ray's values."""
         return self.ref
 
@@ -57,7 +57,7 @@ class Actor:
 
     __slots__ = ("_ready", "arrived", "groups", "handle", "kept", "methods")
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: object) -> None:
         self.handle: Any = handle
         self.methods: dict[Any, Any] = {}
         self.groups: Any = None  # concurrency groups, where they are known
@@ -72,7 +72,7 @@ class Actor:
             self._ready = self.handle.constructed.remote()
         return self._ready
 
-    def carrier(self) -> Any:
+    def carrier(self) -> object:
         return self.handle
 
 
@@ -81,7 +81,7 @@ class Group:
 
     __slots__ = ("_ready", "arrived", "group")
 
-    def __init__(self, group: Any) -> None:
+    def __init__(self, group: object) -> None:
         self.group: Any = group
         self.arrived: list[Any] = []
         self._ready: Any = None
@@ -93,7 +93,7 @@ class Group:
             self._ready = self.group.ready()
         return self._ready
 
-    def carrier(self) -> Any:
+    def carrier(self) -> object:
         return None  # its id says it all
 
 
@@ -105,7 +105,7 @@ class References:
         self._refs: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
         self._adopting = threading.Lock()
 
-    def new(self, ray_ref: Any) -> ObjectRef[Any]:
+    def new(self, ray_ref: Any) -> ObjectRef[object]:
         """For what Ray has just made."""
         return self._add(int.from_bytes(ray_ref.binary(), "big"), Value(ray_ref))
 
@@ -113,32 +113,32 @@ class References:
         entry = Stream(generator)
         return self._add(int.from_bytes(entry.ref.binary(), "big"), entry)
 
-    def _add(self, id: int, entry: Any) -> ObjectRef[Any]:
+    def _add(self, id: int, entry: object) -> ObjectRef[object]:
         ref: ObjectRef[Any] = ObjectRef(id, self, entry)
         self._refs[id] = ref
         return ref
 
-    def of_carrier(self, carrier: Any) -> ObjectRef[Any]:
+    def of_carrier(self, carrier: object) -> ObjectRef[object]:
         """This process's reference for what arrived."""
         if isinstance(carrier, ray.ObjectRef):
             return self._known(int.from_bytes(carrier.binary(), "big"), Value, carrier)
         return self.of_actor(carrier)
 
-    def of_actor(self, handle: Any) -> ObjectRef[Any]:
+    def of_actor(self, handle: Any) -> ObjectRef[object]:
         number = int.from_bytes(handle._actor_id.binary(), "big")
         return self._known(_ACTOR_MARK | number, Actor, handle)
 
-    def of_group(self, group: Any) -> ObjectRef[Any]:
+    def of_group(self, group: Any) -> ObjectRef[object]:
         return self._known(int.from_bytes(group.id.binary(), "big"), Group, group)
 
-    def _known(self, id: int, kind: Any, counterpart: Any) -> ObjectRef[Any]:
+    def _known(self, id: int, kind: Any, counterpart: Any) -> ObjectRef[object]:
         ref = self._refs.get(id)
         if ref is None:
             with self._adopting:
                 ref = self._refs.get(id) or self._add(id, kind(counterpart))
         return ref
 
-    def of_id(self, id: int) -> ObjectRef[Any]:
+    def of_id(self, id: int) -> ObjectRef[object]:
         """The reference with that id, if this process has it or it means a placement group."""
         ref = self._refs.get(id)
         if ref is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def take(
     stream: Stream, index: int, timeout: float | None, references: References
-) -> ObjectRef[Any] | None:
+) -> ObjectRef[object] | None:
     try:
         item = stream.generator._next_sync(timeout_s=timeout)
     except StopIteration:

@@ -30,7 +30,7 @@ def import_attribute(path: str) -> Any:
     return found
 
 
-def _import(module: str, path: str) -> Any:
+def _import(module: str, path: str) -> object:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -39,7 +39,7 @@ def _import(module: str, path: str) -> Any:
         raise NothingThereError(_no_module(path, error.name)) from None
 
 
-def _no_name(path: str, name: str, found: Any) -> str:
+def _no_name(path: str, name: str, found: object) -> str:
     where = getattr(found, "__file__", None) or repr(found)
     there = [other for other in vars(found) if not other.startswith("_")]
     return f"{path}: there is no {name!r} in {where}; it has {_listed(there)}"

@@ -79,14 +79,14 @@ def _replicas(name: str, value: Any) -> int | str | None:
     return checked
 
 
-def _bundles(name: str, value: Any) -> tuple[Mapping[str, float], ...]:
+def _bundles(name: str, value: object) -> tuple[Mapping[str, float], ...]:
     if not isinstance(value, (list, tuple)) or not value or not all(map(_is_bundle, value)):
         allowed = "a list of dictionaries of resources, each of something"
         raise wrong_value(name, value, allowed)
     return tuple(dict(bundle) for bundle in value)
 
 
-def _is_bundle(bundle: Any) -> bool:
+def _is_bundle(bundle: object) -> bool:
     if not isinstance(bundle, Mapping):
         return False
     amounts = list(bundle.values())
@@ -94,7 +94,7 @@ def _is_bundle(bundle: Any) -> bool:
     return numbers and any(amounts)
 
 
-def _actor_options(name: str, value: Any) -> Options:
+def _actor_options(name: str, value: object) -> Options:
     """Check what each replica takes now, and not when the first one starts."""
     given = dict(instances(Mapping, "a dictionary")(name, value))
     wrong = [key for key in given if key not in _OF_REPLICAS]
@@ -105,7 +105,7 @@ def _actor_options(name: str, value: Any) -> Options:
     return given
 
 
-def _per_node(name: str, value: Any) -> int:
+def _per_node(name: str, value: object) -> int:
     """Check how many replicas a machine may have; there is one machine, so that all are there."""
     allowed = "a whole number from 1 to 100"
     number = whole_number(name, value, 1, allowed)
@@ -114,18 +114,18 @@ def _per_node(name: str, value: Any) -> int:
     return number
 
 
-def _strategy(name: str, value: Any) -> str:
+def _strategy(name: str, value: object) -> str:
     if value not in STRATEGIES:
         raise wrong_value(name, value, f"one of {', '.join(STRATEGIES)}")
     return str(value)
 
 
-def _one_machine(name: str, value: Any) -> None:
+def _one_machine(name: str, value: object) -> None:
     """Take whatever says on which of many machines something may run; here there is one."""
 
 
 def _not_here(reason: str) -> Check:
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         if value is not None:
             raise wrong_value(name, value, f"None: {reason}")
 

@@ -97,7 +97,7 @@ class Autoscaler:
         config: AutoscalingConfig,
         now: float,
         current: int,
-        running: list[Any],
+        running: list[object],
         queued: float,
         busy: float,
     ) -> int:

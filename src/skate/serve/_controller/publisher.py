@@ -18,7 +18,7 @@ class Publisher:
         self._values: dict[Key, tuple[int, Any]] = {}
         self._changed: dict[Key, asyncio.Event] = {}
 
-    def publish(self, key: Key, value: Any) -> None:
+    def publish(self, key: Key, value: object) -> None:
         """Make this the value, if it is not."""
         number, before = self._values.get(key, (0, None))
         if number and before == value:

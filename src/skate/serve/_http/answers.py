@@ -78,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 async def send_value(
-    send: Send, value: Any, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()
+    send: Send, value: object, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
     """Send the whole response that a value stands for."""
     body, kind = encode(value)
@@ -88,7 +88,7 @@ async def send_value(
     await send({"type": "http.response.body", "body": body})
 
 
-def chunk(item: Any) -> bytes:
+def chunk(item: object) -> bytes:
     """Return an item of a stream: bytes and text as they are, all else as a line of JSON."""
     if isinstance(item, (str, bytes, bytearray, memoryview)):
         return encode(item)[0]

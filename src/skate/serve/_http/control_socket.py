@@ -57,7 +57,7 @@ class ControlSocket:
         finally:
             writer.close()
 
-    async def _answer(self, question: bytes) -> dict[str, Any]:
+    async def _answer(self, question: bytes) -> dict[str, object]:
         try:
             method, arguments = json.loads(question)
             if method not in _METHODS:
@@ -71,7 +71,7 @@ class ControlSocket:
         """Make these the targets of their applications; `packed` by `pack`."""
         await self._controller.deploy(pickle.loads(base64.b64decode(packed)))
 
-    async def remember(self, config: dict[str, Any]) -> None:
+    async def remember(self, config: dict[str, object]) -> None:
         """Keep what a config file said, by application."""
         self._config.update(config)
 

@@ -67,7 +67,7 @@ class UserCodeThreads:
             del job, future, context, function, args, kwargs, result, failure
 
     def _finish(
-        self, future: asyncio.Future[Any], result: Any, error: BaseException | None
+        self, future: asyncio.Future[object], result: object, error: BaseException | None
     ) -> None:
         self._unfinished -= 1
         if future.done():  # its request was cancelled

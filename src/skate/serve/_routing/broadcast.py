@@ -29,7 +29,7 @@ class Broadcast:
 
     def results(
         self, *, timeout_s: float | None = None, return_exceptions: bool = False
-    ) -> list[Any]:
+    ) -> list[object]:
         """Wait for the answers, and return one per replica.
 
         Args:
@@ -55,7 +55,7 @@ class Broadcast:
 
     async def results_async(
         self, *, timeout_s: float | None = None, return_exceptions: bool = False
-    ) -> list[Any]:
+    ) -> list[object]:
         """Wait for the answers, as `results` does, for async code.
 
         Args:
@@ -75,7 +75,7 @@ class Broadcast:
     def _late(self, timeout_s: float | None) -> TimeoutError:
         return TimeoutError(f"not all replicas answered within {timeout_s} s")
 
-    def __await__(self) -> Generator[Any, None, list[Any]]:
+    def __await__(self) -> Generator[object, None, list[object]]:
         return self.results_async().__await__()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from skate._run.session import current, in_session
 from skate._run.types import Config
@@ -24,7 +23,7 @@ class LightGBMConfig(BackendConfig):
         return LightGBMBackend
 
     @property
-    def train_func_context(self) -> Any:
+    def train_func_context(self) -> object:
         return own_threads
 
 
@@ -43,7 +42,7 @@ def _remember(addresses: list[str], rank: int) -> None:
     )
 
 
-def get_network_params() -> dict[str, Any]:
+def get_network_params() -> dict[str, object]:
     """Parameters with which `lightgbm.train` trains one model together with the other workers of
     a LightGBMTrainer. None where a process trains alone."""
     if not _parameters and in_session() and current("").info.world_size > 1:

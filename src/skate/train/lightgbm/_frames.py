@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def normalize_pandas_for_lightgbm(df: Any) -> Any:
+def normalize_pandas_for_lightgbm(df: Any) -> object:
     """The frame with numbers and booleans that Arrow keeps as pandas keeps them by itself:
     LightGBM knows no others. All other columns stay as they are."""
     import pandas

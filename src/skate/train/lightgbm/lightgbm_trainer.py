@@ -45,7 +45,7 @@ class LightGBMLoop(BoostingLoop):
             if isinstance(callback, TrainReportCallback):
                 callback.end(model)
 
-    def _set(self, name: str, features: Any, labels: Any) -> lightgbm.Dataset:
+    def _set(self, name: str, features: object, labels: Any) -> lightgbm.Dataset:
         frame = normalize_pandas_for_lightgbm(features)
         return lightgbm.Dataset(frame, label=labels, **self.table_options(name))
 

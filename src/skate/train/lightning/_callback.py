@@ -38,7 +38,7 @@ class TrainReportCallback(_Callback):  # type: ignore[misc]
         self.checkpoint_upload_mode = checkpoint_upload_mode or CheckpointUploadMode.SYNC
         self.validation = validation
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Any, pl_module: object) -> None:
         metrics = {name: plain(value) for name, value in trainer.callback_metrics.items()}
         metrics.update(epoch=trainer.current_epoch, step=trainer.global_step)
         # Strategies that spread a model over the workers have all of them write to one place.

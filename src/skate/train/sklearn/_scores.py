@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 
-def scores(estimator: Any, features: Any, labels: Any, scoring: Any) -> dict[str, Any]:
+def scores(
+    estimator: object, features: object, labels: object, scoring: object
+) -> dict[str, object]:
     """By name, as `cross_validate` names them: `test_score`, or `test_…` for each of several."""
     from sklearn.metrics import check_scoring
 

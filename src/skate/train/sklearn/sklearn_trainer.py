@@ -46,20 +46,20 @@ class SklearnTrainer(BaseTrainer):
     def __init__(
         self,
         *,
-        estimator: Any,
-        datasets: dict[str, Any],
+        estimator: object,
+        datasets: dict[str, object],
         label_column: str | None = None,
         params: Config | None = None,
-        scoring: Any = None,
-        cv: Any = None,
+        scoring: object = None,
+        cv: object = None,
         return_train_score_cv: bool = False,
         parallelize_cv: bool | None = None,
         set_estimator_cpus: bool = True,
-        scaling_config: ScalingConfig | dict[str, Any] | None = None,
-        run_config: RunConfig | dict[str, Any] | None = None,
-        preprocessor: Any = None,
-        metadata: dict[str, Any] | None = None,
-        **fit_params: Any,
+        scaling_config: ScalingConfig | dict[str, object] | None = None,
+        run_config: RunConfig | dict[str, object] | None = None,
+        preprocessor: object = None,
+        metadata: dict[str, object] | None = None,
+        **fit_params: object,
     ) -> None:
         super().__init__(
             scaling_config=scaling_config,
@@ -124,14 +124,14 @@ class SklearnTrainer(BaseTrainer):
             return frame, None
         return frame.drop(columns=self.label_column), frame[self.label_column]
 
-    def _folds_in_parallel(self, estimator: Any) -> bool:
+    def _folds_in_parallel(self, estimator: object) -> bool:
         if self.parallelize_cv is not None:
             return self.parallelize_cv
         return not self._resources.get("GPU") and not thread_parameters(estimator)
 
     def _cross_validated(
-        self, estimator: Any, table: Table, groups: Any, at_once: int
-    ) -> dict[str, Any]:
+        self, estimator: object, table: Table, groups: object, at_once: int
+    ) -> dict[str, object]:
         if not self.cv:
             return {}
         from sklearn.model_selection import cross_validate
@@ -147,7 +147,7 @@ class SklearnTrainer(BaseTrainer):
             results[f"{name}_std"] = float(np.nanstd(values))
         return {CV_KEY: results}
 
-    def _report(self, results: dict[str, Any], estimator: Any) -> None:
+    def _report(self, results: dict[str, object], estimator: object) -> None:
         with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
             checkpoint = SklearnCheckpoint.from_estimator(
                 estimator, path=folder, preprocessor=self.preprocessor

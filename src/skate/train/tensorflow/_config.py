@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from skate.train._addresses import free_addresses
 from skate.train._group import WorkerGroup
@@ -22,7 +21,7 @@ class TensorflowConfig(BackendConfig):
         return TensorflowBackend
 
     @property
-    def train_func_context(self) -> Any:
+    def train_func_context(self) -> object:
         return explained
 
 

@@ -23,7 +23,7 @@ _IMPORT = ("cloudpickle.cloudpickle", "subimport")
 class TensorflowWorker(TrainWorker):
     """A worker that has chosen its Keras when the loop begins."""
 
-    def prepare(self, job: WorkerJob, datasets: dict[str, Any]) -> None:
+    def prepare(self, job: WorkerJob, datasets: dict[str, object]) -> None:
         super().prepare(job, datasets)
         if not any(name.partition(".")[0] == "keras" for name in modules_of(job.loop)):
             prefer_keras_2()

@@ -55,7 +55,7 @@ def _description_in(path: str) -> Any:
     return json.loads(text)
 
 
-def _is_named(described: Any) -> bool:
+def _is_named(described: object) -> bool:
     """Whether a layer anywhere in a description is of that class."""
     if isinstance(described, dict):
         return any(_is_named(value) for value in described.values())

@@ -102,7 +102,7 @@ class TorchBackend(Backend):
     def on_shutdown(self, worker_group: WorkerGroup, backend_config: TorchConfig) -> None:
         worker_group.execute(_disconnect)
 
-    def on_interrupt(self, worker_group: WorkerGroup, ranks: Sequence[int]) -> list[Any]:
+    def on_interrupt(self, worker_group: WorkerGroup, ranks: Sequence[int]) -> list[object]:
         return [worker_group.execute_single_async(rank, abort) for rank in ranks]
 
     def on_newcomers(

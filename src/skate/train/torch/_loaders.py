@@ -23,11 +23,11 @@ from skate.train.torch._models import acceleration, check_kind, preparations
 
 
 def prepare_data_loader(
-    data_loader: DataLoader[Any],
+    data_loader: DataLoader[object],
     add_dist_sampler: bool = True,
     move_to_device: bool = True,
     auto_transfer: bool = True,
-) -> DataLoader[Any]:
+) -> DataLoader[object]:
     """Make a loader load this worker's part of the data, and bring batches to its device.
 
     With several workers a DistributedSampler takes the place of the sampler, shuffling if that
@@ -69,7 +69,7 @@ def prepare_data_loader(
     return prepared
 
 
-def _can_be_split(loader: DataLoader[Any], rank: int) -> bool:
+def _can_be_split(loader: DataLoader[object], rank: int) -> bool:
     if not isinstance(loader.dataset, IterableDataset):
         return not isinstance(loader.sampler, DistributedSampler)
     if rank == 0:
@@ -83,8 +83,8 @@ def _can_be_split(loader: DataLoader[Any], rank: int) -> bool:
 
 
 def _split(
-    loader: DataLoader[Any], size: int, rank: int, replaces: bool = False
-) -> DataLoader[Any]:
+    loader: DataLoader[object], size: int, rank: int, replaces: bool = False
+) -> DataLoader[object]:
     if (
         loader.batch_size is None
         or type(loader.batch_sampler) is not torch.utils.data.BatchSampler
@@ -118,7 +118,7 @@ def _split(
     return DataLoader(loader.dataset, sampler=sampler, **options)
 
 
-def _is_plain(loader: DataLoader[Any]) -> bool:
+def _is_plain(loader: DataLoader[object]) -> bool:
     """Whether it takes every row once, in order or shuffled."""
     sampler = loader.sampler
     if type(sampler) is RandomSampler:
@@ -145,7 +145,7 @@ class ShareOfSampler(DistributedSampler[Any]):
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         indices = _drawn(self.sampler, self.seed + self.epoch)
         if not self.drop_last:
             times = -(-self.total_size // max(len(indices), 1))
@@ -158,7 +158,7 @@ class RestOfOrder(DistributedSampler[Any]):
     common, from a place on that they have come to together. Where workers are replaced, or their
     number changes, that goes on from there, and no row is lost or repeated."""
 
-    def __init__(self, share: DistributedSampler[Any]) -> None:
+    def __init__(self, share: DistributedSampler[object]) -> None:
         self.__dict__.update(share.__dict__)
         self._share = share
         self.start = 0
@@ -175,7 +175,7 @@ class RestOfOrder(DistributedSampler[Any]):
         rest = max(self._rows - self.start, 0)
         return rest // self.num_replicas if self.drop_last else -(-rest // self.num_replicas)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         alone = copy.copy(self._share)
         alone.num_replicas, alone.rank = 1, 0
         alone.num_samples = alone.total_size = self._rows
@@ -187,7 +187,7 @@ class RestOfOrder(DistributedSampler[Any]):
         return iter(rest[:count][self.rank :: self.num_replicas])
 
 
-def _drawn(sampler: Any, seed: int) -> list[Any]:
+def _drawn(sampler: Any, seed: int) -> list[object]:
     """All indices of a sampler, by this seed; random numbers elsewhere stay what they are."""
     import numpy as np
 
@@ -229,7 +229,7 @@ class Progress(NamedTuple):
 class PreparedDataLoader(DataLoader[Any]):
     """The loader it was made from, whose batches arrive on a device."""
 
-    def __init__(self, loader: DataLoader[Any], device: torch.device, ahead: bool) -> None:
+    def __init__(self, loader: DataLoader[object], device: torch.device, ahead: bool) -> None:
         self.__dict__.update(loader.__dict__)
         self._loader = loader
         self.device = device
@@ -249,7 +249,7 @@ class PreparedDataLoader(DataLoader[Any]):
         sampler = self._loader.sampler
         return self._counted(batches, sampler) if isinstance(sampler, RestOfOrder) else batches
 
-    def _counted(self, batches: Iterator[Any], sampler: RestOfOrder) -> Iterator[Any]:
+    def _counted(self, batches: Iterator[object], sampler: RestOfOrder) -> Iterator[object]:
         each = (self._loader.batch_size or 1) * sampler.num_replicas
         rows = sampler.start
         for batch in batches:
@@ -280,7 +280,7 @@ class PreparedDataLoader(DataLoader[Any]):
                 sampler.set_epoch(self._epochs)
             self._epochs = sampler.epoch + 1
 
-    def _moved(self) -> Iterator[Any]:
+    def _moved(self) -> Iterator[object]:
         waiting: list[Any] = []
         for batch in self._loader:
             with torch.cuda.stream(self._stream):
@@ -289,7 +289,7 @@ class PreparedDataLoader(DataLoader[Any]):
                 yield self._arrived(waiting.pop(0))
         yield from map(self._arrived, waiting)
 
-    def _arrived(self, batch: Any) -> Any:
+    def _arrived(self, batch: object) -> object:
         if self._stream is not None:
             current_stream = torch.cuda.current_stream(self.device)
             current_stream.wait_stream(self._stream)

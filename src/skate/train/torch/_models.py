@@ -46,7 +46,7 @@ def preparations(session: RunSession) -> Preparations:
     return found
 
 
-def check_kind(function: str, given: Any, kind: type[Any]) -> None:
+def check_kind(function: str, given: object, kind: type[object]) -> None:
     """What a function of this package is given must be of a kind."""
     if not isinstance(given, kind):
         raise TypeError(
@@ -175,7 +175,7 @@ class ReconnectingDDP(torch.nn.parallel.DistributedDataParallel):
             )
 
 
-def _broadcast_buffers(model: Any, buffers: dict[str, torch.Tensor]) -> list[Any]:
+def _broadcast_buffers(model: Any, buffers: dict[str, torch.Tensor]) -> list[object]:
     model._default_broadcast_coalesced(list(buffers.values()), model.broadcast_bucket_size, 0)
     return []
 
@@ -184,7 +184,7 @@ def _in_mixed_precision(model: torch.nn.Module, device: torch.device) -> torch.n
     """Its forward runs under autocast."""
     original: Any = type(model)
 
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self: Any, *args: Any, **kwargs: Any) -> object:
         with torch.autocast(device.type):
             return original.forward(self, *args, **kwargs)
 
@@ -200,7 +200,7 @@ def _with_module(model: torch.nn.Module) -> torch.nn.Module:
     return _given(model, {"module": property(lambda self: _twin(self, original))})
 
 
-def _given(model: torch.nn.Module, names: dict[str, Any]) -> torch.nn.Module:
+def _given(model: torch.nn.Module, names: dict[str, object]) -> torch.nn.Module:
     """The same model, which has these names besides those of its class. A copy of it, as in a
     checkpoint, is what it was before."""
     original = type(model)
@@ -217,7 +217,7 @@ def _twin(model: torch.nn.Module, original: type[torch.nn.Module]) -> torch.nn.M
     return twin
 
 
-def _itself(value: Any) -> Any:
+def _itself(value: object) -> object:
     return value
 
 
@@ -271,14 +271,14 @@ class ScaledOptimizer(torch.optim.Optimizer):
         self.optimizer = optimizer
         self.scaler = scaler
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: dict[str, object]) -> None:
         self.optimizer.add_param_group(param_group)
 
     def load_state_dict(self, state_dict: Any) -> None:
         self.optimizer.load_state_dict(state_dict)
         self.__dict__.update(state=self.optimizer.state, param_groups=self.optimizer.param_groups)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         return self.optimizer.state_dict()
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -103,7 +103,7 @@ class ResilientState:
             raise AttributeError(f"this state has no {name!r}; it has {sorted(found)}")
         return found[name]
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name not in self._values:
             raise AttributeError(
                 f"the values of this state are {sorted(self._values)}; give it {name!r} when it "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig, ScalingConfig
@@ -49,17 +48,17 @@ class TorchTrainer(DataParallelTrainer):
 
     def __init__(
         self,
-        train_loop_per_worker: Callable[..., Any],
+        train_loop_per_worker: Callable[..., object],
         *,
         train_loop_config: Config | None = None,
         torch_config: TorchConfig | None = None,
-        scaling_config: ScalingConfig | dict[str, Any] | None = None,
-        run_config: RunConfig | dict[str, Any] | None = None,
-        datasets: dict[str, Any] | None = None,
-        dataset_config: Any = None,
-        preprocessor: Any = None,
+        scaling_config: ScalingConfig | dict[str, object] | None = None,
+        run_config: RunConfig | dict[str, object] | None = None,
+        datasets: dict[str, object] | None = None,
+        dataset_config: object = None,
+        preprocessor: object = None,
         resume_from_checkpoint: Checkpoint | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: dict[str, object] | None = None,
         validation_config: ValidationConfig | None = None,
     ) -> None:
         super().__init__(

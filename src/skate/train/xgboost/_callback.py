@@ -41,7 +41,7 @@ class TrainReportCallback(xgboost.callback.TrainingCallback):
         self._reports.iteration(epoch, model, found)
         return False
 
-    def after_training(self, model: Any) -> Any:
+    def after_training(self, model: Any) -> object:
         self._reports.end(model)
         return model
 

@@ -34,7 +34,7 @@ class XGBoostConfig(BackendConfig):
         return XGBoostBackend
 
     @property
-    def train_func_context(self) -> Any:
+    def train_func_context(self) -> object:
         return connected
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ _arguments: dict[str, Any] = {}
 _trackers: list[Any] = []
 
 
-def _start_tracker(size: int) -> dict[str, Any]:
+def _start_tracker(size: int) -> dict[str, object]:
     """In the process of rank 0, so that the tracker ends with the group."""
     from xgboost.tracker import RabitTracker
 
@@ -68,7 +68,7 @@ def _start_tracker(size: int) -> dict[str, Any]:
     return dict(tracker.worker_args())
 
 
-def _remember(arguments: dict[str, Any], rank: int) -> None:
+def _remember(arguments: dict[str, object], rank: int) -> None:
     # The tracker gives out ranks in the order of these names.
     _arguments.update(arguments, dmlc_task_id=f"{rank:08}")
 

@@ -415,7 +415,7 @@ def _history(trial: Trial) -> list[dict[str, Any]]:
     return list(by_iteration.values())
 
 
-def _row_of(trial: Trial) -> dict[str, Any]:
+def _row_of(trial: Trial) -> dict[str, object]:
     """Return what a table shows of a trial."""
     own = {name: value for name, value in trial.last_result.items() if name not in AUTOMATIC}
     return {

@@ -443,7 +443,7 @@ class TuneController:
 _SIMPLE = (int, float, str, bool, type(None))  # asked of every metric of every result
 
 
-def _flat(result: MetricsLike) -> dict[str, Any]:
+def _flat(result: MetricsLike) -> dict[str, object]:
     """Nested metrics as "a/b", beside the config."""
     flat = dict(result)
     if not any(type(v) not in _SIMPLE and k != "config" for k, v in result.items()):

@@ -162,7 +162,7 @@ def _most_pending(search_alg: SearchAlgorithm, cpus: float) -> int:
     return 1 if late else max(_FEWEST_PENDING, math.ceil(cpus * 1.1))
 
 
-def _nobody_decides(scheduler: TrialScheduler, stopper: Any) -> bool:
+def _nobody_decides(scheduler: TrialScheduler, stopper: object) -> bool:
     """Whether results can be looked at after the trial has gone on."""
     stoppers = stopper._stoppers if isinstance(stopper, CombinedStopper) else [stopper]
     harmless = (DictStopper, TimeoutStopper, type(None))
@@ -208,7 +208,7 @@ def _limited(searcher: Searcher, most: int) -> Searcher:
     return ConcurrencyLimiter(searcher, max_concurrent=most)
 
 
-def make_scheduler(given: Any) -> TrialScheduler:
+def make_scheduler(given: object) -> TrialScheduler:
     """The scheduler for what a user may write."""
     if given is None:
         return FIFOScheduler()
@@ -242,7 +242,7 @@ def _hand_over_properties(
         )
 
 
-def _callbacks(given: Sequence[Any]) -> list[Any]:
+def _callbacks(given: Sequence[object]) -> list[object]:
     """The user's, and those loggers that every experiment has."""
     for callback in given:
         if not isinstance(callback, Callback):  # RunConfig has checked, but for training

@@ -32,7 +32,7 @@ class Performer:
     def __init__(
         self,
         controller: TuneController,
-        callbacks: Sequence[Any],
+        callbacks: Sequence[object],
         log: StateLog,
         results: AppendBuffer | None = None,
         notes: ExperimentNotes | None = None,

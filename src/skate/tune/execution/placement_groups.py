@@ -27,7 +27,7 @@ class PlacementGroupFactory:
         {'CPU': 3.0}
     """
 
-    def __init__(self, bundles: Any, strategy: str = "PACK", *args: Any, **kwargs: Any) -> None:
+    def __init__(self, bundles: object, strategy: str = "PACK", *args: Any, **kwargs: Any) -> None:
         if not isinstance(bundles, list) or not bundles:
             raise ValueError(f"bundles takes a list of at least one bundle; got {bundles!r}")
         self._head_bundle_is_empty = not any(bundles[0].values())
@@ -87,7 +87,7 @@ class PlacementGroupFactory:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> Any:
+    def _key(self) -> object:
         bundles = tuple(tuple(sorted(bundle.items())) for bundle in self._bundles)
         return bundles, self._strategy, self._head_bundle_is_empty
 
@@ -111,7 +111,7 @@ def resource_dict_to_pg_factory(spec: Mapping[str, Any] | None = None) -> Placem
     )
 
 
-def as_resources(wanted: Any) -> PlacementGroupFactory:
+def as_resources(wanted: object) -> PlacementGroupFactory:
     """What a user may write, as bundles; nothing means one CPU."""
     if wanted is None:
         return PlacementGroupFactory([{"CPU": 1}])

@@ -30,7 +30,7 @@ class PooledWorker:
 class WorkerPool:
     """Gives workers to trials within the resources of the machine."""
 
-    def __init__(self, trainable: Any, total: dict[str, float], reuse: bool) -> None:
+    def __init__(self, trainable: object, total: dict[str, float], reuse: bool) -> None:
         self._trainable = trainable
         self._trainable_ref: Any = None
         # what a trainer's workers need they ask for themselves when they start
@@ -122,7 +122,7 @@ class WorkerPool:
             remove_placement_group(worker.group)
 
 
-def _options(bundle: dict[str, float]) -> dict[str, Any]:
+def _options(bundle: dict[str, float]) -> dict[str, object]:
     """The options of an actor with these resources."""
     rest = dict(bundle)
     options: dict[str, Any] = {
@@ -136,7 +136,7 @@ def _options(bundle: dict[str, float]) -> dict[str, Any]:
     return options
 
 
-def _in_group(group: Any, resources: PlacementGroupFactory) -> Any:
+def _in_group(group: Any, resources: PlacementGroupFactory) -> object:
     from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     return PlacementGroupSchedulingStrategy(

@@ -21,7 +21,7 @@ from skate.tune.trainable._calls import StatusReporter, arguments_for, metrics_o
 from skate.tune.trainable.trainable import Trainable
 
 
-def is_class(trainable: Any) -> bool:
+def is_class(trainable: object) -> bool:
     """Whether it is stepped, not called."""
     return inspect.isclass(trainable) and issubclass(trainable, Trainable)
 
@@ -59,7 +59,7 @@ class ClassProgram:
         self.instance: Any = old if reused else self._new()
 
     @property
-    def _config(self) -> dict[str, Any]:
+    def _config(self) -> dict[str, object]:
         return {**copy_of(self._task.config), TRIAL_INFO: self._task.info}
 
     def _new(self) -> Trainable:

@@ -55,7 +55,7 @@ def take_up(
         controller.remind(trial, _results_of(trial))
 
 
-def _results_of(trial: Trial) -> Iterator[dict[str, Any]]:
+def _results_of(trial: Trial) -> Iterator[dict[str, object]]:
     """From its file, which is read only if somebody wants to know."""
     yield from trial.ledger.results()
 

@@ -209,7 +209,7 @@ def _session(caller: str) -> TrialSession:
     return session
 
 
-def make_checkpoint_dir(step: Any = None) -> str:
+def make_checkpoint_dir(step: object = None) -> str:
     """Make a folder to write a checkpoint into, before `save_checkpoint`.
 
     Args:
@@ -221,7 +221,7 @@ def make_checkpoint_dir(step: Any = None) -> str:
     return _session("tune.make_checkpoint_dir()").make_checkpoint_dir()
 
 
-def save_checkpoint(path: Any = None, **values: Any) -> None:
+def save_checkpoint(path: Any = None, **values: object) -> None:
     """Save the checkpoint that belongs to the next `tune.report`.
 
     Args:
@@ -235,7 +235,7 @@ def save_checkpoint(path: Any = None, **values: Any) -> None:
 
 
 @contextlib.contextmanager
-def checkpoint_dir(step: Any = None) -> Iterator[str]:
+def checkpoint_dir(step: object = None) -> Iterator[str]:
     """Give a folder, for a `with` statement, whose content is the checkpoint of the next report.
 
     Args:

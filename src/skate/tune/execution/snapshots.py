@@ -64,11 +64,11 @@ class Snapshots:
         save_callbacks(self._storage, self._callbacks)
 
 
-def _has_state(callback: Any) -> bool:
+def _has_state(callback: object) -> bool:
     return getattr(type(callback), "get_state", None) not in (None, Callback.get_state)
 
 
-def save_callbacks(storage: Storage, callbacks: Sequence[Any]) -> None:
+def save_callbacks(storage: Storage, callbacks: Sequence[object]) -> None:
     """Write down the states of those that have one, by their places in the list."""
     states = {place: _state(callback) for place, callback in enumerate(callbacks)}
     kept = {place: state for place, state in states.items() if state is not None}
@@ -86,6 +86,6 @@ def restore_callbacks(storage: Storage, callbacks: Sequence[Any]) -> None:
             callbacks[place].set_state(state)
 
 
-def _state(callback: Any) -> Any:
+def _state(callback: object) -> object:
     get_state = getattr(callback, "get_state", None)
     return get_state() if get_state is not None else None

@@ -173,7 +173,7 @@ class _Tee:
         return getattr(self._first, name)
 
 
-def new_worker(trainable_ref: Any, options: dict[str, Any]) -> Any:
+def new_worker(trainable_ref: object, options: dict[str, object]) -> Any:
     """Start a process for trials."""
     actor: Any = skate.remote(TrialWorker)
     return actor.options(**options).remote(trainable_ref)

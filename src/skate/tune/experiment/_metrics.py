@@ -88,7 +88,7 @@ class MetricHistory(Mapping[str, dict[str, float]]):
             elif kind is not str and kind is not bool:
                 self._add_plain(name, value)
 
-    def _add_plain(self, name: str, value: Any) -> None:
+    def _add_plain(self, name: str, value: object) -> None:
         number = plain(value)
         if isinstance(number, (int, float)) and not isinstance(number, bool):
             self._one(name, number)
@@ -112,7 +112,7 @@ class MetricHistory(Mapping[str, dict[str, float]]):
         return {name: course.state() for name, course in self._courses.items()}
 
     @classmethod
-    def of(cls, state: Mapping[str, list[Any]]) -> MetricHistory:
+    def of(cls, state: Mapping[str, list[object]]) -> MetricHistory:
         courses = cls()
         courses._courses = {name: MetricSummary.of(saved) for name, saved in state.items()}
         return courses

@@ -24,7 +24,9 @@ class TrialPaths:
     experiment_tag: str
     location: str
 
-    def _place(self, storage: Storage | None, name_creator: Any, dirname_creator: Any) -> None:
+    def _place(
+        self, storage: Storage | None, name_creator: object, dirname_creator: object
+    ) -> None:
         """To be called when the trial knows what it is: creators of names look at it."""
         self.custom_trial_name: str | None = _checked_name(name_creator, self)
         self.custom_dirname: str | None = _checked_dirname(dirname_creator, self)
@@ -147,7 +149,7 @@ class TrialPaths:
         """Where it runs."""
         return self.node_ip or None
 
-    def set_location(self, location: Any) -> None:
+    def set_location(self, location: object) -> None:
         """Note where it runs, as "pid=123"."""
         self.location = str(location)
 

@@ -100,7 +100,7 @@ def trainable_of(storage: Storage) -> str | None:
     return names[-1] if names else None
 
 
-def trials_of(storage: Storage, **kwargs: Any) -> list[Trial]:
+def trials_of(storage: Storage, **kwargs: object) -> list[Trial]:
     """All trials of an experiment, as far as they had come."""
     from skate.tune.experiment.trial import Trial
 
@@ -185,7 +185,7 @@ class StateLog:
         """A trial has ended, or is where it was."""
         self._add("progress", trial.progress())
 
-    def _add(self, kind: str, record: Mapping[str, Any]) -> None:
+    def _add(self, kind: str, record: Mapping[str, object]) -> None:
         line = {"kind": kind, **record}
         if self._storage.is_local:
             self._storage.append(STATE_FILE, line)

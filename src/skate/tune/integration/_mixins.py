@@ -23,11 +23,11 @@ def settings_of(config: Mapping[str, Any], name: str, needed: str) -> dict[str, 
     return settings
 
 
-def around(func: Callable[..., Any], inside: Around) -> Callable[..., Any]:
+def around(func: Callable[..., object], inside: Around) -> Callable[..., object]:
     """The function, called inside of the block that its configuration asks for."""
 
     @functools.wraps(func)
-    def mixed(config: Config, *args: Any, **kwargs: Any) -> Any:
+    def mixed(config: Config, *args: Any, **kwargs: Any) -> object:
         with inside(config):
             return func(config, *args, **kwargs)
 

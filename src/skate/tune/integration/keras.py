@@ -62,7 +62,7 @@ class TuneReportCallback(TuneReportCheckpointCallback):
         super().__init__(checkpoint_on=[], report_metrics_on=on, metrics=metrics)
 
 
-def _are_like_events(given: Any) -> bool:
+def _are_like_events(given: object) -> bool:
     """Whether a first argument says when, rather than what."""
     return isinstance(given, (str, list, tuple)) and all(
         str(name).endswith(("_begin", "_end")) for name in listed(given)

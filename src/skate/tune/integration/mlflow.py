@@ -24,7 +24,7 @@ def _run(config: Mapping[str, Any]) -> Iterator[None]:
         mlflow.end_run()
 
 
-def mlflow_mixin(func: Callable[..., Any]) -> Callable[..., Any]:
+def mlflow_mixin(func: Callable[..., object]) -> Callable[..., Any]:
     """Let a function for trials log with MLflow's own calls.
 
     Its configuration has an entry "mlflow", with the `tracking_uri` and the `experiment_name` or

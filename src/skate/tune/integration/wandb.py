@@ -23,7 +23,7 @@ def _run(config: Mapping[str, Any]) -> Iterator[None]:
         run.finish()
 
 
-def wandb_mixin(func: Callable[..., Any]) -> Callable[..., Any]:
+def wandb_mixin(func: Callable[..., object]) -> Callable[..., Any]:
     """Let a function for trials log with `wandb.log`.
 
     Its configuration has an entry "wandb", with the `project` and what else `setup_wandb` takes.

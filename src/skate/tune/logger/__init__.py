@@ -42,7 +42,7 @@ __all__ = [
 DEFAULT_LOGGERS = (JsonLogger, CSVLogger, TBXLogger)
 
 
-def pretty_print(result: Mapping[str, Any], exclude: Any = None) -> str:
+def pretty_print(result: Mapping[str, object], exclude: Any = None) -> str:
     """A result as indented text, without its configuration and what is `exclude`d."""
     hidden = {"config", "hist_stats", *(exclude or ())}
     shown = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from skate.tune.schedulers.async_hyperband import ASHAScheduler, AsyncHyperBandScheduler
 from skate.tune.schedulers.hb_bohb import HyperBandForBOHB
 from skate.tune.schedulers.hyperband import HyperBandScheduler
@@ -45,7 +43,7 @@ __all__ = [
 ]
 
 
-def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
+def create_scheduler(scheduler: str, **kwargs: object) -> TrialScheduler:
     """Make a scheduler by its name.
 
     Args:

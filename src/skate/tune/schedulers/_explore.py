@@ -14,10 +14,10 @@ from skate.tune.search.variant_generator import format_vars
 
 def explore(
     config: Config,
-    mutations: Mapping[str, Any],
+    mutations: Mapping[str, object],
     resample_probability: float,
     perturbation_factors: tuple[float, ...],
-    custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None,
+    custom_explore_fn: Callable[[dict[str, object]], dict[str, object]] | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """A changed copy of the configuration, and by name what was done to it."""
     new = copy.deepcopy(config)
@@ -76,7 +76,7 @@ def draw(space: Any) -> Any:
     return random.choice(space)
 
 
-def fill(config: Config, mutations: Mapping[str, Any]) -> dict[str, Any]:
+def fill(config: Config, mutations: Mapping[str, object]) -> dict[str, Any]:
     """Draw what the configuration does not have; these values by names as "layer/size"."""
     drawn: dict[str, Any] = {}
     for key, space in mutations.items():
@@ -88,13 +88,13 @@ def fill(config: Config, mutations: Mapping[str, Any]) -> dict[str, Any]:
     return drawn
 
 
-def perturbed_tag(tag: str, config: Mapping[str, Any], names: Any) -> str:
+def perturbed_tag(tag: str, config: Mapping[str, object], names: Any) -> str:
     """The tag of a trial whose configuration was changed."""
     changed = {("config", name): config[name] for name in names if name in config}
     return f"{tag}@perturbed[{format_vars(changed)}]"
 
 
-def mutated_part(config: Mapping[str, Any], mutations: Mapping[str, Any]) -> dict[str, Any]:
+def mutated_part(config: Mapping[str, Any], mutations: Mapping[str, object]) -> dict[str, Any]:
     """Those values of a configuration that mutate."""
     return {
         key: mutated_part(config[key], space) if isinstance(space, Mapping) else config[key]

@@ -63,11 +63,11 @@ class PopulationBasedTraining(FIFOScheduler):
         mode: str | None = None,
         perturbation_interval: float = 60.0,
         burn_in_period: float = 0.0,
-        hyperparam_mutations: dict[str, Any] | None = None,
+        hyperparam_mutations: dict[str, object] | None = None,
         quantile_fraction: float = 0.25,
         resample_probability: float = 0.25,
         perturbation_factors: tuple[float, ...] = (1.2, 0.8),
-        custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        custom_explore_fn: Callable[[dict[str, object]], dict[str, object]] | None = None,
         log_config: bool = True,
         require_attrs: bool = True,
         synch: bool = False,
@@ -289,7 +289,7 @@ class PopulationBasedTraining(FIFOScheduler):
 
     def _get_new_config(
         self, trial: Trial, trial_to_clone: Trial
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    ) -> tuple[dict[str, object], dict[str, object]]:
         return explore(
             trial_to_clone.config,
             self._hyperparam_mutations,
@@ -373,7 +373,7 @@ def _others_wait(tune_controller: TuneController) -> bool:
     return any(t.status in (PENDING, PAUSED) for t in tune_controller.get_live_trials())
 
 
-def _check_mutations(mutations: dict[str, Any], custom: Any) -> None:
+def _check_mutations(mutations: dict[str, object], custom: object) -> None:
     if not mutations and custom is None:
         raise TuneError("PBT needs `hyperparam_mutations` or `custom_explore_fn`; got neither")
     for name, space in mutations.items():

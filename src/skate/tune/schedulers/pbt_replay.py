@@ -98,7 +98,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         )
 
 
-def _load(path: Path) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]]]:
+def _load(path: Path) -> tuple[dict[str, object], list[tuple[int, dict[str, object]]]]:
     """The first configuration, and (step, configuration) of each change.
 
     The file begins with the past of the trials that were copied; the last unbroken chain counts.

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-def create_searcher(search_alg: str, **kwargs: Any) -> Any:
+def create_searcher(search_alg: str, **kwargs: object) -> Any:
     """Make a searcher by its name.
 
     Args:

@@ -20,7 +20,7 @@ class _Wrapper(Searcher):
         super().__init__(searcher.metric, searcher.mode)
 
     def set_search_properties(
-        self, metric: str | None, mode: str | None, config: Config, **spec: Any
+        self, metric: str | None, mode: str | None, config: Config, **spec: object
     ) -> bool:
         done = self.searcher._tell(metric, mode, config, spec)
         self._metric, self._mode = self.searcher.metric, self.searcher.mode
@@ -74,7 +74,7 @@ class ConcurrencyLimiter(_Wrapper):
         ValueError: If `max_concurrent` is below 1.
     """
 
-    def __init__(self, searcher: Searcher, max_concurrent: Any, batch: bool = False) -> None:
+    def __init__(self, searcher: Searcher, max_concurrent: object, batch: bool = False) -> None:
         if not isinstance(max_concurrent, int) or max_concurrent < 1:
             raise ValueError(f"max_concurrent takes a number from 1; got {max_concurrent!r}")
         super().__init__(searcher)

@@ -16,7 +16,7 @@ from skate.tune.search.sample import Categorical, Domain
 from skate.tune.utils.util import flatten_dict
 
 
-def check_same_keys(old: dict[str, Any], new: dict[str, Any]) -> None:
+def check_same_keys(old: dict[str, object], new: dict[str, object]) -> None:
     """A search goes on with the parameters that it had."""
     before, now = sorted(flatten_dict(old)), sorted(flatten_dict(new))
     if before != now:
@@ -26,7 +26,7 @@ def check_same_keys(old: dict[str, Any], new: dict[str, Any]) -> None:
         )
 
 
-def renewed(value: Any, old: Any, new: Any) -> Any:
+def renewed(value: object, old: object, new: object) -> Any:
     """A trial's value, or its whole configuration, with the objects of the new space."""
     choices = _choices(new)
     if choices is not None:
@@ -41,7 +41,7 @@ def renewed(value: Any, old: Any, new: Any) -> Any:
     return new
 
 
-def _choices(space: Any) -> list[Any] | None:
+def _choices(space: object) -> list[object] | None:
     if isinstance(space, Categorical):
         return space.categories
     if isinstance(space, dict) and set(space) == {"grid_search"}:
@@ -49,14 +49,14 @@ def _choices(space: Any) -> list[Any] | None:
     return None
 
 
-def _chosen_again(value: Any, before: list[Any], now: list[Any]) -> Any:
+def _chosen_again(value: object, before: list[object], now: list[object]) -> object:
     if is_plain(value):
         return value
     pairs = zip(before, now, strict=False)
     return next((new for old, new in pairs if _same(old, value)), value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     """Objects of one's own are seldom equal to their copies."""
     try:
         return one is other or bool(cloudpickle.dumps(one) == cloudpickle.dumps(other))

@@ -45,7 +45,7 @@ class Repeater(_Wrapper):
         ValueError: If `repeat` is below 1.
     """
 
-    def __init__(self, searcher: Searcher, repeat: Any = 1, set_index: bool = True) -> None:
+    def __init__(self, searcher: Searcher, repeat: object = 1, set_index: bool = True) -> None:
         if not isinstance(repeat, int) or repeat < 1:
             raise ValueError(f"repeat takes a number from 1; got {repeat!r}")
         super().__init__(searcher)
@@ -91,5 +91,5 @@ class Repeater(_Wrapper):
             )
 
 
-def _without(result: ResultRow | None, key: str) -> dict[str, Any]:
+def _without(result: ResultRow | None, key: str) -> dict[str, object]:
     return {name: value for name, value in (result or {}).items() if name != key}

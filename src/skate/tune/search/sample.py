@@ -58,7 +58,7 @@ class Sampler:
         values = self._draw(domain, config, size, Rng.of(random_state))
         return values if len(values) > 1 else domain.cast(values[0])
 
-    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
         raise TypeError(f"{type(self).__name__} cannot draw from {type(domain).__name__}")
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class BaseSampler(Sampler):
 class Uniform(Sampler):
     """All values alike."""
 
-    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
         if isinstance(domain, Categorical):
             return [domain.categories[index] for index in rng.choice(len(domain), size)]
         if isinstance(domain, Integer):
@@ -83,10 +83,10 @@ class Uniform(Sampler):
 class LogUniform(Sampler):
     """All orders of magnitude alike."""
 
-    def __init__(self, base: Any = _UNSET) -> None:
+    def __init__(self, base: object = _UNSET) -> None:
         _warn_of_base(base)
 
-    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
         values = np.exp(rng.uniform(math.log(domain.lower), math.log(domain.upper), size))
         return np.floor(values).astype(int) if isinstance(domain, Integer) else values
 
@@ -100,7 +100,7 @@ class Normal(Sampler):
         self.mean = mean
         self.sd = sd
 
-    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
         return rng.normal(self.mean, self.sd, size)
 
 
@@ -231,7 +231,7 @@ class _Range(Domain):
         new.set_sampler(Quantized(new.get_sampler(), q), allow_override=True)
         return new
 
-    def loguniform(self: Any, base: Any = _UNSET) -> Any:
+    def loguniform(self: Any, base: object = _UNSET) -> Any:
         """Draw orders of magnitude alike; both bounds are above 0."""
         _warn_of_base(base)
         if not (self.lower > 0 and 0 < self.upper < float("inf")):
@@ -241,7 +241,7 @@ class _Range(Domain):
             )
         return self._with(LogUniform())
 
-    def is_valid(self, value: Any) -> bool:
+    def is_valid(self, value: object) -> bool:
         return bool(self.lower <= value <= self.upper)
 
     @property
@@ -303,7 +303,7 @@ class Integer(_Range):
 class Categorical(Domain):
     """A list of values."""
 
-    def __init__(self, categories: Iterable[Any]) -> None:
+    def __init__(self, categories: Iterable[object]) -> None:
         if not isinstance(categories, Iterable):
             raise ValueError(f"choice takes a list of values; got {categories!r}")
         self.categories: list[Any] = list(categories)
@@ -333,14 +333,14 @@ class Categorical(Domain):
 class _CallSampler(BaseSampler):
     """Calls the user's function."""
 
-    def _draw(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
         if not domain.pass_config:
             return [domain.func() for _ in range(size)]
         configs = config if isinstance(config, list) else [config] * size
         return [domain.func(_view(one)) for one in configs]
 
 
-def _view(config: Any) -> Any:
+def _view(config: object) -> Any:
     from skate.tune.search.variant_generator import view
 
     return view(config) if isinstance(config, Mapping) else config
@@ -351,7 +351,7 @@ class Function(Domain):
 
     default_sampler_cls: type[Sampler] = _CallSampler
 
-    def __init__(self, func: Callable[..., Any]) -> None:
+    def __init__(self, func: Callable[..., object]) -> None:
         self.func = func
         self.pass_config: bool = _binds(func, {})
         if not self.pass_config and not _binds(func):
@@ -368,7 +368,7 @@ class Function(Domain):
         return f"{self.func}()"
 
 
-def _binds(func: Callable[..., Any], *args: Any) -> bool:
+def _binds(func: Callable[..., object], *args: object) -> bool:
     try:
         signature(func).bind(*args)
     except TypeError:
@@ -376,12 +376,12 @@ def _binds(func: Callable[..., Any], *args: Any) -> bool:
     return True
 
 
-def _warn_of_base(base: Any) -> None:
+def _warn_of_base(base: object) -> None:
     if base is not _UNSET:
         warnings.warn("`base` has no effect on a log-uniform distribution", stacklevel=3)
 
 
-def sample_from(func: Callable[..., Any]) -> Function:
+def sample_from(func: Callable[..., object]) -> Function:
     """Draw by calling a function.
 
     Args:
@@ -430,7 +430,7 @@ def quniform(lower: float, upper: float, q: float) -> Float:
     return Float(lower, upper).uniform().quantized(q)
 
 
-def loguniform(lower: float, upper: float, base: Any = _UNSET) -> Float:
+def loguniform(lower: float, upper: float, base: object = _UNSET) -> Float:
     """Draw a float between two bounds, all orders of magnitude alike.
 
     Args:
@@ -448,7 +448,7 @@ def loguniform(lower: float, upper: float, base: Any = _UNSET) -> Float:
     return result
 
 
-def qloguniform(lower: float, upper: float, q: float, base: Any = _UNSET) -> Float:
+def qloguniform(lower: float, upper: float, q: float, base: object = _UNSET) -> Float:
     """Draw as `loguniform` does, rounded.
 
     Args:
@@ -467,7 +467,7 @@ def qloguniform(lower: float, upper: float, q: float, base: Any = _UNSET) -> Flo
     return result
 
 
-def choice(categories: Iterable[Any]) -> Categorical:
+def choice(categories: Iterable[object]) -> Categorical:
     """Draw one of several values, all alike.
 
     Args:
@@ -496,7 +496,7 @@ def randint(lower: int, upper: int) -> Integer:
     return Integer(lower, upper).uniform()
 
 
-def lograndint(lower: int, upper: int, base: Any = _UNSET) -> Integer:
+def lograndint(lower: int, upper: int, base: object = _UNSET) -> Integer:
     """Draw a whole number, all orders of magnitude alike.
 
     Args:
@@ -530,7 +530,7 @@ def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
     return Integer(lower, upper).uniform().quantized(q)
 
 
-def qlograndint(lower: int, upper: int, q: int, base: Any = _UNSET) -> Integer:
+def qlograndint(lower: int, upper: int, q: int, base: object = _UNSET) -> Integer:
     """Draw as `lograndint` does, rounded.
 
     Args:

@@ -63,7 +63,7 @@ class SpaceSearcher(Searcher):
             )
 
     @abstractmethod
-    def _translated(self, space: Mapping[str, Any]) -> Any:
+    def _translated(self, space: Mapping[str, object]) -> object:
         """The domains of a space, in the words of the package."""
 
     @abstractmethod

@@ -34,7 +34,7 @@ class RecursiveDependencyError(Exception):
         super().__init__(msg)
 
 
-def grid_search(values: Iterable[Any]) -> dict[str, Iterable[Any]]:
+def grid_search(values: Iterable[object]) -> dict[str, Iterable[Any]]:
     """Try every one of some values, in every combination with other grids.
 
     Args:
@@ -72,7 +72,7 @@ class Guard(dict[str, Any]):
             return default
 
 
-def view(spec: Mapping[str, Any]) -> Guard:
+def view(spec: Mapping[str, object]) -> Guard:
     """A spec for functions of all eras: `spec.config.lr`, `config["lr"]`, `config.get("lr")`."""
     if isinstance(spec, Guard):
         return spec
@@ -90,17 +90,17 @@ class GuardedList(list[Any]):
             return GuardedList(super().__getitem__(index))
         return _known(index, super().__getitem__(index))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return (self[index] for index in range(len(self)))
 
 
-def _known(key: Any, value: Any) -> Any:
+def _known(key: object, value: object) -> object:
     if as_domain(value) is not None:
         raise RecursiveDependencyError(f"`{key}` recursively depends on {value}, still open")
     return guarded(value)
 
 
-def guarded(value: Any) -> Any:
+def guarded(value: object) -> Any:
     """Dictionaries and lists as those that raise where a value is open, all else as it is."""
     if isinstance(value, dict) and not isinstance(value, Guard):
         return Guard(value)
@@ -109,7 +109,7 @@ def guarded(value: Any) -> Any:
     return value
 
 
-def as_domain(value: Any) -> Domain | None:
+def as_domain(value: object) -> Domain | None:
     """The domain that a value of a space stands for; None if it is just a value."""
     if isinstance(value, Domain):
         return value
@@ -122,7 +122,7 @@ def as_domain(value: Any) -> Domain | None:
     return None
 
 
-def _grid(values: Any) -> Categorical:
+def _grid(values: object) -> Categorical:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ValueError(f"grid_search takes a list of values; got {values!r}")
     domain = Categorical(values)
@@ -131,7 +131,7 @@ def _grid(values: Any) -> Categorical:
     return domain.grid()
 
 
-def walk(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def walk(space: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every leaf of a space with its path; domains and grids are leaves."""
     domain = as_domain(space)
     if domain is not None:
@@ -147,7 +147,7 @@ def walk(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def parse_spec_vars(
-    spec: Mapping[str, Any],
+    spec: Mapping[str, object],
 ) -> tuple[list[tuple[Path, Any]], list[tuple[Path, Any]], list[tuple[Path, Any]]]:
     """The leaves of a space: (plain values, domains, grids)."""
     fixed, domains, grids = [], [], []
@@ -162,7 +162,7 @@ def parse_spec_vars(
     return fixed, domains, grids
 
 
-def has_unresolved_values(spec: Any) -> bool:
+def has_unresolved_values(spec: object) -> bool:
     """Whether domains or grids are among the values."""
     return any(isinstance(value, Domain) for _, value in walk(spec))
 
@@ -188,9 +188,9 @@ def assign_value(spec: Any, path: Path, value: Any) -> None:
 
 
 def generate_variants(
-    unresolved_spec: Mapping[str, Any],
+    unresolved_spec: Mapping[str, object],
     constant_grid_search: bool = False,
-    random_state: Any = None,
+    random_state: object = None,
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
     """One draw of the space: pairs of (what was chosen, by path) and the finished spec.
 
@@ -217,7 +217,7 @@ def generate_variants(
             yield {**chosen, **more}, finished
 
 
-def _combinations(grids: list[tuple[Path, Any]]) -> Iterator[tuple[Any, ...]]:
+def _combinations(grids: list[tuple[Path, Any]]) -> Iterator[tuple[object, ...]]:
     """All combinations, the first grid fastest."""
     backwards = [domain.categories for _, domain in reversed(grids)]
     for combination in itertools.product(*backwards):
@@ -225,8 +225,8 @@ def _combinations(grids: list[tuple[Path, Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _draw(
-    spec: Config, domains: list[tuple[Path, Any]], rng: Rng, allow_fail: bool = False
-) -> dict[Path, Any]:
+    spec: Config, domains: list[tuple[Path, object]], rng: Rng, allow_fail: bool = False
+) -> dict[Path, object]:
     """Draw all domains into the spec; those that wait for others come in a later pass."""
     drawn: dict[Path, Any] = {}
     waiting, error = domains, None
@@ -264,14 +264,14 @@ def preset_variants(
     spec: Mapping[str, Any],
     config: Mapping[str, Any],
     constant_grid_search: bool = False,
-    random_state: Any = None,
+    random_state: object = None,
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
     """As `generate_variants`, with some values given."""
     _warn_of_contradictions(spec["config"], config)
     return generate_variants(_with_point(spec, config), constant_grid_search, random_state)
 
 
-def _with_point(spec: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+def _with_point(spec: Mapping[str, object], point: Mapping[str, object]) -> dict[str, object]:
     """The spec with the values of a point."""
     made: dict[str, Any] = copy_space(spec)
     for path, value in walk(point):
@@ -286,7 +286,7 @@ def _with_point(spec: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, 
     return made
 
 
-def _warn_of_contradictions(space: Mapping[str, Any], point: Mapping[str, Any]) -> None:
+def _warn_of_contradictions(space: Mapping[str, object], point: Mapping[str, object]) -> None:
     """Say what a point has that the space has not; the point is evaluated all the same."""
     for path, value in walk(point):
         name = "/".join(map(str, path))
@@ -311,7 +311,7 @@ def _warn_of_contradictions(space: Mapping[str, Any], point: Mapping[str, Any]) 
             )  # fmt: skip
 
 
-def count_spec_samples(spec: Mapping[str, Any], num_samples: int = 1) -> int:
+def count_spec_samples(spec: Mapping[str, object], num_samples: int = 1) -> int:
     """How many variants a space gives."""
     _, _, grids = parse_spec_vars(spec)
     count = num_samples
@@ -344,7 +344,7 @@ def copy_space(space: Any) -> Any:
     return space
 
 
-def flatten_resolved_vars(resolved: Mapping[Path, Any]) -> dict[str, Any]:
+def flatten_resolved_vars(resolved: Mapping[Path, object]) -> dict[str, Any]:
     """What was chosen, by names as "layer/size"."""
     return {
         "/".join(str(part) for part in (path[1:] if path[0] == "config" else path)): value
@@ -352,7 +352,7 @@ def flatten_resolved_vars(resolved: Mapping[Path, Any]) -> dict[str, Any]:
     }
 
 
-def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
+def format_vars(resolved_vars: Mapping[Path, object]) -> str:
     """What was chosen, as a text that can be part of a folder's name."""
     items = sorted(
         (item for item in resolved_vars.items() if item[0][0] not in _NOT_IN_TAGS),
@@ -361,7 +361,7 @@ def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
     return ",".join(f"{_clean(path[-1])}={_clean(value)}" for path, value in items)
 
 
-def _clean(value: Any) -> str:
+def _clean(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
     return re.sub(r"[^a-zA-Z0-9_-]+", "_", str(value)).strip("_")

@@ -19,7 +19,7 @@ class DictStopper(Stopper):
     """Ends a trial when a metric has come to its value. It needs no memory, so it can also
     decide inside of the trial."""
 
-    def __init__(self, criteria: Mapping[str, Any]) -> None:
+    def __init__(self, criteria: Mapping[str, object]) -> None:
         self.criteria = dict(criteria)
         self._looked_for = False
 
@@ -41,7 +41,7 @@ class DictStopper(Stopper):
         return False
 
 
-def as_stopper(stop: Any, time_budget_s: Any = None) -> Stopper | None:
+def as_stopper(stop: object, time_budget_s: Any = None) -> Stopper | None:
     """The stopper for what a user may write: a dictionary, function, stopper, or list of them."""
     found = _one(stop)
     if time_budget_s is None:

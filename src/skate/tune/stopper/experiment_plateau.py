@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import statistics
-from typing import Any
 
 from skate._run.types import ResultRow
 from skate.tune.stopper.stopper import Stopper
@@ -24,10 +23,10 @@ class ExperimentPlateauStopper(Stopper):
     def __init__(
         self,
         metric: str,
-        std: Any = 0.001,
-        top: Any = 10,
+        std: object = 0.001,
+        top: object = 10,
         mode: str = "min",
-        patience: Any = 0,
+        patience: object = 0,
     ) -> None:
         if mode not in ("min", "max"):
             raise ValueError(f"mode takes 'min' or 'max'; got {mode!r}")

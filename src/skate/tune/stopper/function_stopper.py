@@ -18,7 +18,7 @@ class FunctionStopper(Stopper):
         function: Of the trial's id and its result.
     """
 
-    def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
+    def __init__(self, function: Callable[[str, dict[str, object]], bool]) -> None:
         try:
             inspect.signature(function).bind("trial_id", {})
         except TypeError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import time
-from typing import Any
 
 from skate._run.types import ResultRow
 from skate.tune.stopper.stopper import Stopper
@@ -41,5 +40,5 @@ class TimeoutStopper(Stopper):
         self._last_check = time.monotonic()
         return self._left <= 0
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"_left": self.seconds_left, "_last_check": None}

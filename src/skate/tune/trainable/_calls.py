@@ -31,7 +31,7 @@ class StatusReporter:
         report(*args, **metrics)
 
 
-def free_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def free_parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """The parameters that are not bound by a partial."""
     bound = set(function.keywords) if isinstance(function, functools.partial) else set()
     try:
@@ -42,11 +42,11 @@ def free_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter
 
 
 def arguments_for(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     config: Config,
     checkpoint: Checkpoint | None,
     reporter: Callable[..., None],
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """`f(config)`, `f(config, checkpoint=None)`, `f(config, checkpoint_dir=None)`,
     `f(config, reporter)` and `f()`. Where there is no checkpoint, defaults stay."""
     parameters = free_parameters(function)
@@ -68,7 +68,7 @@ def arguments_for(
     return ((config,) if positional or open_ended else ()), given
 
 
-def _value_for(name: str, checkpoint: Checkpoint | None) -> Any:
+def _value_for(name: str, checkpoint: Checkpoint | None) -> object:
     if name == "checkpoint_dir":
         return folder_of(checkpoint)
     return None if checkpoint is None else checkpoint.value
@@ -82,7 +82,7 @@ def folder_of(checkpoint: Checkpoint | None) -> str | None:
     return os.path.dirname(path) if os.path.isfile(path) else path
 
 
-def metrics_of(returned: Any) -> dict[str, Any] | None:
+def metrics_of(returned: object) -> dict[str, object] | None:
     """The last result, if a function returned or yielded one."""
     if returned is None:
         return None

@@ -129,7 +129,7 @@ class FunctionTrainable(Trainable):
             self._latest = Storage.at(self.logdir).checkpoint(name)
 
 
-def wrap_function(train_func: Callable[..., Any], name: str | None = None) -> Any:
+def wrap_function(train_func: Callable[..., object], name: str | None = None) -> Any:
     """The function as a subclass of Trainable, to `train()`, `save()` and `restore()` by hand."""
     members = {"_function": staticmethod(train_func)}
     title = str(name or getattr(train_func, "__name__", "func"))

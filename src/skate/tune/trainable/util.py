@@ -25,7 +25,7 @@ def _check(trainable: Any, name: str) -> None:
 class _Parameters:
     """Values in the object store, put there when the trainable is first sent."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, values: dict[str, object]) -> None:
         self._values: dict[str, Any] | None = values
         self._refs: dict[str, Any] | None = None
         self._session: str | None = None  # the one that the references belong to
@@ -38,7 +38,7 @@ class _Parameters:
             self._values = dict(zip(refs, skate.get(list(refs.values())), strict=True))
         return self._values
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         import skate
 
         if not skate.is_initialized():  # written to a file, for a program to come
@@ -50,14 +50,14 @@ class _Parameters:
         return {"_values": None, "_refs": self._refs, "_session": session}
 
 
-def _stored(value: Any) -> Any:
+def _stored(value: object) -> object:
     """A reference to the value, which may be one already."""
     import skate
 
     return value if isinstance(value, skate.ObjectRef) else skate.put(value)
 
 
-def with_parameters(trainable: Any, **kwargs: Any) -> Any:
+def with_parameters(trainable: Any, **kwargs: object) -> Any:
     """Give a trainable more arguments, which may be large: they are stored once and shared.
 
     Args:
@@ -86,7 +86,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
     return _function_with_parameters(trainable, parameters)
 
 
-def _class_with_parameters(trainable: Any, parameters: _Parameters) -> Any:
+def _class_with_parameters(trainable: Any, parameters: _Parameters) -> object:
     class WithParameters(trainable):  # type: ignore[misc]
         def setup(self, config: Config) -> None:
             super().setup(config, **parameters.get())
@@ -95,14 +95,14 @@ def _class_with_parameters(trainable: Any, parameters: _Parameters) -> Any:
     return WithParameters
 
 
-def _function_with_parameters(trainable: Callable[..., Any], parameters: _Parameters) -> Any:
+def _function_with_parameters(trainable: Callable[..., object], parameters: _Parameters) -> object:
     from skate.tune.trainable._calls import CHECKPOINT_NAMES, free_parameters
 
     names = parameters.get()
     free = {k: p for k, p in free_parameters(trainable).items() if k not in names}
     takes_checkpoint = [name for name in CHECKPOINT_NAMES if name in free]
 
-    def with_values(config: Config, **more: Any) -> Any:
+    def with_values(config: Config, **more: object) -> Any:
         return trainable(config, **more, **parameters.get())
 
     with_values.__name__ = getattr(trainable, "__name__", "tune_with_parameters")
@@ -120,7 +120,7 @@ def _function_with_parameters(trainable: Callable[..., Any], parameters: _Parame
     return with_values
 
 
-def with_resources(trainable: Any, resources: Any) -> Any:
+def with_resources(trainable: Any, resources: object) -> Any:
     """Say what each trial of a trainable needs.
 
     Args:
@@ -163,7 +163,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
     return trainable
 
 
-def _plain_function(trainable: Any) -> Any:
+def _plain_function(trainable: Any) -> object:
     def function(config: Config, **more: Any) -> Any:
         return trainable(config, **more)
 

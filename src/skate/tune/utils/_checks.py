@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skate.tune.trainable.trainable import Trainable
 
 
-def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
+def diagnose_serialization(trainable: Callable[..., object]) -> bool | set[str]:
     """True if the function can be sent to trials; else the names of what keeps it from that,
     which are printed as well."""
     from skate.util import inspect_serializability
@@ -51,7 +51,7 @@ def validate_save_restore(
 def validate_warmstart(
     parameter_names: Sequence[str],
     points_to_evaluate: Any,
-    evaluated_rewards: Any,
+    evaluated_rewards: object,
     validate_point_name_lengths: bool = True,
 ) -> None:
     """Raise an error if points and rewards do not fit the parameters, or each other."""
@@ -71,7 +71,7 @@ def validate_warmstart(
         )
 
 
-def _as_list(values: Any, name: str) -> list[Any]:
+def _as_list(values: Any, name: str) -> list[object]:
     if values and not isinstance(values, list):
         raise TypeError(f"{name} takes a list; got {type(values).__name__}")
     return values or []
@@ -101,7 +101,7 @@ def wait_for_gpu(
     )
 
 
-def _gpu_id(gpu_id: Any) -> int | str:
+def _gpu_id(gpu_id: object) -> int | str:
     if gpu_id is None:
         own = skate.get_gpu_ids()
         if not own:

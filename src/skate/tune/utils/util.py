@@ -11,7 +11,7 @@ from skate._run.types import ResultRow
 
 
 def flatten_dict(
-    dt: Mapping[str, Any],
+    dt: Mapping[str, object],
     delimiter: str = "/",
     prevent_delimiter: bool = False,
     flatten_list: bool = False,
@@ -36,7 +36,7 @@ def flatten_dict(
 
 
 def _flatten_into(
-    flat: ResultRow, key: str, value: Any, delimiter: str, strict: bool, lists: bool
+    flat: ResultRow, key: str, value: object, delimiter: str, strict: bool, lists: bool
 ) -> None:
     if isinstance(value, Mapping) and value:
         inner = flatten_dict(value, delimiter, strict, lists)
@@ -49,7 +49,7 @@ def _flatten_into(
         flat[f"{key}{delimiter}{name}"] = leaf
 
 
-def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
+def unflatten_dict(dt: Mapping[str, object], delimiter: str = "/") -> dict[str, Any]:
     """The way back of `flatten_dict` without lists."""
     deep: dict[str, Any] = _new_like(dt)
     for key, value in dt.items():
@@ -65,12 +65,12 @@ def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any
     return deep
 
 
-def unflatten_list_dict(dt: Mapping[str, Any], delimiter: str = "/") -> Any:
+def unflatten_list_dict(dt: Mapping[str, object], delimiter: str = "/") -> Any:
     """The way back of `flatten_dict(flatten_list=True)`: keys 0, 1, 2 … become a list."""
     return _numbered_to_lists(unflatten_dict(dt, delimiter))
 
 
-def _numbered_to_lists(value: Any) -> Any:
+def _numbered_to_lists(value: object) -> object:
     if not isinstance(value, dict):
         return value
     deep = _new_like(value)
@@ -80,12 +80,14 @@ def _numbered_to_lists(value: Any) -> Any:
     return deep
 
 
-def _new_like(mapping: Mapping[str, Any]) -> dict[str, Any]:
+def _new_like(mapping: Mapping[str, object]) -> dict[str, object]:
     """Empty, and as ordered as the other."""
     return type(mapping)() if isinstance(mapping, dict) else {}
 
 
-def unflattened_lookup(flat_key: str, lookup: Any, delimiter: str = "/", **kwargs: Any) -> Any:
+def unflattened_lookup(
+    flat_key: str, lookup: object, delimiter: str = "/", **kwargs: object
+) -> Any:
     """`lookup["a"]["b"]` for the key "a/b"; a missing one raises KeyError, or gives `default`."""
     if isinstance(lookup, Mapping) and flat_key in lookup:
         return lookup[flat_key]
@@ -106,7 +108,7 @@ def unflattened_lookup(flat_key: str, lookup: Any, delimiter: str = "/", **kwarg
 
 def deep_update(
     original: dict[str, Any],
-    new_dict: Mapping[str, Any],
+    new_dict: Mapping[str, object],
     new_keys_allowed: bool = True,
 ) -> dict[str, Any]:
     """Update in place, sub-dictionaries too; unknown keys are refused unless allowed."""
@@ -120,7 +122,7 @@ def deep_update(
     return original
 
 
-def merge_dicts(d1: Mapping[str, Any], d2: Mapping[str, Any]) -> dict[str, Any]:
+def merge_dicts(d1: Mapping[str, object], d2: Mapping[str, object]) -> dict[str, Any]:
     """A new dictionary: a deep copy of `d1`, updated with `d2`."""
     return deep_update(copy.deepcopy(dict(d1)), d2)
 

@@ -30,8 +30,8 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self,
         nesting_level: int | None = None,
         inner_max_num_threads: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        **kwargs: Any,
+        ray_remote_args: dict[str, object] | None = None,
+        **kwargs: object,
     ) -> None:
         super().__init__(
             nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads, **kwargs
@@ -55,9 +55,9 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
     def configure(
         self,
         n_jobs: int = 1,
-        parallel: Any = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        **_memmapping: Any,
+        parallel: object = None,
+        ray_remote_args: dict[str, object] | None = None,
+        **_memmapping: object,
     ) -> int:
         """Start the pool. joblib's options for memory-mapped files do not concern us."""
         n_jobs = self.effective_n_jobs(n_jobs)
@@ -81,13 +81,13 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         batch = _Batch(func, self._by_reference)
         return self._pool.apply_async(batch, callback=callback, error_callback=callback)
 
-    def retrieve_result_callback(self, out: Any) -> Any:
+    def retrieve_result_callback(self, out: object) -> object:
         """What the callback was given: results are returned, an exception is raised."""
         if isinstance(out, BaseException):
             raise out
         return out
 
-    def _by_reference(self, value: Any) -> Any:
+    def _by_reference(self, value: object) -> object:
         """A reference in place of a large value; the same one for every call that has it."""
         size = getattr(value, "nbytes", 0)
         if not isinstance(size, int) or size < _BY_REFERENCE_FROM:
@@ -118,7 +118,7 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
 class _Batch:
     """Calls that run one after the other in a worker."""
 
-    def __init__(self, calls: Any, by_reference: Callable[[Any], Any]) -> None:
+    def __init__(self, calls: Any, by_reference: Callable[[object], object]) -> None:
         self._nested = (calls._backend, calls._n_jobs)
         self._items = [
             (
@@ -138,5 +138,5 @@ class _Batch:
             ]
 
 
-def _value(argument: Any) -> Any:
+def _value(argument: object) -> object:
     return skate.get(argument) if isinstance(argument, skate.ObjectRef) else argument

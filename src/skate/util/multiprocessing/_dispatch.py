@@ -23,7 +23,7 @@ class Chunk:
     """Calls that go to a worker together, and who wants to know their outcome."""
 
     def __init__(
-        self, function: Callable[..., Any], calls: list[Any], owner: Callable[[Outcomes], None]
+        self, function: Callable[..., object], calls: list[Any], owner: Callable[[Outcomes], None]
     ) -> None:
         self.function = function
         self.calls = calls  # [(args, kwargs)]
@@ -47,7 +47,7 @@ class PoolWorker:
         return [_outcome(function, args, kwargs) for args, kwargs in calls]
 
 
-def _outcome(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
+def _outcome(function: Callable[..., object], args: Any, kwargs: Any) -> tuple[bool, object]:
     from skate._core.errors import task_error
 
     try:
@@ -66,7 +66,7 @@ class Dispatcher:
     """Keeps `size` workers busy, replacing those that die or have done `max_chunks` chunks."""
 
     def __init__(
-        self, new_actor: Callable[[], Any], size: int, max_chunks: int | None = None
+        self, new_actor: Callable[[], object], size: int, max_chunks: int | None = None
     ) -> None:
         self._new_actor = new_actor
         self._max_chunks = max_chunks
@@ -141,7 +141,7 @@ class Dispatcher:
         while (item := self._next_answered()) is not None:
             self._handle(*item)
 
-    def _next_answered(self) -> tuple[_Worker, Any] | None:
+    def _next_answered(self) -> tuple[_Worker, object] | None:
         # Under the lock, as `_start` is: nothing can be added between the look and the flag.
         with self._lock:
             try:
@@ -150,7 +150,7 @@ class Dispatcher:
                 self._receiving = False
                 return None
 
-    def _handle(self, worker: _Worker, answer: Any) -> None:
+    def _handle(self, worker: _Worker, answer: object) -> None:
         with self._lock:
             chunk = self._busy.get(worker)
             if chunk is None:

@@ -117,7 +117,7 @@ class IMapIterator:
     """
 
     def __init__(
-        self, submit: Submit, chunks: Iterator[list[Any]], window: int, ordered: bool
+        self, submit: Submit, chunks: Iterator[list[object]], window: int, ordered: bool
     ) -> None:
         self._submit = submit
         self._chunks = chunks
@@ -137,7 +137,7 @@ class IMapIterator:
     def __next__(self) -> Any:
         return self.next()
 
-    def next(self, timeout: float | None = None) -> Any:
+    def next(self, timeout: float | None = None) -> object:
         """Return the next result.
 
         Args:
@@ -187,7 +187,7 @@ class IMapIterator:
             self._arrival.notify_all()
 
 
-def _patience(timeout: Any) -> float | None:
+def _patience(timeout: object) -> float | None:
     """Return how long to wait; no time at all if it is negative, as in the standard library."""
     negative = isinstance(timeout, (int, float)) and timeout < 0
     return seconds("timeout", 0 if negative else timeout)

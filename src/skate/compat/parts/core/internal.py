@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = ["free"]
 
 
-def free(object_refs: Any, local_only: bool = False) -> None:
+def free(object_refs: object, local_only: bool = False) -> None:
     """A hint that the values are not needed any more; they go with their last reference."""

@@ -68,7 +68,7 @@ def _internal_kv_list(prefix: str | bytes, *, namespace: str | bytes | None = No
     return list(_ask("keys", _space(namespace), _checked(prefix)))
 
 
-def _ask(method: str, *args: Any) -> Any:
+def _ask(method: str, *args: object) -> Any:
     lasting = {"name": _HIDDEN, "namespace": _HIDDEN, "lifetime": "detached"}
     cls: Any = skate.remote(_Table)
     table = cls.options(get_if_exists=True, num_cpus=0, **lasting).remote()

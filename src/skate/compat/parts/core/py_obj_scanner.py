@@ -19,12 +19,12 @@ class _PyObjScanner:
         self._parts: Parts | None = None
         _instances[id(self)] = self
 
-    def find_nodes(self, obj: Any) -> list[Any]:
+    def find_nodes(self, obj: object) -> list[Any]:
         """Return what is found inside `obj`, in order, as often as it is met."""
         self._parts = Parts(obj, self._source_type)
         return self._parts.found()
 
-    def replace_nodes(self, table: Mapping[Any, Any]) -> Any:
+    def replace_nodes(self, table: Mapping[object, object]) -> Any:
         """Return the value that was searched, with `table[node]` in the place of each node."""
         if self._parts is None:
             raise ValueError("replace_nodes() is about what find_nodes() found: call that before")

@@ -17,7 +17,7 @@ class _Fake(Trainable):
     """Reports the same in each step, and fails in the second if `mock_error` says so: always, or,
     without `persistent_error`, until it is restored."""
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config: dict[str, object]) -> None:
         self.info: Any = None
         self.restored = False
 
@@ -42,16 +42,16 @@ class _Fake(Trainable):
             self.info = pickle.load(file)
         self.restored = True
 
-    def set_info(self, info: Any) -> Any:
+    def set_info(self, info: object) -> Any:
         self.info = info
         return info
 
-    def get_info(self, sess: Any = None) -> Any:
+    def get_info(self, sess: object = None) -> Any:
         return self.info
 
 
 class _NotOffered(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config: dict[str, object]) -> None:
         raise NotImplementedError("reinforcement learning is not offered; run this on Ray itself")
 
 

@@ -78,7 +78,7 @@ def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
             return loop
 
 
-def run_background_task(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+def run_background_task(coroutine: Coroutine[object, object, object]) -> asyncio.Task[Any]:
     """Run it on the loop, which alone would forget a task that nobody refers to."""
     task = get_or_create_event_loop().create_task(coroutine)
     background_tasks.add(task)

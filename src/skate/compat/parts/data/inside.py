@@ -38,10 +38,10 @@ class DelegatingBlockBuilder:
         """One more row."""
         self._rows.append(item)
 
-    def add_batch(self, batch: Any) -> None:
+    def add_batch(self, batch: object) -> None:
         self.add_block(batch)
 
-    def add_block(self, block: Any) -> None:
+    def add_block(self, block: object) -> None:
         self._flush()
         self._blocks.append(block_of_batch(block))
 
@@ -58,12 +58,12 @@ class DelegatingBlockBuilder:
         return concat(self._blocks)
 
 
-def _ref_bundles_iterator_to_block_refs_list(bundles: Any) -> list[Any]:
+def _ref_bundles_iterator_to_block_refs_list(bundles: Any) -> list[object]:
     """The references of all blocks."""
     return [ref for bundle in bundles for ref in bundle.block_refs]
 
 
-def _check_import(obj: Any, *, module: str, package: str) -> None:
+def _check_import(obj: object, *, module: str, package: str) -> None:
     """Raise an ImportError that names the `package` with the `module` that `obj` needs."""
     try:
         import_module(module)
@@ -85,17 +85,17 @@ def unify_schemas(schemas: Any, *, promote_types: bool = True) -> Any:
     return first if all(schema is first for schema in rest) else common_schema([first, *rest])
 
 
-def is_nan(value: Any) -> bool:
+def is_nan(value: object) -> bool:
     """Whether it is a number that is none."""
     return isinstance(value, float) and value != value
 
 
-def is_null(value: Any) -> bool:
+def is_null(value: object) -> bool:
     """Whether it is None or no number."""
     return value is None or is_nan(value)
 
 
-def rows_same(actual: Any, expected: Any) -> bool:
+def rows_same(actual: object, expected: object) -> bool:
     """Whether two frames have the same rows, in whatever order; of numbers the value counts, not
     the type, and not the last digits."""
     testing = import_module("pandas.testing")
@@ -106,7 +106,7 @@ def rows_same(actual: Any, expected: Any) -> bool:
     return True
 
 
-def _ordered(frame: Any) -> Any:
+def _ordered(frame: Any) -> object:
     """The frame with its columns and its rows in an order that follows from their values."""
     names = sorted(frame.columns)
     rows = [list(map(_plain, row)) for row in frame[names].itertuples(index=False, name=None)]
@@ -128,12 +128,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _unwrap_protocol(path: Any) -> str:
+def _unwrap_protocol(path: object) -> str:
     """A path without its protocol."""
     return str(path).partition("://")[2] or str(path)
 
 
-def _version(text: str) -> Any:
+def _version(text: str) -> object:
     return import_module("packaging.version").parse(text)
 
 

@@ -14,7 +14,7 @@ from skate.serve.exceptions import SkateServeError
 class ServeControllerClient:
     """The running instance, under the names of Ray's client."""
 
-    def __init__(self, controller: Any) -> None:
+    def __init__(self, controller: object) -> None:
         self._controller = controller
 
     @property
@@ -39,7 +39,7 @@ class ServeControllerClient:
         applications = serve.status().applications.values()
         return [each for app in applications for each in app.deployments.values()]
 
-    def get_handle(self, deployment_name: str, app_name: str | None = None, **_: Any) -> Any:
+    def get_handle(self, deployment_name: str, app_name: str | None = None, **_: object) -> Any:
         return serve.get_deployment_handle(deployment_name, app_name)
 
     def shutdown(self, timeout_s: float = 30) -> None:
@@ -67,7 +67,7 @@ def get_global_client(
 _get_global_client = get_global_client
 
 
-def _set_global_client(client: Any) -> None:
+def _set_global_client(client: object) -> None:
     """Nothing to set: the instance that runs is the client's."""
 
 

@@ -7,7 +7,6 @@ import os
 import random
 import string
 import uuid
-from typing import Any
 
 import skate
 from skate.compat.parts.inside import Absent
@@ -61,7 +60,7 @@ def get_head_node_id() -> str:
     return str(skate.nodes()[0]["NodeID"])
 
 
-def get_component_file_name(component_name: str, component_id: str, **_: Any) -> str:
+def get_component_file_name(component_name: str, component_id: str, **_: object) -> str:
     return f"{component_name}_{component_id}_{os.getpid()}"
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from skate.serve._http import fastapi_support
 
 __all__ = ["make_fastapi_class_based_view"]
 
 
-def make_fastapi_class_based_view(fastapi_app: Any, cls: type) -> None:
+def make_fastapi_class_based_view(fastapi_app: object, cls: type) -> None:
     """Let the endpoints of an application that are methods of `cls` get their `self`."""
     fastapi_support.adopt_methods(fastapi_app, fastapi_support.bodies_of(cls))

@@ -22,7 +22,7 @@ def _load_on_demand() -> None:
         starlette.__getattr__ = _find
 
 
-def _find(name: str) -> Any:
+def _find(name: str) -> object:
     module = f"starlette.{name}"
     problem = f"module 'starlette' has no attribute {name!r}"
     if name.startswith("__"):

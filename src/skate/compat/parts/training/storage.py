@@ -13,10 +13,10 @@ class StorageContext(Storage):
 
     def __init__(
         self,
-        storage_path: Any,
+        storage_path: object,
         experiment_dir_name: str,
-        sync_config: Any = None,
-        storage_filesystem: Any = None,
+        sync_config: object = None,
+        storage_filesystem: object = None,
         trial_dir_name: str | None = None,
     ) -> None:
         super().__init__(storage_path, experiment_dir_name, storage_filesystem)
@@ -53,7 +53,7 @@ class StorageContext(Storage):
         return f"checkpoint_{index:06d}"
 
 
-def get_fs_and_path(storage_path: Any, storage_filesystem: Any = None) -> tuple[Any, str]:
+def get_fs_and_path(storage_path: object, storage_filesystem: object = None) -> tuple[Any, str]:
     """The file system of a place, and the path on it."""
     place = folder_at(storage_path, storage_filesystem)
     return place.filesystem, place.path
@@ -70,7 +70,7 @@ def _download_from_fs_path(fs: Any, fs_path: str, local_path: str, filelock: boo
     copy_files(fs_path, local_path, source_filesystem=fs, destination_filesystem=LocalFileSystem())
 
 
-def _upload_to_fs_path(local_path: str, fs: Any, fs_path: str, exclude: Any = None) -> None:
+def _upload_to_fs_path(local_path: str, fs: Any, fs_path: str, exclude: object = None) -> None:
     """Copy a folder, or a file, from this machine."""
     from pyarrow.fs import LocalFileSystem, copy_files
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate._core.accelerators import nth
 from skate.engine.local import messages as m
@@ -84,7 +84,7 @@ class Dispatch:
             )
             self._outbox.write(worker, message, len(worker.in_flight) == 1)
 
-    def _dependency_values(self, task: HubTask) -> list[tuple[m.Slot, int, Any, int]]:
+    def _dependency_values(self, task: HubTask) -> list[tuple[m.Slot, int, object, int]]:
         values = []
         for slot, entry in task.dependencies:
             assert entry.kind is not None

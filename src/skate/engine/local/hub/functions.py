@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.engine.local import messages as m
 from skate.engine.local.hub.work import ExportedFunction
@@ -75,7 +75,7 @@ class Functions:
         worker: WorkerProcess,
         key: int,
         kind: int,
-        data: Any,
+        data: object,
         name: str,
         nested: Sequence[int],
     ) -> None:

@@ -226,7 +226,7 @@ class Hub:
             self._ports.lock.acquire()
 
     def _on_span(
-        self, worker: WorkerProcess, name: str, start: float, micros: int, extra: dict[str, Any]
+        self, worker: WorkerProcess, name: str, start: float, micros: int, extra: dict[str, object]
     ) -> None:
         self.state.spans.append((name, start, micros, extra, worker.pid))
 

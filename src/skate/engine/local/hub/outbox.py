@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.engine.local import messages as m
 
@@ -19,7 +19,9 @@ class WorkerOutbox:
         self.urgent: bool = False  # something was sent that must not wait for company
         self._collect = reactor.collect
 
-    def send(self, worker: WorkerProcess, message: tuple[Any, ...], at_once: bool = True) -> None:
+    def send(
+        self, worker: WorkerProcess, message: tuple[object, ...], at_once: bool = True
+    ) -> None:
         """Send one of `messages`: at once, or with others soon."""
         self.write(worker, m.encode(message), at_once)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.engine.local import messages as m
 
@@ -54,7 +54,7 @@ class Peering:
         owner: int,
         id: int,
         kind: int,
-        data: Any,
+        data: object,
         contained: Sequence[int],
     ) -> None:
         """Keep the answer to a direct call, too large or too connected to go directly."""

@@ -27,7 +27,7 @@ class Ports:
         reactor: Reactor,
         store: Store,
         spilling: Spilling,
-        complete: Callable[[ObjectEntry, int, Any], None],
+        complete: Callable[[ObjectEntry, int, object], None],
         on_complete: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None],
         new_id: Callable[[], int],
         print_text: Callable[[int, int, str, str], None],

@@ -103,7 +103,7 @@ class Requests:
         free["object_store_memory"] = max(0.0, self._ports.store.capacity - stored)
         return free
 
-    def _nodes(self) -> list[dict[str, Any]]:
+    def _nodes(self) -> list[dict[str, object]]:
         return [
             {
                 "NodeID": self._info.node_id,
@@ -125,7 +125,7 @@ class Requests:
             }
         ]
 
-    def _waits_for(self, ids: list[int]) -> list[dict[str, Any]]:
+    def _waits_for(self, ids: list[int]) -> list[dict[str, object]]:
         """Return why objects that a worker waits for are not there."""
         found = (self._state.entries.get(id) for id in ids)
         return self._waits.facts([entry for entry in found if entry is not None])

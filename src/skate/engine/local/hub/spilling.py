@@ -26,7 +26,7 @@ class Spilling:
     """
 
     def __init__(
-        self, store: Store, forget: Callable[[str], object], lock: AbstractContextManager[Any]
+        self, store: Store, forget: Callable[[str], object], lock: AbstractContextManager[object]
     ) -> None:
         self.bytes_in_memory: int = 0
         self._store = store

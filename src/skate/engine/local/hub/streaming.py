@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.engine.local import messages as m
 from skate.engine.local.objects import FAILED, ObjectEntry
@@ -44,7 +44,7 @@ class Streaming:
         position: int,
         id: int,
         kind: int,
-        data: Any,
+        data: object,
         contained: Sequence[int],
     ) -> None:
         """Keep an item that a task has yielded, if anybody wants it."""

@@ -83,7 +83,7 @@ class Values:
         self._outbox.send(worker, m.TellValue(entry.id, entry.kind, entry.data))
 
     def on_put(
-        self, worker: WorkerProcess, id: int, kind: int, data: Any, contained: Sequence[int]
+        self, worker: WorkerProcess, id: int, kind: int, data: object, contained: Sequence[int]
     ) -> None:
         """Keep a value that the worker has made, and holds."""
         worker.promised.discard(id)

@@ -107,7 +107,7 @@ class WaitGraph:
                     node.live = (any if node.any_of else all)(edge.live for edge in node.edges)
                     changed |= node.live
 
-    def _node(self, key: Any, name: str, look: Callable[[Node], None]) -> Node:
+    def _node(self, key: object, name: str, look: Callable[[Node], None]) -> Node:
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = Node(name)

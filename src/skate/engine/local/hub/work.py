@@ -22,7 +22,7 @@ class ExportedFunction:
 
     __slots__ = ("__weakref__", "average", "data", "key", "kind", "name", "uses", "window")
 
-    def __init__(self, key: int, kind: int, data: Any, name: str, uses: bytes = b"") -> None:
+    def __init__(self, key: int, kind: int, data: object, name: str, uses: bytes = b"") -> None:
         self.key: int = key
         self.kind: int = kind
         self.data: Any = data
@@ -82,7 +82,7 @@ class HubTask:
         self,
         id: int,
         function: ExportedFunction | None,
-        args: tuple[int, Any],
+        args: tuple[int, object],
         dependencies: Sequence[Dependency],
         nested: Sequence[int],
         plan: WorkPlan,
@@ -146,7 +146,7 @@ class TaskRun(NamedTuple):
 
 def run_of(
     task: HubTask, worker: WorkerProcess | None, micros: int, failed: bool
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """Return a `TaskRun`, as the plain tuple that takes a tenth of the time to make."""
     function, actor, settings = task.function, task.actor, task.plan.settings
     return (

@@ -27,7 +27,7 @@ class Launch:
 
     def __init__(
         self,
-        settings: dict[str, Any],
+        settings: dict[str, object],
         socket: Socket,
         outputs: list[int],
         wants: Callable[[list[str]], bool],

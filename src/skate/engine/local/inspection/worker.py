@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate._core.live_rows import live_rows
 from skate.engine.local.inspection.inspection import Inspection, stacks_of
@@ -19,7 +19,7 @@ def of_worker(engine: WorkerEngine) -> Inspection:
     return Inspection(engine, engine.settings["home"], answers)
 
 
-def _stacks_of(engine: WorkerEngine) -> dict[str, Any]:
+def _stacks_of(engine: WorkerEngine) -> dict[str, object]:
     runs = []
     running = engine.execution.on_main_thread()
     if running is not None:

@@ -22,7 +22,7 @@ class TrainReportCallback(TrainerCallback):
 
     CHECKPOINT_NAME = "checkpoint"
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_save(self, args: Any, state: Any, control: object, **kwargs: object) -> None:
         metrics = {name: value for entry in state.log_history for name, value in entry.items()}
         if dist.is_initialized():
             dist.barrier()  # each rank has written its part of the folder

@@ -13,10 +13,10 @@ from skate.data._api.epochs import Epochs
 class Batches(IterableDataset[Any]):
     """What `iter_torch_batches` gives: batches already, and already this worker's part."""
 
-    def __init__(self, epochs: Epochs[Any]) -> None:
+    def __init__(self, epochs: Epochs[object]) -> None:
         self._epochs = epochs
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self._epochs)
 
 
@@ -26,11 +26,11 @@ def prepare_trainer(trainer: Any) -> Any:
     original = type(trainer)
 
     class WithShards(original):  # type: ignore[misc, valid-type]
-        def get_train_dataloader(self) -> DataLoader[Any]:
+        def get_train_dataloader(self) -> DataLoader[object]:
             loader = _loader(self.train_dataset)
             return super().get_train_dataloader() if loader is None else loader
 
-        def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
+        def get_eval_dataloader(self, eval_dataset: object = None) -> DataLoader[object]:
             wanted = self.eval_dataset if eval_dataset is None else eval_dataset
             if isinstance(wanted, str) and isinstance(self.eval_dataset, dict):
                 wanted = self.eval_dataset[wanted]
@@ -42,7 +42,7 @@ def prepare_trainer(trainer: Any) -> Any:
     return trainer
 
 
-def _loader(dataset: Any) -> DataLoader[Any] | None:
+def _loader(dataset: object) -> DataLoader[object] | None:
     if not isinstance(dataset, Epochs):
         return None
     return DataLoader(Batches(dataset), batch_size=None)
