@@ -17,7 +17,7 @@ from skate.engine.local.hub.hub import Hub
 from skate.engine.local.hub.ports import Ports
 from skate.engine.local.hub.resources import ResourcePool, to_units
 from skate.engine.local.hub.spilling import Spilling
-from skate.engine.local.hub.state import SessionInfo
+from skate.engine.local.hub.state import SessionFacts
 from skate.engine.local.hub.streams import ItemStream
 from skate.engine.local.hub.values import NONE
 from skate.engine.local.hub.work import ExportedFunction, HubTask, WorkPlan
@@ -136,7 +136,7 @@ class HubBench:
         )
         self.hub = Hub(
             ports,
-            SessionInfo("default", "01", "here", {}, {}, {}),
+            SessionFacts("default", "01", "here", {}, {}, {}),
             self.entries,
             ResourcePool(to_units({"CPU": cpus, **resources})),
             servers,

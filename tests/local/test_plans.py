@@ -17,7 +17,7 @@ from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.plans import Planner, concurrency
 from skate.engine.local.hub.resources import to_units
-from skate.engine.local.hub.state import SessionInfo
+from skate.engine.local.hub.state import SessionFacts
 from tests.local.fakes import Machine
 
 META = ActorMeta("A", "m", {})
@@ -28,7 +28,7 @@ class Bench:
         self.machine = Machine(cpus=4, GPU=2)
         self.actors: dict[int, Any] = {}
         self.wanted: list[Any] = []  # environments
-        info = SessionInfo("default", "01", "here", {}, runtime_env, {})
+        info = SessionFacts("default", "01", "here", {}, runtime_env, {})
         self.planner = Planner(
             threading.RLock(),
             info,

@@ -25,14 +25,14 @@ from skate.exceptions import (
 if TYPE_CHECKING:
     from skate._core.refs import ObjectRef
     from skate.engine.inline.objects import Objects
-    from skate.engine.inline.resources import Holding, Resources
-    from skate.engine.inline.streams import Stream
+    from skate.engine.inline.resources import Holding, InlineResources
+    from skate.engine.inline.streams import InlineStream
 
 _ASYNC_CONCURRENCY = 1000
 _PLAIN_REPRS = (object.__repr__, type(None).__repr__)
 
 
-class Actor:
+class InlineActor:
     """One actor. Belongs to its reference: when that goes, it ends. (By a destructor, which Python
     also runs for actors that hold each other's handles.)"""
 
@@ -42,12 +42,12 @@ class Actor:
         options: ActorOptions,
         arguments: Arguments,
         objects: Objects,
-        resources: Resources,
+        resources: InlineResources,
         holding: Holding,
         group: object,
         runtime_env: dict[str, object],
         actor_id: str,
-        construct_again: Callable[[Actor], None],
+        construct_again: Callable[[InlineActor], None],
     ) -> None:
         self.cls = cls
         self.options = options
@@ -59,7 +59,7 @@ class Actor:
         self.instance: Any = None
         self.death: SkateError | None = None
         self.restarts: int = 0
-        self.streams: list[Stream] = []
+        self.streams: list[InlineStream] = []
         self.groups: list[ObjectRef[Any]] = []  # placement groups that go with it if it is killed
         self.leaving: set[str | None] = set()  # ids of calls that have called exit_actor()
         self.construct_again = construct_again  # given the actor
@@ -221,7 +221,7 @@ class Actor:
 class MethodCall(Call):
     """A call of a method of an actor."""
 
-    actor: Actor
+    actor: InlineActor
     method: str
 
     def run(self) -> None:

@@ -18,14 +18,14 @@ from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGene
 from skate._core.serialization import dumps, loads
 from skate.engine.base import Context
 from skate.engine.inline.resources import Holding
-from skate.engine.inline.streams import Stream
+from skate.engine.inline.streams import InlineStream
 from skate.engine.inline.surroundings import applied
 from skate.exceptions import SkateError, TaskCancelledError, WorkerCrashedError
 
 if TYPE_CHECKING:
     from skate.engine.inline.lanes import Lane
     from skate.engine.inline.objects import Objects
-    from skate.engine.inline.resources import Resources
+    from skate.engine.inline.resources import InlineResources
 
 current: contextvars.ContextVar[Context | None] = contextvars.ContextVar("skate", default=None)
 
@@ -80,12 +80,12 @@ class Results:
     def __init__(self, objects: Objects, num_returns: int | str, by_actor: bool = False) -> None:
         self._objects = objects
         self.num_returns = num_returns
-        self.stream: Stream | None = None
+        self.stream: InlineStream | None = None
         self.refs: list[ObjectRef[Any]] = [objects.new() for _ in range(_count(num_returns))]
         for ref in self.refs:
             ref._entry.by_actor = by_actor
         if num_returns == "streaming":
-            self.stream = self.refs[0]._entry.stream = Stream(objects, self.refs[0])
+            self.stream = self.refs[0]._entry.stream = InlineStream(objects, self.refs[0])
 
     def returned(self) -> object:
         """What the caller of `.remote()` gets."""
@@ -151,7 +151,7 @@ class Call:
     context: Context
     variables: dict[str, str]
     objects: Objects
-    resources: Resources
+    resources: InlineResources
     events: deque[dict[str, Any]]
     function: Any = None
     holding: Holding | None = None
@@ -228,7 +228,7 @@ class Call:
 
     def _collect(self, generator: Any) -> list[ObjectRef[object]]:
         """A reference for each item; an error is the last of them."""
-        stream = Stream(self.objects, self.objects.new())
+        stream = InlineStream(self.objects, self.objects.new())
         failure: list[BaseException] = []
 
         def failed(error: BaseException) -> SkateError:

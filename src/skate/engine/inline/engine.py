@@ -37,13 +37,13 @@ from skate.engine.base import (
     TaskOptions,
     method_name,
 )
-from skate.engine.inline.actors import Actor, Construction, MethodCall
+from skate.engine.inline.actors import Construction, InlineActor, MethodCall
 from skate.engine.inline.calls import ActorExit, Arguments, Call, Results, current
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.names import Names
 from skate.engine.inline.objects import Objects, gone
 from skate.engine.inline.placement import Placement
-from skate.engine.inline.resources import Holding, Resources, request
+from skate.engine.inline.resources import Holding, InlineResources, request
 from skate.engine.inline.surroundings import merged
 from skate.engine.spans import Span
 from skate.exceptions import (
@@ -84,10 +84,12 @@ class InlineEngine(Engine):
         self.session_name: str = f"inline-{os.getpid()}-{os.urandom(4).hex()}"
         self._labels = dict(labels or {})
         self._objects = Objects(self)
-        self._resources = Resources(num_cpus, num_gpus, memory, object_store_memory, resources)
+        self._resources = InlineResources(
+            num_cpus, num_gpus, memory, object_store_memory, resources
+        )
         self._placement = Placement(self._objects, self._resources)
         self._names = Names()
-        self._actors: WeakSet[Actor] = WeakSet()
+        self._actors: WeakSet[InlineActor] = WeakSet()
         self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
         self._driver = Context(
             job_id="01000000",
@@ -334,15 +336,15 @@ class InlineEngine(Engine):
         arguments: Arguments,
         holding: Holding,
         group: object,
-    ) -> Actor:
+    ) -> InlineActor:
         weak = WeakRef(ref)
 
-        def construct_again(actor: Actor) -> None:
+        def construct_again(actor: InlineActor) -> None:
             live = weak()
             if live is not None:
                 self._construct(live, actor, Results(self._objects, 1))
 
-        actor = Actor(
+        actor = InlineActor(
             cls,
             options,
             arguments,
@@ -374,7 +376,7 @@ class InlineEngine(Engine):
         self._objects.fail(ref, error)
         return ref, cls.meta
 
-    def _construct(self, ref: ObjectRef[object], actor: Actor, results: Results) -> None:
+    def _construct(self, ref: ObjectRef[object], actor: InlineActor, results: Results) -> None:
         name = f"{actor.cls.meta.class_name}.__init__"
         context = self._actor_context(ref, actor, name, _method_name(actor.cls, "__init__"))
         call = self._call(Construction, name, actor.arguments, results, context)
@@ -382,7 +384,7 @@ class InlineEngine(Engine):
         actor.start(call, None)
 
     def _actor_context(
-        self, ref: ObjectRef[object], actor: Actor, name: str, function_name: str
+        self, ref: ObjectRef[object], actor: InlineActor, name: str, function_name: str
     ) -> Context:
         return self._context(
             actor.holding,
@@ -423,7 +425,7 @@ class InlineEngine(Engine):
         target.start(call, options.concurrency_group)
         return results.returned()
 
-    def _actor(self, ref: ObjectRef[object]) -> Actor:
+    def _actor(self, ref: ObjectRef[object]) -> InlineActor:
         actor = self._objects.entry(ref).actor
         assert actor is not None
         return actor

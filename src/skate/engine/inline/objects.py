@@ -17,9 +17,9 @@ from skate.exceptions import ObjectLostError, SkateError
 
 if TYPE_CHECKING:
     from skate.engine.base import Engine
-    from skate.engine.inline.actors import Actor
-    from skate.engine.inline.resources import Group
-    from skate.engine.inline.streams import Stream
+    from skate.engine.inline.actors import InlineActor
+    from skate.engine.inline.resources import InlineGroup
+    from skate.engine.inline.streams import InlineStream
 
 _ids = itertools.count(1)  # of all sessions: a reference must mean nothing to the next one
 
@@ -50,9 +50,9 @@ class Entry:
         self.failure: Failure | None = None  # to be shown unless somebody reads it
         self.callbacks: list[Callable[[], None]] = []
         self.cancel: Callable[[], None] | None = None
-        self.actor: Actor | None = None
-        self.stream: Stream | None = None
-        self.group: Group | None = None
+        self.actor: InlineActor | None = None
+        self.stream: InlineStream | None = None
+        self.group: InlineGroup | None = None
 
     def told(self) -> None:
         """Note that somebody is told the error, if there is one."""
@@ -110,7 +110,7 @@ class Objects:
         entry: Entry = ref._entry
         return entry
 
-    def stream(self, generator: ObjectRef[Any]) -> Stream:
+    def stream(self, generator: ObjectRef[Any]) -> InlineStream:
         stream = self.entry(generator).stream
         assert stream is not None
         return stream

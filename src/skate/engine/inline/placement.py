@@ -8,7 +8,14 @@ from weakref import WeakSet
 
 from skate._core.refs import ObjectRef
 from skate._core.serialization import dumps
-from skate.engine.inline.resources import Amounts, Group, Holding, Resources, group_id, total_of
+from skate.engine.inline.resources import (
+    Amounts,
+    Holding,
+    InlineGroup,
+    InlineResources,
+    group_id,
+    total_of,
+)
 from skate.exceptions import (
     ActorDiedError,
     SkateError,
@@ -16,18 +23,18 @@ from skate.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from skate.engine.inline.actors import Actor
+    from skate.engine.inline.actors import InlineActor
     from skate.engine.inline.objects import Objects
 
 
 class Placement:
     """The groups of a session. They live until they are removed, here or by the engine."""
 
-    def __init__(self, objects: Objects, resources: Resources) -> None:
+    def __init__(self, objects: Objects, resources: InlineResources) -> None:
         self._objects = objects
         self._resources = resources
-        self._groups: dict[ObjectRef[Any], tuple[Group, Holding]] = {}
-        self._inside: dict[ObjectRef[Any], WeakSet[Actor]] = {}
+        self._groups: dict[ObjectRef[Any], tuple[InlineGroup, Holding]] = {}
+        self._inside: dict[ObjectRef[Any], WeakSet[InlineActor]] = {}
 
     def create(
         self,
@@ -39,7 +46,7 @@ class Placement:
         """Reserve the bundles, if the machine has what is `needed` for each of them."""
         if name and any(g.name == name and not g.removed for g, _ in self._groups.values()):
             raise ValueError(f"a placement group named {name!r} exists already")
-        group = Group([dict(bundle) for bundle in bundles], strategy, name)
+        group = InlineGroup([dict(bundle) for bundle in bundles], strategy, name)
         ref = self._objects.new()
         ref._entry.group = group
         holding = Holding(total_of(group.bundles))
@@ -70,7 +77,7 @@ class Placement:
                 f"{record.bundles if index < 0 else record.bundles[index]}"
             )
 
-    def enter(self, group: Any, actor: Actor) -> None:
+    def enter(self, group: Any, actor: InlineActor) -> None:
         self._inside.setdefault(group._ref, WeakSet()).add(actor)
 
     def remove(self, ref: ObjectRef[object]) -> None:
@@ -95,7 +102,7 @@ class Placement:
         self._inside.clear()
 
 
-def _described(ref: ObjectRef[object], group: Group, node_id: str) -> dict[str, object]:
+def _described(ref: ObjectRef[object], group: InlineGroup, node_id: str) -> dict[str, object]:
     reserved = ref._entry.error is None
     return {
         "placement_group_id": group_id(ref),

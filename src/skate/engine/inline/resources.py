@@ -30,7 +30,7 @@ class Holding:
         self.accelerators: Mapping[str, tuple[int, ...]] = accelerators or {}
 
 
-class Group:
+class InlineGroup:
     """A placement group."""
 
     def __init__(self, bundles: list[Amounts], strategy: str, name: str) -> None:
@@ -53,7 +53,7 @@ def total_of(bundles: Iterable[Amounts]) -> Amounts:
     return total
 
 
-class Resources:
+class InlineResources:
     """What this machine has, as far as the program is told, and who has which part of it."""
 
     def __init__(

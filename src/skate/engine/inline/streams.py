@@ -20,7 +20,7 @@ def _as_is(function: Callable[[], object]) -> object:
     return function()
 
 
-class Stream:
+class InlineStream:
     """The items of one streaming task so far, and how to get the next."""
 
     def __init__(self, objects: Objects, ref: ObjectRef[object]) -> None:

@@ -34,7 +34,7 @@ from skate.engine.local.hub.ports import Ports
 from skate.engine.local.hub.resources import ResourcePool, to_units
 from skate.engine.local.hub.servers import ForkServer, Servers
 from skate.engine.local.hub.spilling import Spilling
-from skate.engine.local.hub.state import SessionInfo
+from skate.engine.local.hub.state import SessionFacts
 from skate.engine.local.hub.streams import ItemStream
 from skate.engine.local.hub.work import ExportedFunction, HubTask, WorkPlan
 from skate.engine.local.inspection.driver import of_driver
@@ -90,7 +90,7 @@ class LocalEngine(DriverStreams, Asking):
         self.spilling: Spilling = Spilling(self.store, self._recycle, self.lock)
         total = to_units(machine.resources(num_cpus, num_gpus, memory, resources, capacity))
         node_id = os.urandom(28).hex()
-        self.info: SessionInfo = SessionInfo(
+        self.info: SessionFacts = SessionFacts(
             namespace=namespace or os.urandom(8).hex(),
             job_id="01000000",
             node_id=node_id,

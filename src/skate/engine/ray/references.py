@@ -42,7 +42,7 @@ class Value:
         return self.ref
 
 
-class Stream(Value):
+class RayStream(Value):
     """A streaming task."""
 
     __slots__ = ("generator",)
@@ -52,7 +52,7 @@ class Stream(Value):
         self.generator: Any = generator
 
 
-class Actor:
+class RayActor:
     """An actor; also its methods with their options, as Ray wants them."""
 
     __slots__ = ("_ready", "arrived", "groups", "handle", "kept", "methods")
@@ -76,7 +76,7 @@ class Actor:
         return self.handle
 
 
-class Group:
+class RayGroup:
     """A placement group."""
 
     __slots__ = ("_ready", "arrived", "group")
@@ -110,7 +110,7 @@ class References:
         return self._add(int.from_bytes(ray_ref.binary(), "big"), Value(ray_ref))
 
     def new_stream(self, generator: Any) -> ObjectRef[Any]:
-        entry = Stream(generator)
+        entry = RayStream(generator)
         return self._add(int.from_bytes(entry.ref.binary(), "big"), entry)
 
     def _add(self, id: int, entry: object) -> ObjectRef[object]:
@@ -126,10 +126,10 @@ class References:
 
     def of_actor(self, handle: Any) -> ObjectRef[object]:
         number = int.from_bytes(handle._actor_id.binary(), "big")
-        return self._known(_ACTOR_MARK | number, Actor, handle)
+        return self._known(_ACTOR_MARK | number, RayActor, handle)
 
     def of_group(self, group: Any) -> ObjectRef[object]:
-        return self._known(int.from_bytes(group.id.binary(), "big"), Group, group)
+        return self._known(int.from_bytes(group.id.binary(), "big"), RayGroup, group)
 
     def _known(self, id: int, kind: Any, counterpart: Any) -> ObjectRef[object]:
         ref = self._refs.get(id)
@@ -148,7 +148,7 @@ class References:
         from ray.util.placement_group import PlacementGroup
 
         group_id = ray.PlacementGroupID(id.to_bytes(_GROUP_BITS // 8, "big"))
-        return self._known(id, Group, PlacementGroup(group_id))
+        return self._known(id, RayGroup, PlacementGroup(group_id))
 
     def ray_ref(self, ref: ObjectRef[Any]) -> Any:
         """Ray's reference. Raises ObjectLostError for one of another session."""

@@ -14,11 +14,11 @@ from skate.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from skate._core.refs import ObjectRef
-    from skate.engine.ray.references import References, Stream
+    from skate.engine.ray.references import RayStream, References
 
 
 def take(
-    stream: Stream, index: int, timeout: float | None, references: References
+    stream: RayStream, index: int, timeout: float | None, references: References
 ) -> ObjectRef[object] | None:
     try:
         item = stream.generator._next_sync(timeout_s=timeout)
@@ -29,11 +29,11 @@ def take(
     return references.new(item)
 
 
-def is_ready(stream: Stream) -> bool:
+def is_ready(stream: RayStream) -> bool:
     return bool(stream.generator.next_ready() or stream.generator.is_finished())
 
 
-def is_finished(stream: Stream) -> bool:
+def is_finished(stream: RayStream) -> bool:
     return bool(stream.generator.is_finished())
 
 
@@ -53,7 +53,7 @@ class Closing:
             self._thread = threading.Thread(target=self._work, name="skate-streams", daemon=True)
             self._thread.start()
 
-    def close(self, stream: Stream) -> None:
+    def close(self, stream: RayStream) -> None:
         """From anywhere."""
         generator, stream.generator = stream.generator, None
         self._abandoned.put(generator)
@@ -72,7 +72,7 @@ class Closing:
             thread.join()
 
 
-def when_ready(stream: Stream, callback: Callable[[], None]) -> None:
+def when_ready(stream: RayStream, callback: Callable[[], None]) -> None:
     generator = stream.generator
     if is_ready(stream):
         callback()

@@ -219,7 +219,7 @@ class SeededWorker:
             self._then(number)
 
 
-class Progress(NamedTuple):
+class LoaderProgress(NamedTuple):
     """How far all workers together have come with a loader."""
 
     epoch: int
@@ -237,8 +237,8 @@ class PreparedDataLoader(DataLoader[Any]):
         if ahead and device.type == "cuda":
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._epochs = 0
-        self._begun: Progress | None = None  # where the next iteration goes on
-        self.progress: Progress | None = None  # rows of all workers in this epoch
+        self._begun: LoaderProgress | None = None  # where the next iteration goes on
+        self.progress: LoaderProgress | None = None  # rows of all workers in this epoch
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -254,11 +254,11 @@ class PreparedDataLoader(DataLoader[Any]):
         rows = sampler.start
         for batch in batches:
             rows += each
-            self.progress = Progress(sampler.epoch, rows)
+            self.progress = LoaderProgress(sampler.epoch, rows)
             yield batch
-        self.progress = Progress(sampler.epoch + 1, 0)
+        self.progress = LoaderProgress(sampler.epoch + 1, 0)
 
-    def go_on_from(self, progress: Progress | None, size: int, rank: int) -> None:
+    def go_on_from(self, progress: LoaderProgress | None, size: int, rank: int) -> None:
         """Begin the next iteration where all workers have come to, as one of so many."""
         sampler: Any = self._loader.sampler
         sampler.num_replicas, sampler.rank = size, rank

@@ -34,7 +34,7 @@ from skate.engine.local.hub.requests import Requests
 from skate.engine.local.hub.resources import CPU, UNIT, ResourcePool
 from skate.engine.local.hub.scheduler import Scheduler
 from skate.engine.local.hub.segments import Segments
-from skate.engine.local.hub.state import SessionInfo, State
+from skate.engine.local.hub.state import SessionFacts, State
 from skate.engine.local.hub.streaming import Streaming
 from skate.engine.local.hub.submissions import Submissions
 from skate.engine.local.hub.tasks import TaskLifecycle
@@ -99,7 +99,7 @@ class Hub:
     def __init__(
         self,
         ports: Ports,
-        info: SessionInfo,
+        info: SessionFacts,
         entries: dict[int, ObjectEntry],
         machine: ResourcePool,
         servers: Servers,

@@ -15,7 +15,7 @@ from skate.engine.local.objects import FAILED, STORED, ObjectEntry
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.hub.actors import HubActor
-    from skate.engine.local.hub.state import SessionInfo, State
+    from skate.engine.local.hub.state import SessionFacts, State
     from skate.engine.local.hub.work import HubTask
     from skate.engine.local.hub.workers import WorkerProcess
 
@@ -39,9 +39,9 @@ _ERROR_TYPES: dict[type, str] = {
 }
 
 
-def rows(info: SessionInfo, state: State, kind: str) -> list[Row]:
+def rows(info: SessionFacts, state: State, kind: str) -> list[Row]:
     """Return all rows of a kind: "actors", "tasks", "objects" or "workers"."""
-    make: dict[str, Callable[[SessionInfo, State], list[Row]]] = {
+    make: dict[str, Callable[[SessionFacts, State], list[Row]]] = {
         "actors": _actors,
         "tasks": _tasks,
         "objects": _objects,
@@ -53,12 +53,12 @@ def rows(info: SessionInfo, state: State, kind: str) -> list[Row]:
 # -- actors -------------------------------------------------------------------------------------
 
 
-def _actors(info: SessionInfo, state: State) -> list[Row]:
+def _actors(info: SessionFacts, state: State) -> list[Row]:
     ended = [{**row, "death_cause": _cause(error)} for row, error in state.ended_actors]
     return [*ended, *(actor_row(info, actor) for actor in state.actors.values())]
 
 
-def actor_row(info: SessionInfo, actor: HubActor) -> Row:
+def actor_row(info: SessionFacts, actor: HubActor) -> Row:
     worker = actor.worker
     state = _ACTOR_STATES.get(actor.state, actor.state)
     return {
@@ -84,7 +84,7 @@ def _cause(error: Packed) -> Row:
 # -- tasks --------------------------------------------------------------------------------------
 
 
-def _tasks(info: SessionInfo, state: State) -> list[Row]:
+def _tasks(info: SessionFacts, state: State) -> list[Row]:
     """Return those that have not ended, then the others, the last one first. (Calls from one
     worker to another are known to these alone.)"""
     found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
@@ -93,7 +93,7 @@ def _tasks(info: SessionInfo, state: State) -> list[Row]:
     return going_on + [_ended_row(info, run, failures.get(run.id)) for run in ended]
 
 
-def _ended_row(info: SessionInfo, run: TaskRun, error: Packed | None) -> Row:
+def _ended_row(info: SessionFacts, run: TaskRun, error: Packed | None) -> Row:
     created, ran = run.actor == run.id, run.worker != 0
     kind = "ACTOR_CREATION_TASK" if created else "NORMAL_TASK"
     name = called(run.name, run.method, run.actor != 0) or run.method
@@ -132,7 +132,7 @@ def _failure(error: Packed | None) -> Row:
     return {"error_type": kind, "error_message": str(failure)}
 
 
-def _task_row(info: SessionInfo, task: HubTask) -> Row:
+def _task_row(info: SessionFacts, task: HubTask) -> Row:
     worker = task.worker
     body = task.actor.class_name if task.actor is not None else ""
     body = task.function.name if task.function is not None else body
@@ -188,7 +188,7 @@ def _demand(task: HubTask) -> dict[str, float]:
 # -- objects and processes ------------------------------------------------------------------------
 
 
-def _objects(info: SessionInfo, state: State) -> list[Row]:
+def _objects(info: SessionFacts, state: State) -> list[Row]:
     return [object_row(entry) for entry in [*state.entries.values()]]
 
 
@@ -212,11 +212,11 @@ def _size(entry: ObjectEntry) -> int:
     return len(entry.data) if isinstance(entry.data, (bytes, bytearray, memoryview)) else 0
 
 
-def _workers(info: SessionInfo, state: State) -> list[Row]:
+def _workers(info: SessionFacts, state: State) -> list[Row]:
     return [_worker_row(info, worker) for worker in state.workers.values()]
 
 
-def _worker_row(info: SessionInfo, worker: WorkerProcess) -> Row:
+def _worker_row(info: SessionFacts, worker: WorkerProcess) -> Row:
     return {
         "worker_id": _worker_id(worker.number),
         "is_alive": True,

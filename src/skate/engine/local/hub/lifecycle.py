@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.processes import Processes
     from skate.engine.local.hub.scheduler import Scheduler
-    from skate.engine.local.hub.state import SessionInfo, State
+    from skate.engine.local.hub.state import SessionFacts, State
     from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.hub.values import Values
     from skate.engine.local.hub.work import HubTask
@@ -36,7 +36,7 @@ class ActorLifecycle:
     def __init__(
         self,
         ports: Ports,
-        info: SessionInfo,
+        info: SessionFacts,
         state: State,
         values: Values,
         counts: Counts,

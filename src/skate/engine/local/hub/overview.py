@@ -11,14 +11,14 @@ from skate.engine.local.hub.work import TaskRun
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.inventory import Row
-    from skate.engine.local.hub.state import SessionInfo, State
+    from skate.engine.local.hub.state import SessionFacts, State
     from skate.engine.local.hub.work import HubTask
     from skate.engine.local.objects import ObjectEntry
 
 _INDEX_BITS = 0xFFFF  # of an id: which value of its task it is
 
 
-def summary(info: SessionInfo, state: State) -> Row:
+def summary(info: SessionFacts, state: State) -> Row:
     """Return how many workers, actors, tasks and bytes there are, by state."""
     objects = inventory.rows(info, state, "objects")
     spilled = sum(row["object_size"] for row in objects if row["spilled"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.counts import Counts
     from skate.engine.local.hub.processes import Processes
     from skate.engine.local.hub.scheduler import Scheduler, Shape
-    from skate.engine.local.hub.state import SessionInfo, State
+    from skate.engine.local.hub.state import SessionFacts, State
     from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.hub.values import Values
     from skate.engine.local.hub.workers import WorkerProcess
@@ -28,7 +28,7 @@ class PlacementGroups:
 
     def __init__(
         self,
-        info: SessionInfo,
+        info: SessionFacts,
         state: State,
         values: Values,
         counts: Counts,

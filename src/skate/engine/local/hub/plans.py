@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.environments import WantedEnvironment, WhenDone
     from skate.engine.local.hub.scheduler import Scheduler
-    from skate.engine.local.hub.state import SessionInfo
+    from skate.engine.local.hub.state import SessionFacts
 
 _MOST_PLANS = 4096
 _ASYNC_CONCURRENCY = 1000
@@ -47,7 +47,7 @@ class Planner:
     def __init__(
         self,
         lock: threading.RLock,
-        info: SessionInfo,
+        info: SessionFacts,
         actors: dict[int, HubActor],
         scheduler: Scheduler,
         find_environment: Callable[[WantedEnvironment, WhenDone], None],

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.placement import PlacementGroups
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.scheduler import Scheduler
-    from skate.engine.local.hub.state import SessionInfo, State
+    from skate.engine.local.hub.state import SessionFacts, State
     from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.hub.waits import WorkerWaits
     from skate.engine.local.store import Location
@@ -34,7 +34,7 @@ class Requests:
     def __init__(
         self,
         ports: Ports,
-        info: SessionInfo,
+        info: SessionFacts,
         state: State,
         scheduler: Scheduler,
         tasks: TaskLifecycle,

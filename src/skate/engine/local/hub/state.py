@@ -25,7 +25,7 @@ _MOST_FAILURES = 1_000
 _LARGEST_FAILURE_BYTES = 1 << 16  # remembered: an error may hold any value
 
 
-class SessionInfo(NamedTuple):
+class SessionFacts(NamedTuple):
     """What was said of a session when it began."""
 
     namespace: str

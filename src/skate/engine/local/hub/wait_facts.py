@@ -38,7 +38,7 @@ _MOST_STEPS = 5  # of a chain, in a sentence
 STOPPED = ("T", "t")  # by a signal, or by a debugger
 
 
-class Node:
+class WaitNode:
     """Something that does not come, why, and what it waits for itself."""
 
     def __init__(self, name: str) -> None:
@@ -50,7 +50,7 @@ class Node:
         self.needs: dict[str, float] = {}
         self.free: dict[str, float] = {}
         self.holders: list[Row] = []
-        self.edges: list[Node] = []
+        self.edges: list[WaitNode] = []
         self.any_of = False  # one of the edges is enough, as for resources
         self.live = False  # nothing keeps it from going on
 
@@ -86,7 +86,7 @@ class WaitGraph:
         self._said = said
         self._silent = silent
         self._process_state = process_state
-        self._nodes: dict[Any, Node] = {}
+        self._nodes: dict[Any, WaitNode] = {}
         self._to_look_at: deque[Callable[[], None]] = deque()
 
     def rows(self, entries: Iterable[ObjectEntry]) -> list[Row]:
@@ -107,16 +107,16 @@ class WaitGraph:
                     node.live = (any if node.any_of else all)(edge.live for edge in node.edges)
                     changed |= node.live
 
-    def _node(self, key: object, name: str, look: Callable[[Node], None]) -> Node:
+    def _node(self, key: object, name: str, look: Callable[[WaitNode], None]) -> WaitNode:
         node = self._nodes.get(key)
         if node is None:
-            node = self._nodes[key] = Node(name)
+            node = self._nodes[key] = WaitNode(name)
             self._to_look_at.append(lambda: look(node))
         return node
 
     # -- objects -------------------------------------------------------------------------------
 
-    def _of_entry(self, entry: ObjectEntry) -> Node:
+    def _of_entry(self, entry: ObjectEntry) -> WaitNode:
         task, group = entry.task, self._state.groups.get(entry.id)
         if task is not None:
             return self._of_task(task)
@@ -127,7 +127,7 @@ class WaitGraph:
                 return self._of_id(worker, entry.id)
         return self._node(entry.id, "an object", _nothing_known)
 
-    def _of_id(self, worker: WorkerProcess, id: int) -> Node:
+    def _of_id(self, worker: WorkerProcess, id: int) -> WaitNode:
         """What a worker waits for: an object, or a call that only it knows of."""
         said = self._said.get(worker.number)
         calls = {call: (actor, method) for call, actor, method in (said.calls if said else ())}
@@ -141,20 +141,20 @@ class WaitGraph:
             return self._node(id, f"a value of process {worker.pid}", _nothing_known)
         return self._of_entry(entry)
 
-    def _of_task(self, task: HubTask) -> Node:
+    def _of_task(self, task: HubTask) -> WaitNode:
         name = task.name
         if task.actor is not None and not task.method:
             name = f"{task.actor.class_name}.__init__"
         return self._node(task.id, name, lambda node: self._look_at_task(node, task))
 
-    def _of_group(self, group: HubGroup) -> Node:
+    def _of_group(self, group: HubGroup) -> WaitNode:
         name = f"placement group {group.name!r}" if group.name else "a placement group"
         demand = group.whole_demand()
         return self._node(group.id, name, lambda node: self._needs(node, demand, [self._machine]))
 
     # -- work ----------------------------------------------------------------------------------
 
-    def _look_at_task(self, node: Node, task: HubTask) -> None:
+    def _look_at_task(self, node: WaitNode, task: HubTask) -> None:
         if task.missing:
             missing = [entry for _, entry in task.dependencies if entry.kind is None]
             node.cause = "arguments"
@@ -167,7 +167,7 @@ class WaitGraph:
         else:
             self._look_at_queued(node, task)
 
-    def _look_at_unsent(self, node: Node, task: HubTask, actor: HubActor) -> None:
+    def _look_at_unsent(self, node: WaitNode, task: HubTask, actor: HubActor) -> None:
         before = actor.held_up_by(task)
         if before is not None:
             node.cause, node.edges = "queue", [self._of_task(before)]
@@ -176,7 +176,7 @@ class WaitGraph:
             node.cause, node.edges = "starting", [self._of_task(actor.creation)]
             node.says = f"waits until {_actor_name(actor)} has started"
 
-    def _look_at_queued(self, node: Node, task: HubTask) -> None:
+    def _look_at_queued(self, node: WaitNode, task: HubTask) -> None:
         shape = task.plan.shape
         if shape is None:
             _nothing_known(node)
@@ -188,7 +188,7 @@ class WaitGraph:
             pools = [self._machine] if group is None else group.pools
             self._needs(node, shape.demand, pools if index < 0 else pools[index : index + 1])
 
-    def _look_at_call(self, node: Node, id: int, actor: HubActor) -> None:
+    def _look_at_call(self, node: WaitNode, id: int, actor: HubActor) -> None:
         """A call that went from worker to actor directly."""
         if actor.worker is None:
             node.cause, node.edges = "starting", [self._of_task(actor.creation)]
@@ -199,7 +199,7 @@ class WaitGraph:
     # -- processes -----------------------------------------------------------------------------
 
     def _look_at_worker(
-        self, node: Node, id: int, worker: WorkerProcess, task: HubTask | None
+        self, node: WaitNode, id: int, worker: WorkerProcess, task: HubTask | None
     ) -> None:
         node.pid = worker.pid or None
         if not worker.pid:
@@ -249,7 +249,7 @@ class WaitGraph:
             tasks = tasks[:1]
         return {task.id: (task.name, "", "") for task in tasks}
 
-    def _of_running(self, worker: WorkerProcess, id: int, name: str) -> Node:
+    def _of_running(self, worker: WorkerProcess, id: int, name: str) -> WaitNode:
         task = worker.in_flight.get(id)
         if task is not None:
             return self._of_task(task)
@@ -269,7 +269,7 @@ class WaitGraph:
 
     # -- resources -----------------------------------------------------------------------------
 
-    def _needs(self, node: Node, demand: Demand, pools: Sequence[ResourcePool]) -> None:
+    def _needs(self, node: WaitNode, demand: Demand, pools: Sequence[ResourcePool]) -> None:
         free = {
             name: max((pool.free.get(name, 0) for pool in pools), default=0) for name in demand
         }
@@ -295,7 +295,7 @@ class WaitGraph:
             if self._machine in pools and group.state == "CREATED" and any(held.values()):
                 self._add_group(node, group, from_units(held))
 
-    def _add_holder(self, node: Node, worker: WorkerProcess, held: dict[str, float]) -> None:
+    def _add_holder(self, node: WaitNode, worker: WorkerProcess, held: dict[str, float]) -> None:
         if len(node.holders) >= _MOST_HOLDERS:
             return
         running = self._running(worker)
@@ -313,7 +313,7 @@ class WaitGraph:
         for id, (called, *_) in running.items():
             node.edges.append(self._of_running(worker, id, called))
 
-    def _add_group(self, node: Node, group: HubGroup, held: dict[str, float]) -> None:
+    def _add_group(self, node: WaitNode, group: HubGroup, held: dict[str, float]) -> None:
         name = f"placement group {group.name!r}" if group.name else "a placement group"
         row = {"name": name, "pid": None, "resources": held, "seconds": None, "idle": False}
         if len(node.holders) < _MOST_HOLDERS:
@@ -323,10 +323,10 @@ class WaitGraph:
 # -- cycles -------------------------------------------------------------------------------------
 
 
-def cycle_from(node: Node) -> list[Node]:
+def cycle_from(node: WaitNode) -> list[WaitNode]:
     """Return the nodes of a cycle of waits that a node leads to, none of which can go on."""
-    path: list[Node] = []
-    seen: set[Node] = set()
+    path: list[WaitNode] = []
+    seen: set[WaitNode] = set()
     while node not in seen:
         seen.add(node)
         path.append(node)
@@ -340,11 +340,11 @@ def cycle_from(node: Node) -> list[Node]:
 # -- words --------------------------------------------------------------------------------------
 
 
-def sentence(node: Node) -> str:
+def sentence(node: WaitNode) -> str:
     """Return, in words, why a node does not come."""
     cycle = cycle_from(node)
     steps: list[str] = []
-    seen: set[Node] = set()
+    seen: set[WaitNode] = set()
     while node not in seen and len(steps) < _MOST_STEPS:
         seen.add(node)
         steps.append(_step(node))
@@ -356,7 +356,7 @@ def sentence(node: Node) -> str:
     return f"deadlock: {text}" if cycle else text
 
 
-def _step(node: Node) -> str:
+def _step(node: WaitNode) -> str:
     text = f"{node.name} {node.says}"
     if node.holders:
         return f"{text}; {' and '.join(map(_held_by, node.holders))}"
@@ -386,7 +386,7 @@ def _at(where: str) -> str:
     return f" at {where}" if where else ""
 
 
-def _nothing_known(node: Node) -> None:
+def _nothing_known(node: WaitNode) -> None:
     node.cause, node.says, node.live = "unknown", "is not there", True
 
 

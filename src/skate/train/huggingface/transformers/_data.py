@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from skate.data._api.epochs import Epochs
 
 
-class Batches(IterableDataset[Any]):
+class ShardBatches(IterableDataset[Any]):
     """What `iter_torch_batches` gives: batches already, and already this worker's part."""
 
     def __init__(self, epochs: Epochs[object]) -> None:
@@ -45,4 +45,4 @@ def prepare_trainer(trainer: Any) -> Any:
 def _loader(dataset: object) -> DataLoader[object] | None:
     if not isinstance(dataset, Epochs):
         return None
-    return DataLoader(Batches(dataset), batch_size=None)
+    return DataLoader(ShardBatches(dataset), batch_size=None)
