@@ -154,7 +154,8 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      ValueError, "'panda'", "'pandas'"),
     ("no such file", lambda: data.read_csv("/no/such.csv"),
      FileNotFoundError, "/no/such.csv", "ignore_missing"),
-    ("reader's option misspelt", lambda: data.read_text(__file__, concurency=1),
+    ("reader's option misspelt",
+     lambda: data.read_text(__file__, concurency=1),  # type: ignore[call-arg]
      TypeError, "concurency", "concurrency"),
     ("group by a function", lambda: rows().groupby(len), ValueError, "function", "add_column()"),
     ("items of a dictionary", lambda: data.from_items({"a": [1]}),

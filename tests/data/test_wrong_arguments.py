@@ -110,7 +110,10 @@ def test_arguments_of_the_wrong_kind_are_named(make, message):
         ),
         (lambda ds, path: ds.filter(expr="n + 1").take_all(), "true or false; .* is int64"),
         (lambda ds, path: ds.write_numpy(path, column="ragged"), "column 'ragged' .* one shape"),
-        (lambda ds, path: skate.data.read_csv(path, parse_dates=["x"]), "unknown .*parse_dates"),
+        (
+            lambda ds, path: skate.data.read_csv(path, parse_dates=["x"]),  # type: ignore[call-arg]
+            "unknown .*parse_dates",
+        ),
     ],
 )
 def test_columns_that_do_not_fit_are_named(run, message, tmp_path):

@@ -138,7 +138,8 @@ def test_a_validation_that_fails_or_takes_too_long_ends_nothing(
         return {}
 
     def loop(config: dict[str, Any]) -> None:
-        for step, task in enumerate((True, ValidationTaskConfig(timeout_s=0.2))):
+        tasks: list[bool | ValidationTaskConfig] = [True, ValidationTaskConfig(timeout_s=0.2)]
+        for step, task in enumerate(tasks):
             saved = Checkpoint.from_dict({"step": step})
             train.report({"x": step}, checkpoint=saved, validation=task)
         found = [c.status for c in train.get_all_reported_checkpoints()]

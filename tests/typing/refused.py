@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import skate
+import skate.data
+import skate.train
 from skate import ActorHandle, ObjectRef
 from skate.util import ActorPool
 from skate.util.queue import Queue
@@ -96,6 +98,10 @@ def wrong(number: ObjectRef[int], text: ObjectRef[str], counter: Counter) -> Non
     Queue[int]().put("1")  # refused
     ActorPool([counter]).map(lambda actor, n: actor.add.remote(n), ["1"])  # refused
     skate.nothing()  # refused
+    skate.data.read_csv("a.csv", overide_num_blocks=2)  # refused
+    skate.data.read_json("a.json", on_bad_files="drop")  # refused
+    skate.train.report([0.1])  # refused
+    skate.train.report({"loss": 0.1}, checkpoint_dir_name=3)  # refused
 
 
 def found(handle: ActorHandle[Plain]) -> None:

@@ -1,10 +1,17 @@
-"""Checking arguments where the call is made, at next to no cost for the usual call."""
+"""Signatures: checking arguments where the call is made, and showing others than are taken."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P")
+
+R = TypeVar("R")
 
 _UNLIMITED = 1 << 30
 
@@ -113,3 +120,17 @@ def arity_of(function: Callable[..., object], skip_first: bool = False) -> Arity
 
 def _described(parameter: inspect.Parameter) -> tuple[str, int, bool]:
     return parameter.name, _KINDS[parameter.kind], parameter.default is not parameter.empty
+
+
+def shown_as(shown: Callable[P, R]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Give a function that takes older spellings too the signature of today's.
+
+    Args:
+        shown: A function that has it, and is not called.
+    """
+
+    def show(function: Callable[..., R]) -> Callable[P, R]:
+        function.__signature__ = inspect.signature(shown)  # type: ignore[attr-defined]
+        return function
+
+    return show

@@ -8,7 +8,6 @@ and a trial of tuning each bring a session of their own.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from skate._core.signature import shown_as
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo, TrainContext
 from skate._run.reporting import CheckpointUploadMode, Report, read_report
@@ -130,6 +130,20 @@ def current(caller: str) -> RunSession:
 # -- what users call ------------------------------------------------------------------------------
 
 
+def _todays_report(
+    metrics: MetricsLike | None = None,
+    checkpoint: Checkpoint | None = None,
+    checkpoint_dir_name: str | None = None,
+    checkpoint_upload_mode: CheckpointUploadMode = CheckpointUploadMode.SYNC,
+    delete_local_checkpoint_after_upload: bool | None = None,
+    checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
+    validation: bool | ValidationTaskConfig = False,
+    **older: object,
+) -> None:
+    """Show what `report` takes today; older metrics by name may have any of these names."""
+
+
+@shown_as(_todays_report)
 def report(*args: Any, **kwargs: Any) -> None:
     """Report metrics, and a checkpoint if there is one.
 
@@ -174,22 +188,6 @@ def report(*args: Any, **kwargs: Any) -> None:
             "validation: TorchTrainer(…, validation_config=ValidationConfig(fn))"
         )
     session.report(replace(given, metrics=numbers_as_such(given.metrics or {})))
-
-
-def _todays_report(
-    metrics: MetricsLike | None = None,
-    checkpoint: Checkpoint | None = None,
-    checkpoint_dir_name: str | None = None,
-    checkpoint_upload_mode: CheckpointUploadMode = CheckpointUploadMode.SYNC,
-    delete_local_checkpoint_after_upload: bool | None = None,
-    checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
-    validation: bool | ValidationTaskConfig = False,
-    **older: object,
-) -> None:
-    """Show what `report` takes today; metrics by name may have any of these names."""
-
-
-report.__signature__ = inspect.signature(_todays_report)  # type: ignore[attr-defined]
 
 
 def get_checkpoint() -> Checkpoint | None:

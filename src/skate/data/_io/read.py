@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skate.data._api.base import blocks_wanted, given_options
 from skate.data._arrow.foreign import allows_pickle
 from skate.data._execution.transforms import TensorsOfBytes
+from skate.data._io.read_keywords import FILES, PLAN, REMOTE
 from skate.data._plan import nodes as plan
 from skate.data.dataset import Dataset
 from skate.data.datasource import Datasource, Partitioning, PartitionStyle
@@ -26,15 +27,18 @@ from skate.data.sources.tables import CSVSource, JSONSource, ORCSource
 from skate.data.sources.tfrecords import TFRecordSource
 from skate.data.sources.webdataset import WebDatasetSource, freeze
 
-_FILES = (
-    "filesystem", "include_paths", "ignore_missing_paths", "file_extensions", "partitioning",
-    "partition_filter", "shuffle", "on_bad_files", "arrow_open_stream_args", "skip_paths",
-)  # fmt: skip
-_PLAN = ("parallelism", "concurrency", "override_num_blocks", "ray_remote_args")
-_REMOTE = (
-    "num_cpus", "num_gpus", "memory", "resources", "runtime_env", "max_calls", "accelerator_type",
-    "label_selector", "fallback_strategy", "scheduling_strategy", "max_retries",
-)  # fmt: skip
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from skate.data._io.read_keywords import (
+        CSVKeywords,
+        JSONKeywords,
+        NumpyKeywords,
+        ParquetKeywords,
+        ReadKeywords,
+        SourceKeywords,
+    )
+
 _ARROW = ("read_options", "parse_options", "memory_pool")
 HIVE = Partitioning(PartitionStyle.HIVE)
 IMAGE_EXTENSIONS = ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp")
@@ -45,7 +49,7 @@ def _taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def file_options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOptions:
-    chosen = {**defaults, **_taken(given, _FILES)}
+    chosen = {**defaults, **_taken(given, FILES)}
     if "arrow_open_file_args" in given:  # as readers of images call it
         chosen["arrow_open_stream_args"] = given.pop("arrow_open_file_args")
     if chosen.get("partitioning") == "hive":
@@ -58,10 +62,10 @@ def file_options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOpti
 
 def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
     """The dataset; what is left of the keywords is unknown to the reader."""
-    settings = _taken(given, _PLAN)
-    remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, _REMOTE)})
+    settings = _taken(given, PLAN)
+    remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, REMOTE)})
     if given:
-        known = sorted((*_FILES, *_PLAN, *_REMOTE))
+        known = sorted((*FILES, *PLAN, *REMOTE))
         raise TypeError(
             f"unknown arguments {sorted(given)}; there are {known}, and those of the library that "
             "parses; of pyarrow, convert_options=pyarrow.csv.ConvertOptions(column_types=...) and "
@@ -76,7 +80,7 @@ def _left(
     given: dict[str, Any], theirs: Sequence[str] | None = None
 ) -> tuple[tuple[str, Any], ...]:
     """The keywords that are meant for the library that parses, which knows `theirs`."""
-    ours = {*_FILES, *_PLAN, *_REMOTE}
+    ours = {*FILES, *PLAN, *REMOTE}
     names = [name for name in given if name not in ours and name in (theirs or given)]
     return tuple((name, given.pop(name)) for name in names)
 
@@ -90,7 +94,7 @@ def read_parquet(
     tensor_column_schema: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
     allow_pickle: bool = False,
     _block_udf: Callable[[pa.Table], pa.Table] | None = None,
-    **options: Any,
+    **options: Unpack[ParquetKeywords],
 ) -> Dataset:
     """Read Parquet files; files that differ are brought to a common schema.
 
@@ -119,17 +123,18 @@ def read_parquet(
         ...     skate.data.read_parquet(folder, columns=["id"]).sum("id")
         3
     """
-    wanted = options.pop("filter", None)
-    arguments = _left(options)
+    given = dict(options)
+    wanted = given.pop("filter", None)
+    arguments = _left(given)
     added = [ROW_HASH] if include_row_hash else []
-    added += ["path"] if options.get("include_paths") else []
+    added += ["path"] if given.get("include_paths") else []
     chosen = tuple(dict.fromkeys([*columns, *added])) if columns is not None else None
-    files = file_options(paths, options, partitioning=HIVE)
+    files = file_options(paths, given, partitioning=HIVE)
     # The filter may be about columns that are not wanted otherwise.
     read = chosen if wanted is None else None
     trusted = allows_pickle(allow_pickle)
     source = ParquetSource(files, read, (), arguments, schema, include_row_hash, trusted)
-    rows = _dataset(source, options)
+    rows = _dataset(source, given)
     if wanted is not None:
         rows = _matching(rows, wanted, chosen)
     rows = _with_tensors(rows, tensor_column_schema)
@@ -159,7 +164,7 @@ def _rows_where(table: pa.Table, wanted: Any) -> pa.Table:
     return table.filter(wanted)
 
 
-def read_csv(paths: Any, **options: Any) -> Dataset:
+def read_csv(paths: Any, **options: Unpack[CSVKeywords]) -> Dataset:
     r"""Read CSV files.
 
     Args:
@@ -195,12 +200,13 @@ def read_csv(paths: Any, **options: Any) -> Dataset:
         ...     skate.data.read_csv(folder).take_all()
         [{'x': 1, 'y': 'a'}, {'x': 2, 'y': 'b'}]
     """
-    arguments = _left(options, (*_ARROW, "convert_options"))
-    files = file_options(paths, options, partitioning=HIVE)
-    return _dataset(CSVSource(files, arguments), options)
+    given = dict(options)
+    arguments = _left(given, (*_ARROW, "convert_options"))
+    files = file_options(paths, given, partitioning=HIVE)
+    return _dataset(CSVSource(files, arguments), given)
 
 
-def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
+def read_json(paths: Any, *, lines: bool = False, **options: Unpack[JSONKeywords]) -> Dataset:
     r"""Read JSON files: an object per line, or one list of objects per file, as found in the file.
 
     Args:
@@ -219,13 +225,18 @@ def read_json(paths: Any, *, lines: bool = False, **options: Any) -> Dataset:
         ...     skate.data.read_json(f"{folder}/a.jsonl").take_all()
         [{'x': 1}, {'x': 2}]
     """
-    arguments = _left(options, _ARROW)
-    files = file_options(paths, options, partitioning=HIVE)
-    return _dataset(JSONSource(files, lines, arguments), options)
+    given = dict(options)
+    arguments = _left(given, _ARROW)
+    files = file_options(paths, given, partitioning=HIVE)
+    return _dataset(JSONSource(files, lines, arguments), given)
 
 
 def read_text(
-    paths: Any, *, encoding: str = "utf-8", drop_empty_lines: bool = True, **options: Any
+    paths: Any,
+    *,
+    encoding: str = "utf-8",
+    drop_empty_lines: bool = True,
+    **options: Unpack[ReadKeywords],
 ) -> Dataset:
     r"""Read the lines of text files, into the column `text`.
 
@@ -245,17 +256,18 @@ def read_text(
         ...     skate.data.read_text(folder).take_all()
         [{'text': 'one'}, {'text': 'two'}]
     """
-    files = file_options(paths, options, partitioning=HIVE)
-    return _dataset(TextSource(files, encoding, drop_empty_lines), options)
+    given = dict(options)
+    files = file_options(paths, given, partitioning=HIVE)
+    return _dataset(TextSource(files, encoding, drop_empty_lines), given)
 
 
-def read_binary_files(paths: Any, *, include_paths: bool = False, **options: Any) -> Dataset:
+def read_binary_files(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read whole files, into the column `bytes`.
 
     Args:
         paths: A file, a folder or several of them, on any file system.
-        include_paths: Whether to add the column `path`.
-        **options: Those of `read_csv`, without others.
+        **options: Those of `read_csv`, without others; `include_paths=True` adds the column
+            `path`.
 
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
@@ -267,11 +279,14 @@ def read_binary_files(paths: Any, *, include_paths: bool = False, **options: Any
         ...     skate.data.read_binary_files(folder).take_all()
         [{'bytes': b'abc'}]
     """
-    files = file_options(paths, options, include_paths=include_paths)
-    return _dataset(BinarySource(files), options)
+    given = dict(options)
+    files = file_options(paths, given)
+    return _dataset(BinarySource(files), given)
 
 
-def read_numpy(paths: Any, *, allow_pickle: bool = False, **options: Any) -> Dataset:
+def read_numpy(
+    paths: Any, *, allow_pickle: bool = False, **options: Unpack[NumpyKeywords]
+) -> Dataset:
     """Read .npy files, into the column `data`.
 
     Args:
@@ -290,9 +305,10 @@ def read_numpy(paths: Any, *, allow_pickle: bool = False, **options: Any) -> Dat
         ...     skate.data.read_numpy(folder).take_all()
         [{'data': 5}, {'data': 6}]
     """
-    arguments = _left(options)
-    files = file_options(paths, options, file_extensions=["npy"], partitioning=HIVE)
-    return _dataset(NumpySource(files, arguments, allows_pickle(allow_pickle)), options)
+    given = dict(options)
+    arguments = _left(given)
+    files = file_options(paths, given, file_extensions=["npy"], partitioning=HIVE)
+    return _dataset(NumpySource(files, arguments, allows_pickle(allow_pickle)), given)
 
 
 def read_images(
@@ -300,8 +316,7 @@ def read_images(
     *,
     size: Sequence[int] | None = None,
     mode: str | None = None,
-    include_paths: bool = False,
-    **options: Any,
+    **options: Unpack[ReadKeywords],
 ) -> Dataset:
     """Read images as arrays, into the column `image`.
 
@@ -310,8 +325,8 @@ def read_images(
         size: (height, width) to resize to; without it images are as they are, and of different
             shapes if they differ.
         mode: A mode of Pillow to convert to, such as "RGB"; None keeps what the files have.
-        include_paths: Whether to add the column `path`.
-        **options: Those of `read_csv`, without others.
+        **options: Those of `read_csv`, without others; `include_paths=True` adds the column
+            `path`.
 
     Raises:
         ValueError: If `size` is not two positive numbers.
@@ -325,24 +340,22 @@ def read_images(
         ...     skate.data.read_images(folder, size=(2, 2)).take(1)[0]["image"].shape
         (2, 2, 3)
     """
+    given = dict(options)
     if size is not None and (len(size) != 2 or min(size) < 1):
         raise ValueError(f"size takes (height, width), both positive; got {size}")
-    files = file_options(
-        paths, options, include_paths=include_paths, file_extensions=IMAGE_EXTENSIONS
-    )
-    return _dataset(
-        ImageSource(files, None if size is None else (size[0], size[1]), mode), options
-    )
+    files = file_options(paths, given, file_extensions=IMAGE_EXTENSIONS)
+    return _dataset(ImageSource(files, None if size is None else (size[0], size[1]), mode), given)
 
 
-def read_tfrecords(paths: Any, **options: Any) -> Dataset:
+def read_tfrecords(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read TFRecord files of tf.train.Example.
 
     Args:
         paths: A file, a folder or several of them, on any file system.
         **options: Those of `read_csv`, without others.
     """
-    return _dataset(TFRecordSource(file_options(paths, options)), options)
+    given = dict(options)
+    return _dataset(TFRecordSource(file_options(paths, given)), given)
 
 
 def read_webdataset(
@@ -355,7 +368,7 @@ def read_webdataset(
     verbose_open: bool = False,
     expand_json: bool = False,
     allow_pickle: bool = False,
-    **options: Any,
+    **options: Unpack[ReadKeywords],
 ) -> Dataset:
     """Read WebDataset archives: a row per sample, a column per extension, `__key__` and `__url__`.
 
@@ -372,13 +385,16 @@ def read_webdataset(
             without it those of torch are read as plain tensors, and pickles are refused.
         **options: Those of `read_csv`, without others.
     """
+    given = dict(options)
     trusted = allows_pickle(allow_pickle)
     chosen = (freeze(decoder), freeze(fileselect), freeze(filerename), freeze(suffixes))
-    files = file_options(paths, options)
-    return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json, trusted), options)
+    files = file_options(paths, given)
+    return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json, trusted), given)
 
 
-def read_orc(paths: Any, *, columns: Sequence[str] | None = None, **options: Any) -> Dataset:
+def read_orc(
+    paths: Any, *, columns: Sequence[str] | None = None, **options: Unpack[ReadKeywords]
+) -> Dataset:
     """Read ORC files.
 
     Args:
@@ -386,8 +402,9 @@ def read_orc(paths: Any, *, columns: Sequence[str] | None = None, **options: Any
         columns: The columns that are read; None is all.
         **options: Those of `read_csv`, without others.
     """
+    given = dict(options)
     chosen = tuple(columns) if columns is not None else None
-    return _dataset(ORCSource(file_options(paths, options), chosen), options)
+    return _dataset(ORCSource(file_options(paths, given), chosen), given)
 
 
 def read_sql(
@@ -397,7 +414,7 @@ def read_sql(
     sql_params: Any = None,
     shard_keys: Sequence[str] | None = None,
     shard_hash_fn: str = "MD5",
-    **options: Any,
+    **options: Unpack[SourceKeywords],
 ) -> Dataset:
     """Read the rows of a query.
 
@@ -420,18 +437,20 @@ def read_sql(
         ...     skate.data.read_sql("SELECT a FROM t ORDER BY a", connect).take_all()
         [{'a': 1}, {'a': 2}]
     """
+    given = dict(options)
     source = SQLSource(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
-    return _dataset(source, options)
+    return _dataset(source, given)
 
 
-def read_avro(paths: Any, **options: Any) -> Dataset:
+def read_avro(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read Avro files, a row per record.
 
     Args:
         paths: A file, a folder or several of them, on any file system.
         **options: Those of `read_csv`, without others.
     """
-    return _dataset(AvroSource(file_options(paths, options)), options)
+    given = dict(options)
+    return _dataset(AvroSource(file_options(paths, given)), given)
 
 
 def read_delta(
@@ -441,7 +460,7 @@ def read_delta(
     storage_options: dict[str, str] | None = None,
     columns: Sequence[str] | None = None,
     allow_pickle: bool = False,
-    **options: Any,
+    **options: Unpack[SourceKeywords],
 ) -> Dataset:
     """Read a table of Delta Lake.
 
@@ -453,10 +472,11 @@ def read_delta(
         allow_pickle: As in `read_parquet`.
         **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
     """
+    given = dict(options)
     source = delta_source(
         os.fspath(path), version, storage_options, columns, allows_pickle(allow_pickle)
     )
-    return _dataset(source, options)
+    return _dataset(source, given)
 
 
 def read_iceberg(
@@ -468,7 +488,7 @@ def read_iceberg(
     scan_kwargs: dict[str, Any] | None = None,
     catalog_kwargs: dict[str, Any] | None = None,
     allow_pickle: bool = False,
-    **options: Any,
+    **options: Unpack[SourceKeywords],
 ) -> Dataset:
     """Read a table of Iceberg.
 
@@ -482,10 +502,11 @@ def read_iceberg(
         allow_pickle: As in `read_parquet`.
         **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
     """
+    given = dict(options)
     table = iceberg_table(table_identifier, catalog_kwargs)
     trusted = allows_pickle(allow_pickle)
     source = iceberg_source(table, row_filter, selected_fields, snapshot_id, scan_kwargs, trusted)
-    return _dataset(source, options)
+    return _dataset(source, given)
 
 
 def read_datasource(datasource: Datasource, **options: Any) -> Dataset:
@@ -502,7 +523,7 @@ def read_datasource(datasource: Datasource, **options: Any) -> Dataset:
     if not hasattr(datasource, "get_read_tasks"):
         raise TypeError(f"read_datasource takes a Datasource; got {datasource!r}")
     of_older_versions = getattr(datasource, "should_create_reader", False)
-    theirs = [name for name in options if of_older_versions and name not in (*_PLAN, *_REMOTE)]
+    theirs = [name for name in options if of_older_versions and name not in (*PLAN, *REMOTE)]
     return _dataset(CustomSource(datasource, {n: options.pop(n) for n in theirs}), options)
 
 
