@@ -51,7 +51,7 @@ _TOP = {
         "skate.util": (
             "collective executor joblib metrics multiprocessing queue scheduling_strategies state"
         ),
-        "skate.util.executor": "Executor",
+        "skate.util.executor": "CallCrashedError Executor",
     },
     "skate.util.collective": {
         "skate.util.collective.collective": (

@@ -51,12 +51,13 @@ if TYPE_CHECKING:
     from skate.util import (
         state as state,
     )
-    from skate.util.executor import Executor
+    from skate.util.executor import CallCrashedError, Executor
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "ActorPool",
+    "CallCrashedError",
     "Executor",
     "as_completed",
     "deregister_serializer",

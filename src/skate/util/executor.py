@@ -1,6 +1,6 @@
 """`concurrent.futures.Executor` on tasks.
 
-    submit(fn, …) ──► a task at once ──► _Call, a future that asks for the value when it is wanted
+    submit(fn, …) ──► a task at once ──► Call, a future that asks for the value when it is wanted
     submit(fn, …) ──► pending ──► a task, when one of `max_workers` calls has ended
 
 Calls go to the engine as they come, and its CPUs limit how many run. Nobody is told of their ends
@@ -17,7 +17,6 @@ import concurrent.futures
 import functools
 import inspect
 import itertools
-import queue
 import threading
 import time
 import types
@@ -25,15 +24,15 @@ import uuid
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures._base import FINISHED, PENDING, RUNNING
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import skate
 from skate._core.argument_checks import mapping, seconds, whole_number, wrong_type
-from skate._core.futures import value_now, when_done
-from skate.exceptions import GetTimeoutError, ObjectLostError, TaskError, WorkerCrashedError
+from skate._core.futures import when_done
+from skate.exceptions import ObjectLostError
+from skate.util._executor_calls import Call, CallBook, CallCrashedError, begun_tasks
 
 T = TypeVar("T")
 
@@ -43,14 +42,6 @@ _CACHED = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
 _executors: weakref.WeakSet[Executor] = weakref.WeakSet()
 _abandoned: set[Any] = set()  # references of calls whose executors nobody has any more
 _prepared: set[str] = set()  # in a worker: the executors whose initializer has run here
-_first_use = threading.Lock()  # of what a future makes when it is needed
-
-
-class CallCrashedError(WorkerCrashedError, BrokenProcessPool):
-    """The process of a call died: a `WorkerCrashedError` that `except BrokenProcessPool` catches.
-
-    Only the calls that the process had are lost; unlike a pool's, the executor goes on.
-    """
 
 
 class Executor(concurrent.futures.Executor):
@@ -109,14 +100,12 @@ class Executor(concurrent.futures.Executor):
         self._last: tuple[Any, Any] = (None, None)  # of these: most programs call one function
         self._lock = threading.Lock()
         self._closed = False
-        # The futures of calls that are not known to have ended, by their references.
-        self._running: dict[Any, weakref.ref[_Call]] = {}
+        self._book = CallBook(limited=self._limit is not None)
         self._handed_over = 0
-        self._pending: deque[_Call] = deque()
+        self._pending: deque[Call] = deque()
         self._active = 0  # calls that were handed over and have not ended, where there is a limit
-        self._callbacks = _Callbacks()
         _executors.add(self)
-        weakref.finalize(self, _abandoned.update, self._running).atexit = False
+        weakref.finalize(self, _abandoned.update, self._book.running).atexit = False
         _forget_abandoned()
         atexit.unregister(_wait_for_all)
         atexit.register(_wait_for_all)  # anew, so that it comes before the end of the session
@@ -147,12 +136,12 @@ class Executor(concurrent.futures.Executor):
         """
         if not callable(fn):
             raise wrong_type("fn", fn, "a function")
-        call = _Call(self, fn, args, kwargs)
+        call = Call(self._book, fn, args, kwargs)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if self._limit is not None:
-                call._state = PENDING
+                call.wait_for_a_worker()
                 self._pending.append(call)
         if self._limit is None:
             self._hand_over(call)
@@ -237,43 +226,43 @@ class Executor(concurrent.futures.Executor):
             self._cancel([*calls, *self._callers()])
         if wait:
             concurrent.futures.wait(calls)
-            _wait_for_tasks(self._running)
-            self._running.clear()
-            self._callbacks.end()
+            _wait_for_tasks(self._book.running)
+            self._book.running.clear()
+            self._book.callbacks.end()
 
-    def _callers(self) -> list[_Call]:
+    def _callers(self) -> list[Call]:
         """Return the futures of calls that the engine has, as far as somebody keeps them."""
-        return [call for ref in [*self._running.values()] if (call := ref()) is not None]
+        return [call for ref in [*self._book.running.values()] if (call := ref()) is not None]
 
-    def _cancel(self, calls: list[_Call]) -> None:
-        begun = _begun()
+    def _cancel(self, calls: list[Call]) -> None:
+        begun = begun_tasks()
         for call in calls:
-            call._cancel_unless(begun)
+            call.cancel_unless(begun)
 
     # -- from a call to a task -----------------------------------------------------------------
 
-    def _hand_over(self, call: _Call) -> None:
+    def _hand_over(self, call: Call) -> None:
         """Make a task of the call, or its error where that cannot be done."""
-        fn, args, kwargs = call._work
-        call._work = None
+        fn, args, kwargs = call.work
+        call.work = None
         try:
             remote = self._remote_of(fn)
             if remote is not None:
-                call._ref = remote.remote(*args, **kwargs)
+                call.ref = remote.remote(*args, **kwargs)
             else:
-                call._ref = self._generic.remote(fn, args, kwargs)
+                call.ref = self._generic.remote(fn, args, kwargs)
         except Exception as error:
-            call._finish(error=error)
+            call.finish(error=error)
             return
-        self._running[call._ref] = weakref.ref(call)
+        self._book.running[call.ref] = weakref.ref(call)
         self._handed_over += 1
         if self._handed_over % _LOOK_EVERY_CALLS == 0:
             self._forget_ended()
 
     def _forget_ended(self) -> None:
-        refs = [*self._running]
+        refs = [*self._book.running]
         for ref in skate.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)[0]:
-            self._running.pop(ref, None)
+            self._book.running.pop(ref, None)
 
     def _remote_of(self, fn: Any) -> Any:
         """Return `fn` as a remote function, made once; None for what `_call` has to call."""
@@ -310,202 +299,24 @@ class Executor(concurrent.futures.Executor):
                     continue
                 self._active += 1
             if not skate.is_initialized():
-                call._finish(error=RuntimeError("skate was shut down before the call began"))
+                call.finish(error=RuntimeError("skate was shut down before the call began"))
                 self._one_less()
                 continue
             self._hand_over(call)
-            if call._ref is None:
+            if call.ref is None:
                 self._one_less()
             else:
-                when_done(call._ref, functools.partial(self._callbacks.later, self._ended, call))
+                tell = functools.partial(self._book.callbacks.later, self._ended, call)
+                when_done(call.ref, tell)
 
-    def _ended(self, call: _Call) -> None:
+    def _ended(self, call: Call) -> None:
         self._one_less()
         self._advance()
-        call._settle()
+        call.settle()
 
     def _one_less(self) -> None:
         with self._lock:
             self._active -= 1
-
-
-class _Call(concurrent.futures.Future[Any]):
-    """The future of one call.
-
-    Its condition, which every user of a future asks for who waits or wants to be told, is made
-    when that happens; only then the engine is asked to tell the end of the task.
-    """
-
-    _ref: Any = None
-    _made_condition: threading.Condition | None = None
-    _state = RUNNING
-    _result: Any = None
-    _exception: BaseException | None = None
-
-    def __init__(self, executor: Executor, fn: Any, args: Any, kwargs: Any) -> None:
-        # Not super().__init__: it makes the condition, and all that goes with it.
-        self._executor = executor
-        self._work: Any = (fn, args, kwargs)
-
-    @property
-    def _condition(self) -> threading.Condition:  # type: ignore[override]
-        return self._made_condition or self._make_condition()
-
-    def _make_condition(self) -> threading.Condition:
-        with _first_use:
-            if self._made_condition is not None:
-                return self._made_condition
-            self._waiters: list[Any] = []
-            self._done_callbacks: list[Any] = []
-            self._made_condition = threading.Condition()
-            asks = self._state == RUNNING and self._ref is not None
-        if asks and self._executor._limit is None:
-            when_done(self._ref, self._settle)
-        return self._made_condition
-
-    # -- what became of it ---------------------------------------------------------------------
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Return the result of the call, or raise its exception."""
-        if self._made_condition is None:
-            if self._state == RUNNING:
-                self._fetch(timeout)
-            if self._state == FINISHED and self._exception is None:
-                return self._result
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the exception of the call, or None."""
-        if self._made_condition is None and self._state == RUNNING:
-            self._fetch(timeout)
-        return super().exception(timeout)
-
-    def running(self) -> bool:
-        """Whether the call has begun, and not ended."""
-        return super().running() and not self.done() and _has_begun(self._ref)
-
-    def done(self) -> bool:
-        """Whether the call has ended, or was cancelled."""
-        if self._made_condition is None and self._state == RUNNING and self._ref is not None:
-            return bool(skate.wait([self._ref], timeout=0, fetch_local=False)[0])
-        return super().done()
-
-    def cancel(self) -> bool:
-        """Cancel the call if it has not begun; whether it is cancelled."""
-        return self._cancel_unless(None)
-
-    def _cancel_unless(self, begun: set[str] | None) -> bool:
-        """Cancel the call, unless it is among those that have begun (None: look)."""
-        if self._state == PENDING or self.done():
-            return super().cancel()
-        if self._executor._limit is not None or self._ref is None:
-            return False  # it was handed over because a worker is free
-        if _has_begun(self._ref) if begun is None else self._ref.task_id().hex() in begun:
-            return False
-        ref = self._ref
-        with self._condition:
-            if self._state != RUNNING:
-                return super().cancel()
-            self._state = PENDING
-            super().cancel()
-            self.set_running_or_notify_cancel()
-        skate.cancel(ref)
-        return True
-
-    # -- the end of the task -------------------------------------------------------------------
-
-    def _fetch(self, timeout: float | None) -> None:
-        """Wait for the task as `skate.get` does, and keep what came of it."""
-        ref = self._ref
-        if ref is None:
-            return
-        try:
-            value = skate.get(ref, timeout=timeout)
-        except Exception as error:
-            if isinstance(error, GetTimeoutError) and not isinstance(error, TaskError):
-                raise concurrent.futures.TimeoutError(str(error)) from None
-            self._finish(error=error)
-        else:
-            self._finish(value)
-
-    def _settle(self) -> None:
-        """Keep what came of the task, which has ended."""
-        ref = self._ref
-        if ref is None:
-            return
-        try:
-            value = value_now(ref)
-        except Exception as error:
-            self._finish(error=error)
-        else:
-            self._finish(value)
-
-    def _finish(self, value: Any = None, error: BaseException | None = None) -> None:
-        """Set the outcome, unless there is one; then tell those who wait."""
-        with _first_use:
-            if self._made_condition is None:
-                if self._state == RUNNING:
-                    self._result, self._exception = value, _original(error)
-                    self._state = FINISHED
-                self._forget()
-                return
-        with self._condition:
-            if self._state != RUNNING:
-                return
-            self._forget()
-            if error is None:
-                self.set_result(value)
-            else:
-                self.set_exception(_original(error))
-
-    def _forget(self) -> None:
-        if self._ref is not None:
-            self._executor._running.pop(self._ref, None)
-
-    def _invoke_callbacks(self) -> None:
-        # Not on this thread, which may be the engine's: callbacks are allowed to block.
-        for callback in self._done_callbacks:
-            self._executor._callbacks.later(callback, self)
-
-
-class _Callbacks:
-    """Functions of the user to be called, one after the other, on a thread of their own."""
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[tuple[Any, Any] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def later(self, function: Callable[[Any], object], argument: Any) -> None:
-        """Call `function(argument)` soon."""
-        with self._lock:
-            self._calls.put((function, argument))
-            if self._thread is None:
-                run = functools.partial(_run_callbacks, self._calls)
-                self._thread = threading.Thread(target=run, name="skate-executor", daemon=True)
-                self._thread.start()
-                weakref.finalize(self, self._calls.put, None)
-
-    def end(self) -> None:
-        """Call what is left, and end the thread."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-            if thread is not None:
-                self._calls.put(None)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
-
-
-def _run_callbacks(calls: queue.SimpleQueue[tuple[Any, Any] | None]) -> None:
-    while (item := calls.get()) is not None:
-        function, argument = item
-        try:
-            function(argument)
-        except Exception:
-            import logging
-
-            logging.getLogger(__name__).exception("exception calling callback for %r", argument)
-        del item, function, argument
 
 
 # -- in workers ---------------------------------------------------------------------------------
@@ -551,36 +362,6 @@ def _chunks(calls: Iterator[Any], size: int) -> Iterator[list[Any]]:
         yield chunk
 
 
-def _original(error: BaseException | None) -> BaseException | None:
-    """Return the call's own exception, whose cause shows where it happened."""
-    if isinstance(error, TaskError) and isinstance(error.cause, BaseException):
-        original: BaseException = error.cause
-        original.__cause__ = error
-        return original
-    if isinstance(error, WorkerCrashedError):
-        crashed = CallCrashedError(str(error))
-        crashed.__cause__ = error
-        return crashed
-    return error
-
-
-def _begun() -> set[str]:
-    """Return the ids of the tasks that have begun, or ended."""
-    from skate.util.state import list_tasks
-
-    tasks = list_tasks(limit=1_000_000)
-    return {task["task_id"] for task in tasks if not str(task["state"]).startswith("PENDING")}
-
-
-def _has_begun(ref: Any) -> bool:
-    from skate.util.state import get_task
-
-    if ref is None or not skate.is_initialized():
-        return True
-    task = get_task(ref.task_id().hex())
-    return task is None or not str(task["state"]).startswith("PENDING")
-
-
 def _wait_for_all() -> None:
     """Wait at the end of the program for all calls, also those that nobody asks about."""
     for executor in list(_executors):
@@ -602,3 +383,6 @@ def _forget_abandoned() -> None:
     except ObjectLostError:
         ended = refs
     _abandoned.difference_update(ended)
+
+
+__all__ = ["CallCrashedError", "Executor"]
