@@ -44,6 +44,7 @@ _TOP = {
     },
     "skate.experimental": {
         "skate.experimental": "tf_utils tqdm_ray",
+        "skate.experimental.dynamic_resources": "set_resource",
         "skate.experimental.locations": "get_local_object_locations get_object_locations",
         "skate.experimental.tf_utils": "TensorFlowVariables",
     },

@@ -61,6 +61,30 @@ def test_a_pool_grows_and_numbers_new_gpus_after_the_others() -> None:
     assert (first.gpu_numbers, taken(small, GPU=2).gpu_numbers) == ((0,), (1, 2))
 
 
+def test_what_is_taken_away_while_it_is_in_use_is_gone_when_it_comes_back() -> None:
+    cpus = pool(CPU=4)
+    first, second = taken(cpus, CPU=1), taken(cpus, CPU=2)
+    cpus.shrink(to_units({CPU: 3}))
+    assert (cpus.total, cpus.free, cpus.owed) == ({CPU: UNIT}, {CPU: 0}, {CPU: 2 * UNIT})
+    cpus.give_back(first)
+    assert (cpus.free, cpus.owed) == ({CPU: 0}, {CPU: UNIT})
+    cpus.grow(to_units({CPU: 2}))
+    assert (cpus.free, cpus.owed) == ({CPU: UNIT}, {})
+    cpus.give_back(second)
+    assert cpus.free == cpus.total == {CPU: 3 * UNIT}
+
+
+def test_gpus_that_are_taken_away_come_back_with_their_numbers() -> None:
+    gpus = pool(GPU=3)
+    busy = taken(gpus, GPU=1)
+    assert busy.gpu_numbers == (0,)
+    gpus.shrink(to_units({GPU: 3}))
+    gpus.give_back(busy)
+    assert gpus.take(to_units({GPU: 0.5})) is None
+    gpus.grow(to_units({GPU: 4}))
+    assert sorted(taken(gpus, GPU=4).gpu_numbers) == [0, 1, 2, 3]
+
+
 def test_what_is_too_much_for_a_growing_pool_waits() -> None:
     small = ResourcePool(to_units({CPU: 1}), growing=True)
     assert small.could_ever_fit(to_units({CPU: 2}))

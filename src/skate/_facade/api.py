@@ -390,6 +390,8 @@ def cluster_resources() -> dict[str, float]:
 def available_resources() -> dict[str, float]:
     """Return the resources that are not in use now, by their names.
 
+    Less than nothing is left where `experimental.set_resource` has taken away what is in use.
+
     Example:
         >>> skate.available_resources().get("CPU", 0) <= skate.cluster_resources()["CPU"]
         True

@@ -379,9 +379,18 @@ class Engine(ABC):
             "to its cluster instead"
         )
 
+    def set_resource(self, name: str, capacity: float) -> None:
+        """From now on there is so much of a resource; what is in use is taken away when it comes
+        back. NotImplementedError where others rule over it."""
+        raise NotImplementedError(
+            f"the {self.name} engine cannot be told that there is {name}={capacity}: add nodes to "
+            "its cluster, or take them away"
+        )
+
     @abstractmethod
     def available_resources(self) -> dict[str, float]:
-        """What is not in use now; names with nothing left are absent."""
+        """What is not in use now; names with nothing left are absent. Less than nothing is left
+        where something was taken away that is in use."""
 
     @abstractmethod
     def nodes(self) -> list[dict[str, Any]]:

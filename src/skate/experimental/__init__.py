@@ -1,6 +1,6 @@
 """What Ray keeps under `ray.experimental`.
 
-Where values are, weights of TensorFlow networks, bars of progress.
+Where values are, how much there is, weights of TensorFlow networks, bars of progress.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from skate._core.public_names import lazy_names
 
 if TYPE_CHECKING:
     from skate.experimental import tf_utils, tqdm_ray
+    from skate.experimental.dynamic_resources import set_resource
     from skate.experimental.locations import get_local_object_locations, get_object_locations
     from skate.experimental.tf_utils import TensorFlowVariables
 else:
@@ -20,6 +21,7 @@ __all__ = [
     "TensorFlowVariables",
     "get_local_object_locations",
     "get_object_locations",
+    "set_resource",
     "tf_utils",
     "tqdm_ray",
 ]

@@ -466,6 +466,9 @@ class InlineEngine(Engine):
     def add_resources(self, amounts: Mapping[str, float]) -> None:
         self._resources.grow(amounts)
 
+    def set_resource(self, name: str, capacity: float) -> None:
+        self._resources.total[name] = capacity
+
     def available_resources(self) -> dict[str, float]:
         return self._resources.available()
 

@@ -104,7 +104,8 @@ class InlineResources:
         users = dict.fromkeys(range(int(self.total.get(resource, 0))), 0)
         for holding in list(self._held.values()):
             for number in holding.accelerators.get(resource, ()):
-                users[number] += 1
+                if number in users:  # else it was taken away
+                    users[number] += 1
         wanted = max(1, int(amount))
         return tuple(sorted(sorted(users, key=lambda number: (users[number], number))[:wanted]))
 

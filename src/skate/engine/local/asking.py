@@ -51,6 +51,9 @@ class Asking(Engine):
     def add_resources(self, amounts: Mapping[str, float]) -> None:
         self.ask("add_resources", dict(amounts))
 
+    def set_resource(self, name: str, capacity: float) -> None:
+        self.ask("set_resource", name, capacity)
+
     def available_resources(self) -> dict[str, float]:
         return dict(self.ask("available_resources"))
 

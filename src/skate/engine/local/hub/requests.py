@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skate import exceptions
 from skate.engine.local.hub import inventory
 from skate.engine.local.hub.actors import DEAD
-from skate.engine.local.hub.resources import from_units, to_units
+from skate.engine.local.hub.resources import UNIT, from_units, to_units
 from skate.engine.local.hub.timeline import events
 from skate.engine.local.objects import STORED
 
@@ -65,6 +65,7 @@ class Requests:
             "named_actors": names.all,
             "nodes": self._nodes,
             "remove_group": placement.remove,
+            "set_resource": self._set_resource,
             "state": lambda kind: inventory.rows(info, state, kind),
             "timeline": lambda: events(state),
             "waits": self._waits_for,
@@ -97,8 +98,17 @@ class Requests:
     def _add_resources(self, amounts: dict[str, float]) -> None:
         self._scheduler.grow(to_units(amounts))
 
+    def _set_resource(self, name: str, capacity: float) -> None:
+        more = round(capacity * UNIT) - self._scheduler.machine.total.get(name, 0)
+        if more > 0:
+            self._scheduler.grow({name: more})
+        elif more < 0:
+            self._scheduler.shrink({name: -more})
+
     def _available_resources(self) -> dict[str, float]:
         free = from_units(self._scheduler.machine.free)
+        owed = from_units(self._scheduler.machine.owed)
+        free.update({name: -amount for name, amount in owed.items()})
         stored = self._ports.spilling.bytes_in_memory
         free["object_store_memory"] = max(0.0, self._ports.store.capacity - stored)
         return free

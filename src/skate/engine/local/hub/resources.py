@@ -62,6 +62,8 @@ class ResourcePool:
         self.growing = growing  # more may come: what is too much today waits
         self.total: dict[str, int] = dict(total)
         self.free: dict[str, int] = dict(total)
+        self.owed: dict[str, int] = {}  # taken away while in use: is not free when it comes back
+        self._retired: dict[str, list[int]] = {}  # accelerators that nobody gets any more
         self._numbered: dict[str, dict[int, int]] = {}  # what is free of each accelerator
         if numbered is None:
             self._number(self.total)
@@ -72,14 +74,47 @@ class ResourcePool:
         """Have so much more from now on; new accelerators are numbered after the others."""
         for name, amount in amounts.items():
             self.total[name] = self.total.get(name, 0) + amount
-            self.free[name] = self.free.get(name, 0) + amount
+            self.free.setdefault(name, 0)
+            self._free(name, amount)
         self._number(amounts)
+
+    def shrink(self, amounts: Demand) -> None:
+        """Have so much less from now on: of what is free, and the rest when it comes back."""
+        self.growing = True
+        for name, amount in amounts.items():
+            self.total[name] -= amount
+            now = min(amount, max(self.free[name], 0))
+            self.free[name] -= now
+            if amount > now:
+                self.owed[name] = self.owed.get(name, 0) + amount - now
+            if name in self._numbered:
+                self._retire(name, amount // UNIT)
+
+    def _free(self, name: str, amount: int) -> None:
+        if self.owed:
+            owed = self.owed.pop(name, 0)
+            if owed > amount:
+                self.owed[name] = owed - amount
+            amount = max(0, amount - owed)
+        self.free[name] += amount
 
     def _number(self, amounts: Demand) -> None:
         for name in NUMBERED:
-            if amounts.get(name):
-                known = self._numbered.setdefault(name, {})
-                known.update(_numbered(amounts[name], first=len(known)))
+            amount = amounts.get(name, 0)
+            known, retired = self._numbered.get(name, {}), self._retired.get(name, [])
+            while retired and amount >= UNIT:
+                known[retired.pop()] += UNIT
+                amount -= UNIT
+            if amount:
+                self._numbered.setdefault(name, known).update(_numbered(amount, len(known)))
+
+    def _retire(self, name: str, count: int) -> None:
+        """Take accelerators out of use, free ones first, of these the last."""
+        free, retired = self._numbered[name], self._retired.setdefault(name, [])
+        there = [number for number in free if number not in retired]
+        for number in sorted(there, key=lambda n: (free[n], n), reverse=True)[:count]:
+            free[number] -= UNIT
+            retired.append(number)
 
     def could_ever_fit(self, demand: Demand) -> bool:
         lacking = [name for name, amount in demand.items() if self.total.get(name, 0) < amount]
@@ -110,7 +145,7 @@ class ResourcePool:
     def give_back(self, allocation: Allocation) -> None:
         self.reclaim_cpu(allocation)
         for name, amount in allocation.demand.items():
-            self.free[name] += amount
+            self._free(name, amount)
         for name, parts in allocation.numbered.items():
             for number, amount in parts:
                 self._numbered[name][number] += amount

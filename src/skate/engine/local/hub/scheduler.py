@@ -110,6 +110,10 @@ class Scheduler:
                 shape.problem = None
         self.dispatch_all()
 
+    def shrink(self, amounts: Demand) -> None:
+        """Have less from now on. What runs goes on, and what is too much waits for more."""
+        self.machine.shrink(amounts)
+
     # -- tasks ---------------------------------------------------------------------------------
 
     def enqueue(self, task: HubTask) -> None:
