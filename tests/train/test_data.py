@@ -325,3 +325,30 @@ def test_another_number_of_workers_goes_on_where_the_loaders_were(run_config, tm
     state = run(2, 3, None)["state"]
     run(3, -1, state)
     assert sorted(map(int, Tally(tmp_path / "rows").words())) == list(range(48))
+
+
+def test_another_number_of_workers_gets_the_rows_that_were_left_at_the_checkpoint(
+    run_config, tmp_path
+):
+    """Of an epoch, also when their number changes twice."""
+
+    def loop(config):
+        tally = Tally(tmp_path / "rows")
+        for number, batch in enumerate(
+            train.get_dataset_shard("train").iter_batches(batch_size=4)
+        ):
+            for row in batch["id"]:
+                tally.add(row)
+            train.report({}, checkpoint=Checkpoint.from_dict({}))
+            if number + 1 == config["stop"]:
+                return
+
+    for workers, stop in ((2, 3), (3, 1), (1, -1)):
+        DataParallelTrainer(
+            loop,
+            train_loop_config={"stop": stop},
+            scaling_config={"num_workers": workers},
+            run_config=run_config(),
+            datasets={"train": skate.data.range(48, override_num_blocks=5)},
+        ).fit()
+    assert sorted(map(int, Tally(tmp_path / "rows").words())) == list(range(48))

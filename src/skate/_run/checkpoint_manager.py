@@ -10,7 +10,7 @@ from typing import Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig
 from skate._run.reporting import AUTOMATIC
-from skate._run.types import MetricsLike, ResultRow
+from skate._run.types import MetricsLike, Positions, ResultRow
 from skate._run.validation import ReportedCheckpointStatus
 from skate._run.values import lookup, numbers_in, plain
 
@@ -37,7 +37,7 @@ class RecordedCheckpoint:
 
     checkpoint: Checkpoint
     metrics: ResultRow = field(default_factory=dict)
-    positions: list[dict[str, int]] | None = None
+    positions: list[Positions] | None = None
     validation: dict[str, Any] | None = None
     results: int | None = None
 
@@ -84,7 +84,7 @@ class CheckpointManager:
         self,
         checkpoint: Checkpoint,
         metrics: MetricsLike,
-        positions: list[dict[str, int]] | None = None,
+        positions: list[Positions] | None = None,
     ) -> list[Checkpoint]:
         """Note a new checkpoint, which may have taken the place of another of the same name;
         returns those that are to be deleted now."""

@@ -39,7 +39,7 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import RecordedCheckpoint, number_of
 from skate._run.folders import LocalFolder
 from skate._run.storage import REPLACED, Storage, drop_cut_line, readable_lines
-from skate._run.types import MetricsLike
+from skate._run.types import MetricsLike, Positions
 from skate._run.values import to_json
 
 RESULT_FILE = "result.json"
@@ -63,7 +63,7 @@ class NewCheckpoint:
     name: str
     checkpoint: Checkpoint
     put_into_place: Callable[[], None]
-    positions: list[dict[str, int]] = field(default_factory=list)
+    positions: list[Positions] = field(default_factory=list)
 
 
 class Ledger:

@@ -13,3 +13,6 @@ ResultRow = dict[str, Any]
 
 MetricsLike = Mapping[str, Any]
 """A result, or metrics, that is only looked at."""
+
+Positions = dict[str, Any]
+"""How far a worker has read its datasets, by name: places in epochs, as train/_shards.py says."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
-from skate._run.types import ResultRow
+from skate._run.types import Positions, ResultRow
 from skate._run.validation import ValidationTaskConfig
 
 REPORTED, FINISHED, MEETING = "reported", "finished", "meeting"
@@ -30,7 +30,7 @@ class Event:
     validation: bool | ValidationTaskConfig = False
     staged: Any = None  # a checkpoint that is written while the loop goes on
     held: bool = False  # its checkpoint is not written, and will not be if a lower rank has one
-    positions: dict[str, int] = field(default_factory=dict)  # rows read, by dataset
+    positions: Positions = field(default_factory=dict)  # rows read, by dataset
     value: Any = None
     commits: int = -1  # of a worker that joins: how many its state has; -1 if it has no state
     committed: int = 0  # answers that it had got in this part of the loop at its last commit
@@ -70,4 +70,4 @@ class Joined:
     committed: int = 0
     replay: list[Answer] = field(default_factory=list)
     datasets: dict[str, Any] | None = None
-    positions: dict[str, int] = field(default_factory=dict)
+    positions: Positions = field(default_factory=dict)

@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 
+from skate._run.types import Positions
 from skate.train._events import JOINING, LEAVING, Answer, Event, Joined
 
 SETUP, STEPS, AFTER = "setup", "steps", "after"
@@ -82,7 +83,7 @@ class Membership:
 
     # -- the part of a loop that survives deaths ------------------------------------------------
 
-    def join(self, commits: int, positions: dict[str, int]) -> Joined:
+    def join(self, commits: int, positions: Positions) -> Joined:
         """Wait until all are here, and a process group with them.
 
         Args:

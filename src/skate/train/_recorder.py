@@ -23,7 +23,7 @@ from skate._run.reporting import Metrics, ResultClock
 from skate._run.result import Result
 from skate._run.storage import Storage
 from skate._run.syncing import sync_tree
-from skate._run.types import Config, ResultRow
+from skate._run.types import Config, Positions, ResultRow
 from skate._run.uploads import Uploads
 from skate._run.validation import ValidationTaskConfig
 from skate._run.values import reached
@@ -185,7 +185,7 @@ class Recorder:
         return latest.checkpoint if latest is not None else None
 
     @property
-    def positions(self) -> list[dict[str, int]] | None:
+    def positions(self) -> list[Positions] | None:
         """How far each rank had read the datasets at the last checkpoint."""
         latest = self.manager.latest
         return latest.positions if latest is not None else None

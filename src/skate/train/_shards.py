@@ -1,22 +1,30 @@
 """A worker's part of a dataset, which knows how far it was read.
 
 A checkpoint that is reported in the middle of an epoch remembers the rows that were read until
-then; workers that begin again from it go on behind them in their first epoch. Where each epoch has
-an order of its own, those rows cannot be told from the others: the epoch begins anew.
+then; workers that begin again from it go on behind them in their first epoch. If there are more of
+them than before, or fewer, what is left is dealt out anew. Where each epoch has an order of its
+own, those rows cannot be told from the others: the epoch begins anew.
+
+A place in an epoch is `{"rows": 20, "parts": 2, "deals": [[10, 10, 10]]}`: 20 rows of each of two
+parts were read, of what three workers had left, who had read ten each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import skate
 from skate.data._api.epochs import DerivedEpochs, Epochs, StatefulEpochs
 from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block
+from skate.data._execution.dealing import Deals
 from skate.data._execution.positions import BlockCursor
 from skate.data._settings.context import DataContext
-from skate.data.iterator import DataIterator
+from skate.data.iterator import DataIterator, Part
+
+Place = Mapping[str, Any]
+RowsByPart = list[int]
 
 
 class Shard(DataIterator):
@@ -24,16 +32,32 @@ class Shard(DataIterator):
     the epoch it is in; between two epochs it is 0."""
 
     def __init__(
-        self, part: DataIterator, skip: int = 0, context: DataContext | None = None
+        self,
+        part: DataIterator,
+        skip: int = 0,
+        context: DataContext | None = None,
+        deals: list[RowsByPart] | None = None,
     ) -> None:
         self._part = part
-        self._skip = skip
+        self._skip = skip  # of this part, in the next iteration,
+        self._deals = deals or []  # which is of what these have left
         self._context = context
         self.position = 0
+        self._dealt: list[RowsByPart] = []  # before the rows of the iteration under way
+        self._iteration: object = None
+
+    def _place(self) -> dict[str, object] | None:
+        """Where the loop is in its epoch; None between two epochs."""
+        reads = self._iteration is not None
+        rows, deals = (self.position, self._dealt) if reads else (self._skip, self._deals)
+        if not rows and not deals:
+            return None
+        return {"rows": rows, "parts": self.world_size(), "deals": deals}
 
     def _blocks(self) -> Iterator[Block]:
         skip, self._skip = self._skip, 0
-        for block in self._part._blocks():
+        deals, self._deals = self._deals, []
+        for block in self._dealt_blocks(deals):
             if not skip:
                 yield block
             elif skip >= block.num_rows:
@@ -42,10 +66,19 @@ class Shard(DataIterator):
                 yield block.slice(skip)
                 skip = 0
 
-    def take_over(self, other: Shard, skip: int) -> None:
-        """Be this part from now on, whose first rows were read; iterations begin anew."""
+    def _dealt_blocks(self, deals: list[RowsByPart]) -> Iterator[Block]:
+        if not deals or not isinstance(self._part, Part):
+            return self._part._blocks()
+        before: Deals = [(len(rows), dict(enumerate(rows))) for rows in deals]
+        return self._part._blocks_of(before)
+
+    def take_over(self, other: Shard, place: Place | None) -> None:
+        """Be this part from now on, of an epoch in which all were at this place; iterations begin
+        anew."""
         self._part, self._context = other._part, other._context
-        self._skip = skip if self._keeps_order() else 0
+        places = [] if place is None else [place] * int(place["parts"])
+        self._skip, self._deals = _start(self._part, places, getattr(self._part, "_number", 0))
+        self._iteration = None
 
     def abandon(self) -> None:
         """End what deals out the parts: whoever waits for rows of one gets an error."""
@@ -58,9 +91,9 @@ class Shard(DataIterator):
 
     def _cursor(self, start: Mapping[str, object] | None = None) -> BlockCursor:
         if start is not None:
-            self._skip = 0
+            self._skip, self._deals = 0, []
             return self._part._cursor(start)
-        return super()._cursor() if self._skip else self._part._cursor()
+        return super()._cursor() if self._skip or self._deals else self._part._cursor()
 
     def _about_state(self) -> dict[str, object]:
         return self._part._about_state()
@@ -101,13 +134,15 @@ class Shard(DataIterator):
         if getattr(items, "goes_on", False):  # the loop itself knows where it was
             yield from items
             return
-        self.position = self._skip
+        mine = self._iteration = object()
+        self.position, self._dealt = self._skip, self._deals
         try:
             for item in items:
                 self.position += rows_each
                 yield item
         finally:  # the epoch is over, or the loop has had enough of it
-            self.position = 0
+            if self._iteration is mine:
+                self._iteration, self.position = None, 0
 
     def get_context(self) -> DataContext:
         """The settings that the dataset is executed with."""
@@ -153,22 +188,41 @@ def _rows_each(options: dict[str, Any]) -> int | None:
 
 
 def going_on(
-    shares: list[dict[str, object]], before: list[dict[str, int]] | None
+    shares: list[dict[str, object]], before: list[dict[str, Any]] | None
 ) -> list[dict[str, Any]]:
-    """The datasets of all workers, from where they were. Another number of workers shares the rows
-    out differently: then an epoch begins anew."""
-    if before is None or len(before) != len(shares):
-        before = [{} for _ in shares]
+    """The datasets of all workers, from where those before them were."""
     return [
-        {name: _shard(part, place.get(name, 0)) for name, part in share.items()}
-        for share, place in zip(shares, before, strict=True)
+        {name: _shard(part, _places(name, before or []), rank) for name, part in share.items()}
+        for rank, share in enumerate(shares)
     ]
 
 
-def _shard(part: object, skip: int) -> Any:
+def _places(name: str, before: list[dict[str, Any]]) -> list[Place | None]:
+    """Where each rank was in a dataset. Folders of earlier versions have its rows only."""
+    found = [ranks.get(name) for ranks in before]
+    return [
+        {"rows": place, "parts": len(before), "deals": []} if isinstance(place, int) else place
+        for place in found
+    ]
+
+
+def _start(
+    part: DataIterator, places: Sequence[Place | None], rank: int
+) -> tuple[int, list[RowsByPart]]:
+    """How many rows of a part to leave out, and which deals there were before its rows."""
+    first = next((place for place in places if place is not None), None)
+    if first is None or not part._keeps_order():
+        return 0, []
+    if isinstance(part, Part) and part.world_size() != first["parts"]:
+        return 0, [*first["deals"], [0 if place is None else place["rows"] for place in places]]
+    own = places[rank] if rank < len(places) else first
+    return 0 if own is None else int(own["rows"]), list(first["deals"])
+
+
+def _shard(part: object, places: Sequence[Place | None], rank: int) -> Any:
     """Whatever else a DataConfig of the user's own has given is left alone."""
     if not isinstance(part, DataIterator):
         return part
-    if skip and not part._keeps_order():
-        skip = 0
-    return Shard(part._part, skip, part._context) if isinstance(part, Shard) else Shard(part, skip)
+    inner, context = (part._part, part._context) if isinstance(part, Shard) else (part, None)
+    skip, deals = _start(inner, places, rank)
+    return Shard(inner, skip, context, deals)

@@ -28,7 +28,7 @@ from skate._run.reporting import DEFAULT_METRIC, Report
 from skate._run.session import RunSession, activated
 from skate._run.signing_key import adopt_signing_key, signing_key
 from skate._run.storage import Storage, write_into
-from skate._run.types import Config, ResultRow
+from skate._run.types import Config, Positions, ResultRow
 from skate.train._errors import LoopExitedError
 from skate.train._events import FINISHED, MEETING, REPORTED, Answer, Event, Joined, StoppedError
 from skate.train._handover import discard_original, hand_over
@@ -87,7 +87,7 @@ class WorkerSession(RunSession):
         for name, part in (joined.datasets or {}).items():
             mine: Any = self.datasets.get(name)
             if hasattr(mine, "take_over"):
-                mine.take_over(part, joined.positions.get(name, 0))
+                mine.take_over(part, joined.positions.get(name))
             else:
                 self.datasets[name] = part
 
@@ -223,6 +223,7 @@ def portable(value: object) -> Any:
     return value
 
 
-def positions_of(datasets: dict[str, Any]) -> dict[str, int]:
+def positions_of(datasets: dict[str, Any]) -> Positions:
     """How far each of a worker's datasets was read, of those that were read in part."""
-    return {name: ds.position for name, ds in datasets.items() if getattr(ds, "position", 0)}
+    places = {name: ds._place() for name, ds in datasets.items() if hasattr(ds, "_place")}
+    return {name: place for name, place in places.items() if place is not None}
